@@ -1,0 +1,7 @@
+"""``python -m bongref``."""
+
+import sys
+
+from .cli import main
+
+sys.exit(main())

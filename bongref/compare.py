@@ -1,0 +1,126 @@
+"""When do two routes agree? One helper for tests, audit and conformance.
+
+Two routes to a number differ by rounding. How much rounding may move it is a property of the problem and of the matrices that the
+equations invert. cond is the larger of
+
+* the largest change of the result, relative to its size, for relative changes δ of the inputs, over a few random directions (single
+  numbers of a vector by δ of themselves; entries of a matrix by δ of the matrix's largest entry);
+* the condition numbers of the covariances of the prior, of the current iterate and of the result.
+
+The tolerance is c · cond · eps. A wrong sign, factor or index does not scale with eps, so it cannot hide there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .linalg import Array
+from .states import DLR, FC, Diag, State
+
+EPS = float(np.finfo(float).eps)
+DELTA = 2.0**-30  # large beside rounding, small beside 1/cond for cond up to 1e7
+C = 64.0  # rounding of a computation of some hundred operations, and directions worse than the few that were drawn
+
+
+class Difference(NamedTuple):
+    """How far a result is from what was wanted."""
+
+    quantity: str
+    got: Array
+    wanted: Array
+    relative: float  # largest difference, relative to the largest entry wanted
+    tolerance: float  # c · cond · eps
+    cond: float
+
+    @property
+    def units(self) -> float:
+        """The difference in units of the tolerance; ≤ 1 is agreement."""
+        return self.relative / self.tolerance if self.relative == self.relative else float("inf")
+
+    @property
+    def agrees(self) -> bool:
+        return self.units <= 1
+
+    def __str__(self) -> str:
+        verdict = "agrees" if self.agrees else "DIFFERS"
+        return (
+            f"{self.quantity} {verdict}: relative difference {self.relative:.3g}, tolerance {self.tolerance:.3g} "
+            f"(cond {self.cond:.3g})\n  got    {np.array2string(np.asarray(self.got), precision=17, threshold=12)}"
+            f"\n  wanted {np.array2string(np.asarray(self.wanted), precision=17, threshold=12)}"
+        )
+
+
+def invariants(state: State) -> dict[str, Array]:
+    """What may be compared of a state: W only as W Wᵀ."""
+    if isinstance(state, DLR):
+        return {"mu": state.mu, "Ups": state.Ups, "W W^T": state.W @ state.W.T}
+    return dict(state._asdict())
+
+
+def perturb(value: Any, rng: np.random.Generator, delta: float = DELTA) -> Any:
+    """The same problem with every input changed by a relative δ; symmetric matrices stay symmetric."""
+    if value is None:
+        return None
+    if isinstance(value, tuple):
+        return type(value)(*(perturb(v, rng, delta) for v in value))
+    a = np.asarray(value, dtype=float)
+    z = rng.uniform(-1, 1, a.shape)
+    if a.ndim == 2:
+        if a.shape[0] == a.shape[1] and np.array_equal(a, a.T):
+            z = (z + z.T) / 2
+        return a + delta * np.max(np.abs(a), initial=0) * z
+    return a * (1 + delta * z)
+
+
+def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int = 0) -> dict[str, float]:
+    """cond for each quantity of ``fn(*inputs)``, at least 1."""
+    rng = np.random.default_rng(seed)
+    result = fn(*inputs)
+    base = invariants(result)
+    matrices = max([1.0] + [_matrix_condition(q) for q in (*inputs, result) if isinstance(q, (FC, Diag, DLR))])
+    cond = dict.fromkeys(base, matrices)
+    for _ in range(draws):
+        moved = invariants(fn(*(perturb(v, rng) for v in inputs)))
+        for key in base:
+            size = np.max(np.abs(base[key]), initial=0)
+            change = np.max(np.abs(moved[key] - base[key]), initial=0)
+            cond[key] = max(cond[key], float(change / (DELTA * size)) if size > 0 else np.inf if change > 0 else 1.0)
+    return cond
+
+
+def _matrix_condition(q: State) -> float:
+    """The condition number of the covariance (of a DLR state that of its precision)."""
+    if isinstance(q, Diag):
+        size = np.abs(q.var)
+    else:
+        a = q.Sigma if isinstance(q, FC) else np.diag(q.Ups) + q.W @ q.W.T
+        size = np.abs(np.linalg.eigvalsh(a)) if np.all(np.isfinite(a)) else np.array([np.nan])
+    return float(size.max() / size.min()) if size.min() > 0 else np.inf
+
+
+def differences(got: State, wanted: State, cond: dict[str, float], c: float = C, whole: bool = False) -> list[Difference]:
+    """One :class:`Difference` for each quantity of two states.
+
+    ``whole=True`` is for a route that knows the precision of a DLR state only as a whole: Υ and W Wᵀ, which it has to take apart, are then
+    compared relative to the size of Υ + W Wᵀ.
+    """
+    a, b = invariants(got), invariants(wanted)
+    size = float(np.max(np.abs(np.diag(wanted.Ups) + wanted.W @ wanted.W.T))) if whole and isinstance(wanted, DLR) else 0.0
+    return [difference(key, a[key], b[key], cond[key], c, size if key != "mu" else 0.0) for key in b]
+
+
+def difference(quantity: str, got: Array, wanted: Array, cond: float = 1.0, c: float = C, size: float = 0.0) -> Difference:
+    """How far ``got`` is from ``wanted``, with the tolerance c · cond · eps relative to the largest entry wanted (at least ``size``)."""
+    got, wanted = np.asarray(got, dtype=float), np.asarray(wanted, dtype=float)
+    if got.shape != wanted.shape:
+        return Difference(quantity, got, wanted, float("inf"), c * cond * EPS, cond)
+    size, gap = max(size, float(np.max(np.abs(wanted), initial=0))), np.max(np.abs(got - wanted), initial=0)
+    relative = float(gap / size) if size > 0 else (0.0 if gap == 0 else float("inf"))
+    if not np.all(np.isfinite(got)) or not np.all(np.isfinite(wanted)):
+        relative = 0.0 if np.array_equal(got, wanted, equal_nan=True) else float("inf")
+    return Difference(quantity, got, wanted, relative, c * cond * EPS, float(cond))
+
+

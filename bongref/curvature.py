@@ -1,0 +1,180 @@
+r"""The four estimators of the expected gradient g and the expected Hessian G, and the seam they hand to a step.
+
+An estimator knows the network and the likelihood and no variational family; a step knows the family and no network.
+Between them stands :class:`Curv`: g, and G as ``-S Sᵀ`` wherever the estimator can.
+
+=========  ============================  ====================================  =====================
+estimator  g                             G                                     as
+=========  ============================  ====================================  =====================
+mc_hess    mean of the sampled ∇ℓ        mean of the sampled ∇²ℓ               G dense, or its diagonal d
+mc_ef      mean of the sampled ∇ℓ        −(1/M) Ĝ Ĝᵀ                           S = Ĝ/√M
+lin_hess   Hᵀ R⁻¹ (y − ŷ)                −Hᵀ R⁻¹ H                             S = Fᵀ R^{1/2}
+lin_ef     Hᵀ R⁻¹ (y − ŷ)                −g gᵀ                                 S = g
+=========  ============================  ====================================  =====================
+
+A mini-batch of conditionally independent observations is one likelihood: its log-likelihoods add up, its outputs are stacked.
+With given ``samples`` (the θ̂ themselves, shape (M, P)) every estimator is deterministic.
+
+The linearised estimators use the linear(f)-delta side of thm:lbong, ``Fᵀ(y − ŷ)`` and ``−Fᵀ R F`` with an exact factor of R.
+It needs no R⁻¹, which does not exist for a softmax (R = diag(p) − ppᵀ is singular), and no jitter.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from .linalg import Array, eigh, rowdot, sqrt
+from .paper import eq
+
+
+class Curv(NamedTuple):
+    """Expected gradient g (P,) and expected Hessian G: as S (P, K) with G = −S Sᵀ, or dense (P, P), or its diagonal d (P,)."""
+
+    g: Array
+    S: Array | None = None
+    G: Array | None = None
+    d: Array | None = None
+
+
+class Lin(NamedTuple):
+    """A linearised observation: predicted mean ŷ, Jacobian H of the mean, variance R, innovation e = y − ŷ."""
+
+    yhat: Array  # (C,)
+    H: Array  # (C, P)
+    R: Array  # (C, C)
+    e: Array  # (C,)
+
+
+# --- the three readings of G ----------------------------------------------------------------------------------------
+
+
+def dense(curv: Curv) -> Array:
+    """G as a (P, P) matrix."""
+    if curv.S is not None:
+        return -(curv.S @ curv.S.T)
+    if curv.G is not None:
+        return curv.G
+    return np.diag(curv.d)
+
+
+def diagonal(curv: Curv) -> Array:
+    """diag(G), by the diag(AB) trick where G = −S Sᵀ: O(KP) instead of O(KP²)."""
+    if curv.S is not None:
+        return -rowdot(curv.S, curv.S)
+    return np.diag(curv.G) if curv.G is not None else curv.d
+
+
+def factor(curv: Curv) -> Array:
+    """S with G = −S Sᵀ. A dense G is factored by its eigenvectors; it must be negative semi-definite.
+
+    Eigenvalues of −G that are negative by no more than the rounding with which a (P, P) product is formed,
+    P · eps · ‖G‖, count as the zeros that they stand for; anything below that is refused.
+    """
+    if curv.S is not None:
+        return curv.S
+    G = np.diag(curv.d) if curv.G is None else curv.G
+    lam, Q = eigh(-G)
+    top = max(abs(v) for v in lam)
+    if min(lam) < -len(G) * np.finfo(float).eps * top:
+        raise ValueError(
+            f"curv.G must be negative semi-definite to be written as -S S^T (sec:DLR-deriv); "
+            f"the largest eigenvalue of G is {-float(min(lam)):.3g}"
+        )
+    lam = np.array([v if v > 0 else 0 * v for v in lam], dtype=lam.dtype)
+    return Q * sqrt(lam)
+
+
+# --- Monte Carlo -------------------------------------------------------------------------------------------------------
+
+
+def _gradient(model, lik, x, y, theta: Array) -> Array:
+    """∇_θ log p(y | f(x, θ)) = Jᵀ ∂log p/∂o: one reverse sweep, exact also where the likelihood saturates."""
+    return model.vjp(theta, x, lik.score(model(theta, x), y))
+
+
+def _loglik(model, lik, x, y):
+    from autograd import numpy as anp
+
+    return lambda theta: anp.sum(lik.log_prob(model(theta, x), y))
+
+
+@eq("eq:gMC", "eq:GMCH")
+def mc_hess(model, lik, x, y, samples: Array, *, diag: bool = False, probes: Array | None = None) -> Curv:
+    """MC-HESS: empirical means of gradient and Hessian over the samples; O(M P²), diagonal by Hutchinson O(N M P).
+
+    ``diag=True`` keeps only diag(G), exactly; with ``probes`` (M, N, P) of ±1 by Hutchinson's estimator, the mean of v ∘ (∇²ℓ v).
+    """
+    from .models import hessian, hvp
+
+    ell = _loglik(model, lik, x, y)
+    ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples])  # algo:mc-hess-est
+    g = ghat.mean(axis=0)  # eq:gMC
+    if probes is not None:
+        Hv = hvp(ell)
+        d = np.mean([np.mean([v * Hv(theta, v) for v in vs], axis=0) for theta, vs in zip(samples, probes, strict=True)], axis=0)
+        return Curv(g, d=d)
+    G = np.mean([hessian(ell)(theta) for theta in samples], axis=0)  # eq:GMCH
+    return Curv(g, d=np.diag(G).copy()) if diag else Curv(g, G=G)
+
+
+@eq("eq:gMC", "eq:GMCEF")
+def mc_ef(model, lik, x, y, samples: Array, *, virtual: Array | None = None) -> Curv:
+    """MC-EF: G = −(1/M) Ĝ Ĝᵀ from the sampled gradients; O(M P).
+
+    ``virtual`` holds one virtual observation ỹ for each sample, drawn from the model at that sample (sec:EF):
+    then Ĝ is made from ỹ and g still from y.
+    """
+    Ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples], axis=1)
+    g = Ghat.mean(axis=1)  # eq:gMC
+    if virtual is not None:
+        Ghat = np.stack([_gradient(model, lik, x, v, theta) for theta, v in zip(samples, virtual, strict=True)], axis=1)
+    S = Ghat / np.sqrt(len(samples))  # eq:GMCEF — G = −S Sᵀ
+    return Curv(g, S=S)
+
+
+# --- linearised ----------------------------------------------------------------------------------------------------------
+
+
+@eq("eq:gL", "eq:GL")
+def lin_hess(model, lik, x, y, mu: Array) -> Curv:
+    """LIN-HESS: the network linearised at mu, g = Fᵀ(y − ŷ) = Hᵀ R⁻¹(y − ŷ), G = −Fᵀ R F = −Hᵀ R⁻¹ H; O(C² P)."""
+    o = model(mu, x)
+    J = model.jac(mu, x).reshape(-1, *o.shape[-1:], len(mu))  # (B, C, P): a batch is its outputs stacked
+    B = lik.info_factor(o).reshape(-1, *o.shape[-1:] * 2)
+    g = J.reshape(-1, len(mu)).T @ lik.score(o, y).reshape(-1)  # eq:gL
+    S = (np.swapaxes(J, 1, 2) @ B).transpose(1, 0, 2).reshape(len(mu), -1)  # eq:GL — G = −S Sᵀ
+    return Curv(g, S=S)
+
+
+@eq("eq:gL-cheap", "eq:GLEF")
+def lin_ef(model, lik, x, y, mu: Array, *, virtual: Array | None = None) -> Curv:
+    """LIN-EF: the gradient at mu, by one reverse sweep and no Jacobian, and its outer product; O(P).
+
+    ``virtual`` is a virtual observation ỹ drawn from the model at mu (sec:EF): then G is made from ỹ and g still from y.
+    """
+    g = _gradient(model, lik, x, y, mu)  # eq:gL-cheap
+    S = (g if virtual is None else _gradient(model, lik, x, virtual, mu))[:, None]  # eq:GLEF — G = −S Sᵀ
+    return Curv(g, S=S)
+
+
+def linearise(model, lik, x, y, mu: Array) -> Lin:
+    """The symbols of sec:linearized at mu: ŷ, H, R and the innovation, for the Kalman form and for a trace."""
+    o = model(mu, x)
+    n = o.shape[-1]
+    T = lik.jac_mean(o).reshape(-1, n, n)  # ∂h/∂o
+    J = model.jac(mu, x).reshape(-1, n, len(mu))
+    yhat = lik.mean(o).reshape(-1)
+    H = (T @ J).reshape(-1, len(mu))  # eqn:jacH
+    R = _block_diag(lik.var(o).reshape(-1, n, n))  # eq:gaussian-likelihood
+    e = lik.residual(o, y).reshape(-1)
+    return Lin(yhat, H, R, e)
+
+
+def _block_diag(blocks: Array) -> Array:
+    b, c, _ = blocks.shape
+    out = np.zeros((b, c, b, c))
+    out[np.arange(b), :, np.arange(b), :] = blocks
+    return out.reshape(b * c, b * c)
+

@@ -1,0 +1,144 @@
+"""What all beliefs q(θ) offer: validity, samples, KL divergence, log-density, marginal variances.
+
+Nothing here forms a (P, P) array for Diag or DLR, except a KL between DLR or Diag and FC, which has one anyway.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from . import checks
+from .linalg import Array, eye, gram, inv, is_exact, is_pd, rowdot, solve, sym, woodbury_solve
+from .states import DLR, FC, Diag, State
+
+
+def is_valid(q: State) -> bool:
+    """Whether q is a Gaussian: finite, and its covariance positive definite."""
+    if any(not is_exact(a) and not np.all(np.isfinite(a)) for a in q):
+        return False
+    if any(is_exact(a) and any(v != v for v in a.flat) for a in q):  # NaN of an exact singular solve
+        return False
+    if isinstance(q, FC):
+        return is_pd(q.Sigma)
+    if isinstance(q, Diag):
+        return bool(np.all(q.var > 0))
+    pos, neg, schur = _split(q)
+    return bool(len(neg) == 0 or (len(neg) <= q.W.shape[1] and is_pd(schur)))
+
+
+def _split(q: DLR) -> tuple[Array, Array, Array]:
+    """Indices with Υ > 0 and with Υ ≤ 0, and the Schur complement of Υ + W Wᵀ on the latter: Υ_n + W_n (I + W_pᵀ Υ_p⁻¹ W_p)⁻¹ W_nᵀ.
+
+    With no Υ ≤ 0, which is the rule, there is nothing to complement. More of them than W has columns cannot be made up for.
+    """
+    positive = np.array([u > 0 for u in q.Ups])
+    pos, neg = np.flatnonzero(positive), np.flatnonzero(~positive)
+    if len(neg) == 0 or len(neg) > q.W.shape[1]:
+        return pos, neg, np.zeros((0, 0))
+    Wp, Wn = q.W[pos], q.W[neg]
+    inner = eye(q.W.shape[1]) + gram(Wp, Wp / q.Ups[pos][:, None])
+    return pos, neg, sym(np.diag(q.Ups[neg]) + Wn @ solve(inner, Wn.T))
+
+
+def sample(state: State, n: int, rng: np.random.Generator) -> Array:
+    """n draws θ ~ q, shape (n, P). FC: O(P³ + nP²), Diag: O(nP), DLR: O(R(R+n)P) without a (P, P) array."""
+    n = checks.integer("n", n, 1)
+    z = rng.standard_normal((n, len(state.mu)))
+    if isinstance(state, FC):
+        return state.mu + z @ np.linalg.cholesky(state.Sigma).T
+    if isinstance(state, Diag):
+        return state.mu + z * np.sqrt(state.var)
+    pos, neg, schur = _split(state)
+    if len(neg) == 0:
+        return state.mu + _dlr_noise(state.Ups, state.W, z)
+    x = np.empty_like(z)  # x_n from its marginal, then x_p given x_n
+    x[:, neg] = np.linalg.solve(np.linalg.cholesky(schur).T, z[:, neg].T).T
+    shift = woodbury_solve(state.Ups[pos], state.W[pos], state.W[pos] @ (state.W[neg].T @ x[:, neg].T)).T
+    x[:, pos] = _dlr_noise(state.Ups[pos], state.W[pos], z[:, pos]) - shift
+    return state.mu + x
+
+
+def _dlr_noise(Ups: Array, W: Array, z: Array) -> Array:
+    """Rows with covariance (Υ + W Wᵀ)⁻¹ from rows of standard normals.
+
+    With A = Υ^{-1/2} W = Q Λ Vᵀ: (I + AAᵀ)^{-1/2} = I − Q (I − (I + Λ²)^{-1/2}) Qᵀ, whose inner factor is written without cancellation.
+    """
+    root = np.sqrt(Ups)
+    Q, lam, _ = np.linalg.svd(W / root[:, None], full_matrices=False)
+    h = np.hypot(1, lam)
+    shrink = (lam / h) * (lam / (1 + h))
+    return (z - ((z @ Q) * shrink) @ Q.T) / root
+
+
+def marginal_variance(q: State) -> Array:
+    """diag(Σ), shape (P,)."""
+    if isinstance(q, FC):
+        return np.diag(q.Sigma).copy()
+    if isinstance(q, Diag):
+        return q.var
+    UW = q.W / q.Ups[:, None]
+    return 1 / q.Ups - rowdot(solve(eye(q.W.shape[1]) + gram(q.W, UW), UW.T).T, UW)
+
+
+def covariance(q: State) -> Array:
+    """Σ as a (P, P) array."""
+    if isinstance(q, FC):
+        return q.Sigma
+    return np.diag(q.var) if isinstance(q, Diag) else inv(np.diag(q.Ups) + q.W @ q.W.T)
+
+
+def precision_times(q: State, x: Array) -> Array:
+    """Σ⁻¹ x for x of shape (P,) or (P, K)."""
+    if isinstance(q, FC):
+        return solve(q.Sigma, x)
+    col = x if x.ndim == 2 else x[:, None]
+    if isinstance(q, Diag):
+        out = col / q.var[:, None]
+    else:
+        out = q.Ups[:, None] * col + q.W @ gram(q.W, col)
+    return out if x.ndim == 2 else out[:, 0]
+
+
+def logdet_covariance(q: State) -> float:
+    """log |Σ|."""
+    if isinstance(q, FC):
+        return float(2 * np.sum(np.log(np.diag(np.linalg.cholesky(q.Sigma)))))
+    if isinstance(q, Diag):
+        return float(np.sum(np.log(q.var)))
+    inner = np.linalg.slogdet(eye(q.W.shape[1]) + gram(q.W, q.W / q.Ups[:, None]))[1]
+    return float(-np.sum(np.log(np.abs(q.Ups))) - inner)
+
+
+def log_density(state: State, theta: Array) -> Array:
+    """log q(θ) for θ of shape (P,) or (n, P)."""
+    theta = checks.array("theta", theta, ndim=(1, 2))
+    if theta.shape[-1] != len(state.mu):
+        raise ValueError(f"theta must have {len(state.mu)} entries in its last dimension, got shape {theta.shape}")
+    d = np.atleast_2d(theta) - state.mu
+    quad = rowdot(d, precision_times(state, d.T).T)
+    out = -(quad + logdet_covariance(state) + len(state.mu) * np.log(2 * np.pi)) / 2
+    return out if theta.ndim == 2 else out[0]
+
+
+def kl(q: State, p: State) -> float:
+    """D(q | p) = E_q[log q − log p] ≥ 0, for any two families."""
+    if len(q.mu) != len(p.mu):
+        raise ValueError(f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}")
+    d = q.mu - p.mu
+    quad = float(d @ precision_times(p, d))
+    logdet = logdet_covariance(p) - logdet_covariance(q)
+    return (quad + _trace(q, p) - len(d) + logdet) / 2
+
+
+def _trace(q: State, p: State) -> float:
+    """Tr(Σ_p⁻¹ Σ_q)."""
+    if isinstance(p, FC):
+        return float(np.trace(solve(p.Sigma, covariance(q))))
+    if isinstance(p, Diag):
+        return float(np.sum(marginal_variance(q) / p.var))
+    diagonal = float(p.Ups @ marginal_variance(q))
+    if isinstance(q, FC):
+        return diagonal + float(np.sum(p.W * (q.Sigma @ p.W)))
+    if isinstance(q, Diag):
+        return diagonal + float(np.sum(q.var[:, None] * p.W**2))
+    return diagonal + float(np.sum(p.W * woodbury_solve(q.Ups, q.W, p.W)))

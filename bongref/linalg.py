@@ -1,0 +1,157 @@
+"""The few matrix operations that a step needs, for float64 arrays and for object arrays of exact numbers alike.
+
+A step is written once, with ``@``, ``+``, ``.T`` and the functions below, and runs unchanged on float64 and on
+object arrays of :class:`fractions.Fraction` or ``mpmath.mpf`` (module :mod:`bongref.exact`). That is why the step code
+has no float literals: ``/ 2``, never ``0.5 *``.
+
+None of these functions repairs anything: a singular matrix has an inverse full of NaN, an indefinite one its honest inverse.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+Array = Any  # float64 ndarray, or an object ndarray of exact numbers
+
+
+def is_exact(a: Array) -> bool:
+    return getattr(a, "dtype", None) == object
+
+
+def eye(n: int) -> Array:
+    """The identity in integers, which any kind of number can be added to."""
+    return np.eye(n, dtype=int)
+
+
+def sym(a: Array) -> Array:
+    """The symmetric part (a + aᵀ)/2."""
+    return (a + a.T) / 2
+
+
+def rowdot(a: Array, b: Array) -> Array:
+    """diag(a bᵀ) in O(nm): the sum over j of a_ij b_ij (the diag(AB) trick of sec:diag-Nat)."""
+    return (a * b).sum(axis=1)
+
+
+def solve(a: Array, b: Array) -> Array:
+    """a⁻¹ b, NaN where a is singular to the arithmetic at hand."""
+    if is_exact(a) or is_exact(b):
+        return _eliminate(a, b)
+    try:
+        return np.linalg.solve(a, b)
+    except np.linalg.LinAlgError:
+        return np.full(np.shape(b), np.nan)
+
+
+def inv(a: Array) -> Array:
+    """The inverse of a symmetric matrix, symmetric to the last bit; through Cholesky where the matrix is positive definite."""
+    if is_exact(a):
+        return _eliminate(a, eye(len(a)).astype(object))
+    try:
+        half = np.linalg.solve(np.linalg.cholesky(a), np.eye(len(a)))
+        return half.T @ half
+    except np.linalg.LinAlgError:
+        return sym(solve(a, np.eye(len(a))))
+
+
+def is_pd(a: Array) -> bool:
+    """Whether a symmetric matrix is positive definite: every pivot of its elimination is positive."""
+    if not is_exact(a):
+        if not np.all(np.isfinite(a)):
+            return False
+        try:
+            np.linalg.cholesky(a)
+            return True
+        except np.linalg.LinAlgError:
+            return False
+    a = a.copy()
+    for k in range(len(a)):
+        if not a[k, k] > 0:
+            return False
+        a[k + 1 :] = a[k + 1 :] - np.outer(a[k + 1 :, k] / a[k, k], a[k])
+    return True
+
+
+def sqrt(x: Any) -> Any:
+    """√x of a number or an array."""
+    if isinstance(x, np.ndarray):
+        return np.frompyfunc(sqrt, 1, 1)(x) if is_exact(x) else np.sqrt(x)
+    if isinstance(x, (int, float, Fraction)):
+        return math.sqrt(x)
+    from mpmath import mp
+
+    return mp.sqrt(x)
+
+
+def gram(a: Array, b: Array | None = None) -> Array:
+    """aᵀ b (aᵀ a without b) for tall a and b, by blocks of rows.
+
+    Blocks keep each product below the size at which a BLAS starts threads of its own: some builds take a second and more
+    for the Gram matrix of a 57,722 × 20 array with two threads, and a millisecond with one.
+    """
+    b = a if b is None else b
+    rows = max(64, 2**18 // max(1, a.shape[1] * b.shape[1]))
+    if is_exact(a) or is_exact(b) or len(a) <= rows:
+        return a.T @ b
+    out = np.zeros((a.shape[1], b.shape[1]))
+    for i in range(0, len(a), rows):
+        out += a[i : i + rows].T @ b[i : i + rows]
+    return out
+
+
+def svd(a: Array) -> tuple[Array, Array]:
+    """(U, Λ) of the thin SVD a = U Λ Vᵀ, singular values in descending order."""
+    if not is_exact(a):
+        if not np.all(np.isfinite(a)):
+            return np.full((len(a), min(a.shape)), np.nan), np.full(min(a.shape), np.nan)
+        U, s, _ = np.linalg.svd(a, full_matrices=False)
+        return U, s
+    from mpmath import mp
+
+    U, s, _ = mp.svd_r(mp.matrix(a.tolist()))
+    return np.array(U.tolist(), dtype=object).reshape(len(a), -1), np.array(list(s), dtype=object)
+
+
+def eigh(a: Array) -> tuple[Array, Array]:
+    """(λ, Q) of a symmetric matrix."""
+    if not is_exact(a):
+        return np.linalg.eigh(a)
+    from mpmath import mp
+
+    values, vectors = mp.eigsy(mp.matrix(a.tolist()))
+    return np.array(list(values), dtype=object), np.array(vectors.tolist(), dtype=object).reshape(a.shape)
+
+
+def cholesky(a: Array) -> Array:
+    """The lower factor L of a positive definite a = L Lᵀ."""
+    if not is_exact(a):
+        return np.linalg.cholesky(a)
+    from mpmath import mp
+
+    return np.array(mp.cholesky(mp.matrix(a.tolist())).tolist(), dtype=object).reshape(a.shape)
+
+
+def woodbury_solve(Ups: Array, W: Array, X: Array) -> Array:
+    """(Υ + W Wᵀ)⁻¹ X = Υ⁻¹X − Υ⁻¹W (I + WᵀΥ⁻¹W)⁻¹ WᵀΥ⁻¹X in O(R(R+K)P), Υ given by its diagonal, X of shape (P, K)."""
+    UW, UX = W / Ups[:, None], X / Ups[:, None]
+    return UX - UW @ solve(eye(W.shape[1]) + gram(W, UW), gram(W, UX))
+
+
+def _eliminate(a: Array, b: Array) -> Array:
+    """Gauss–Jordan elimination with pivoting, for exact numbers."""
+    n, vector = len(a), b.ndim == 1
+    m = np.concatenate([a.astype(object), (b[:, None] if vector else b).astype(object)], axis=1)
+    for k in range(n):
+        p = k + max(range(n - k), key=lambda i: abs(m[k + i, k]))
+        if m[p, k] == 0:
+            return np.full(b.shape, np.nan, dtype=object)
+        m[[k, p]] = m[[p, k]]
+        m[k, k:] = m[k, k:] / (Fraction(m[k, k]) if isinstance(m[k, k], int) else m[k, k])
+        for i in range(n):
+            if i != k and m[i, k] != 0:
+                m[i, k:] = m[i, k:] - m[i, k] * m[k, k:]
+    return m[:, n] if vector else m[:, n:]
