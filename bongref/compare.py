@@ -122,5 +122,3 @@ def difference(quantity: str, got: Array, wanted: Array, cond: float = 1.0, c: f
     if not np.all(np.isfinite(got)) or not np.all(np.isfinite(wanted)):
         relative = 0.0 if np.array_equal(got, wanted, equal_nan=True) else float("inf")
     return Difference(quantity, got, wanted, relative, c * cond * EPS, float(cond))
-
-

@@ -33,9 +33,9 @@ class Curv(NamedTuple):
     """Expected gradient g (P,) and expected Hessian G: as S (P, K) with G = −S Sᵀ, or dense (P, P), or its diagonal d (P,)."""
 
     g: Array
-    S: Array | None = None
-    G: Array | None = None
-    d: Array | None = None
+    S: Array = None
+    G: Array = None
+    d: Array = None
 
 
 class Lin(NamedTuple):
@@ -94,13 +94,14 @@ def _gradient(model, lik, x, y, theta: Array) -> Array:
     return model.vjp(theta, x, lik.score(model(theta, x), y))
 
 
+@eq("eq:exfam-likelihood-general", "sec:pseudocode#6", "sec:pseudocode#9")
 def _loglik(model, lik, x, y):
+    """θ ↦ log p(y | f(x, θ)), of a batch the sum."""
     from autograd import numpy as anp
 
     return lambda theta: anp.sum(lik.log_prob(model(theta, x), y))
 
 
-@eq("eq:gMC", "eq:GMCH")
 def mc_hess(model, lik, x, y, samples: Array, *, diag: bool = False, probes: Array | None = None) -> Curv:
     """MC-HESS: empirical means of gradient and Hessian over the samples; O(M P²), diagonal by Hutchinson O(N M P).
 
@@ -109,53 +110,51 @@ def mc_hess(model, lik, x, y, samples: Array, *, diag: bool = False, probes: Arr
     from .models import hessian, hvp
 
     ell = _loglik(model, lik, x, y)
-    ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples])  # algo:mc-hess-est
-    g = ghat.mean(axis=0)  # eq:gMC
+    ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples])  # sec:pseudocode#13
+    g = ghat.mean(axis=0)  # sec:pseudocode#15, eq:gMC
     if probes is not None:
         Hv = hvp(ell)
         d = np.mean([np.mean([v * Hv(theta, v) for v in vs], axis=0) for theta, vs in zip(samples, probes, strict=True)], axis=0)
         return Curv(g, d=d)
-    G = np.mean([hessian(ell)(theta) for theta in samples], axis=0)  # eq:GMCH
+    Ghat = np.stack([hessian(ell)(theta) for theta in samples])  # sec:pseudocode#14
+    G = Ghat.mean(axis=0)  # sec:pseudocode#16, eq:GMCH
     return Curv(g, d=np.diag(G).copy()) if diag else Curv(g, G=G)
 
 
-@eq("eq:gMC", "eq:GMCEF")
 def mc_ef(model, lik, x, y, samples: Array, *, virtual: Array | None = None) -> Curv:
     """MC-EF: G = −(1/M) Ĝ Ĝᵀ from the sampled gradients; O(M P).
 
     ``virtual`` holds one virtual observation ỹ for each sample, drawn from the model at that sample (sec:EF):
     then Ĝ is made from ỹ and g still from y.
     """
-    Ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples], axis=1)
-    g = Ghat.mean(axis=1)  # eq:gMC
+    Ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples], axis=1)  # sec:pseudocode#18, sec:pseudocode#20
+    g = Ghat.mean(axis=1)  # sec:pseudocode#19, eq:gMC
     if virtual is not None:
         Ghat = np.stack([_gradient(model, lik, x, v, theta) for theta, v in zip(samples, virtual, strict=True)], axis=1)
-    S = Ghat / np.sqrt(len(samples))  # eq:GMCEF — G = −S Sᵀ
+    S = Ghat / np.sqrt(len(samples))  # sec:pseudocode#21, eq:GMCEF — G = −S Sᵀ
     return Curv(g, S=S)
 
 
 # --- linearised ----------------------------------------------------------------------------------------------------------
 
 
-@eq("eq:gL", "eq:GL")
 def lin_hess(model, lik, x, y, mu: Array) -> Curv:
     """LIN-HESS: the network linearised at mu, g = Fᵀ(y − ŷ) = Hᵀ R⁻¹(y − ŷ), G = −Fᵀ R F = −Hᵀ R⁻¹ H; O(C² P)."""
     o = model(mu, x)
     J = model.jac(mu, x).reshape(-1, *o.shape[-1:], len(mu))  # (B, C, P): a batch is its outputs stacked
     B = lik.info_factor(o).reshape(-1, *o.shape[-1:] * 2)
-    g = J.reshape(-1, len(mu)).T @ lik.score(o, y).reshape(-1)  # eq:gL
-    S = (np.swapaxes(J, 1, 2) @ B).transpose(1, 0, 2).reshape(len(mu), -1)  # eq:GL — G = −S Sᵀ
+    g = J.reshape(-1, len(mu)).T @ lik.score(o, y).reshape(-1)  # sec:pseudocode#26, sec:derivations#18, eq:gL
+    S = (np.swapaxes(J, 1, 2) @ B).transpose(1, 0, 2).reshape(len(mu), -1)  # sec:pseudocode#27, sec:derivations#19, eq:GL — G = −S Sᵀ
     return Curv(g, S=S)
 
 
-@eq("eq:gL-cheap", "eq:GLEF")
 def lin_ef(model, lik, x, y, mu: Array, *, virtual: Array | None = None) -> Curv:
     """LIN-EF: the gradient at mu, by one reverse sweep and no Jacobian, and its outer product; O(P).
 
     ``virtual`` is a virtual observation ỹ drawn from the model at mu (sec:EF): then G is made from ỹ and g still from y.
     """
-    g = _gradient(model, lik, x, y, mu)  # eq:gL-cheap
-    S = (g if virtual is None else _gradient(model, lik, x, virtual, mu))[:, None]  # eq:GLEF — G = −S Sᵀ
+    g = _gradient(model, lik, x, y, mu)  # sec:pseudocode#30, sec:EF#2, eq:gL-cheap
+    S = (g if virtual is None else _gradient(model, lik, x, virtual, mu))[:, None]  # sec:pseudocode#31, eq:GLEF — G = −S Sᵀ
     return Curv(g, S=S)
 
 
@@ -165,9 +164,11 @@ def linearise(model, lik, x, y, mu: Array) -> Lin:
     n = o.shape[-1]
     T = lik.jac_mean(o).reshape(-1, n, n)  # ∂h/∂o
     J = model.jac(mu, x).reshape(-1, n, len(mu))
-    yhat = lik.mean(o).reshape(-1)
-    H = (T @ J).reshape(-1, len(mu))  # eqn:jacH
-    R = _block_diag(lik.var(o).reshape(-1, n, n))  # eq:gaussian-likelihood
+    yhat = lik.mean(o).reshape(-1)  # sec:pseudocode#7, sec:pseudocode#23, sec:derivations#15, sec:linearized#3
+    H = (T @ J).reshape(-1, len(mu))  # sec:pseudocode#24, sec:derivations#16, eqn:jacH
+    R = _block_diag(
+        lik.var(o).reshape(-1, n, n)
+    )  # sec:pseudocode#8, sec:pseudocode#25, sec:pseudocode#29, sec:derivations#17, eq:gaussian-likelihood
     e = lik.residual(o, y).reshape(-1)
     return Lin(yhat, H, R, e)
 
@@ -177,4 +178,3 @@ def _block_diag(blocks: Array) -> Array:
     out = np.zeros((b, c, b, c))
     out[np.arange(b), :, np.arange(b), :] = blocks
     return out.reshape(b * c, b * c)
-

@@ -169,6 +169,9 @@ def _symmetric_basis(P: int) -> Array:
 
 
 class _FullCovariance:
+    parameters: Any
+    moments: Any
+
     def __init__(self, q: FC):
         self.P = len(q.mu)
         self.turn = np.linalg.eigh(q.Sigma)[1]

@@ -76,34 +76,34 @@ def kl_psi(q: DLR, prior: DLR) -> tuple[Array, Array, Array]:
 
 
 @eq("sec:DLR-deriv#11")
-def project(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+def project(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array, Array]:
     """Υ̃ + W̃W̃ᵀ to rank R: W from the top R singular pairs of W̃, Υ so that the diagonal is kept; O((R+K)² P).
 
     Υ gains the squares of the singular columns that W loses. That is diag(W̃W̃ᵀ − WWᵀ) without the printed subtraction, which
     cancels: it cannot give a Υ more accurate than eps · diag(W̃W̃ᵀ) (see :func:`project_printed`).
     """
-    U, s = svd(W)  # sec:DLR-deriv#12, eq:bong-dlr-svd, sec:DLR-deriv#27, eq:blr-dlr-svd, sec:LBLR-DLR#4
-    lost = U[:, rank:] * s[rank:]
-    W = U[:, :rank] * s[:rank]  # sec:DLR-deriv#13, eq:bong-dlr-W, sec:DLR-deriv#25, eq:blr-dlr-W, sec:LBLR-DLR#2
-    Ups = Ups + rowdot(lost, lost)  # sec:DLR-deriv#14, eq:bong-dlr-Ups, sec:DLR-deriv#26, eq:blr-dlr-Ups, sec:LBLR-DLR#3
+    U, Lambda = svd(W_tilde)  # sec:DLR-deriv#12, eq:bong-dlr-svd, sec:DLR-deriv#27, eq:blr-dlr-svd, sec:LBLR-DLR#4
+    lost = U[:, rank:] * Lambda[rank:]
+    W = U[:, :rank] * Lambda[:rank]  # sec:DLR-deriv#13, eq:bong-dlr-W, sec:DLR-deriv#25, eq:blr-dlr-W, sec:LBLR-DLR#2
+    Ups = Ups_tilde + rowdot(lost, lost)  # sec:DLR-deriv#14, eq:bong-dlr-Ups, sec:DLR-deriv#26, eq:blr-dlr-Ups, sec:LBLR-DLR#3
     return Ups, W
 
 
-def project_printed(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
-    """The projection with Υ by the subtraction that the paper prints (erratum E-cancel). For comparison only."""
-    U, s = svd(W)
-    top = U[:, :rank] * s[:rank]
-    return Ups + rowdot(W, W) - rowdot(top, top), top
+def project_printed(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array, Array]:
+    """The projection with Υ by the subtraction that the paper prints, which cancels. For comparison only."""
+    U, Lambda = svd(W_tilde)
+    W = U[:, :rank] * Lambda[:rank]
+    return Ups_tilde + rowdot(W_tilde, W_tilde) - rowdot(W, W), W
 
 
 # --- BONG ----------------------------------------------------------------------------------------------------------------------
 
 
 def _bong(prior: DLR, curv: Curv, inverse_times) -> DLR:
-    Ups = prior.Ups  # sec:DLR-deriv#17
-    W = np.concatenate([prior.W, factor(curv)], axis=1)  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
-    mu = prior.mu + inverse_times(Ups, W, curv.g)  # sec:DLR-deriv#19
-    return DLR(mu, *project(Ups, W, prior.W.shape[1]))
+    Ups_tilde = prior.Ups  # sec:DLR-deriv#17
+    W_tilde = np.concatenate([prior.W, factor(curv)], axis=1)  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
+    mu = prior.mu + inverse_times(Ups_tilde, W_tilde, curv.g)  # sec:DLR-deriv#19, eq:bong-dlr-mu, sec:DLR-deriv#24
+    return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
 @eq("sec:DLR-deriv#15", "sec:DLR-deriv#16", "sec:DLR-deriv#29")
@@ -122,13 +122,13 @@ def bong_woodbury(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
 
 
 def _blr(prior: DLR, current: DLR, curv: Curv, alpha, inverse_times) -> DLR:
-    Ups = (1 - alpha) * current.Ups + alpha * prior.Ups  # eq:blr-dlr-UpsTilde, sec:LBLR-DLR#7
+    Ups_tilde = (1 - alpha) * current.Ups + alpha * prior.Ups  # eq:blr-dlr-UpsTilde, sec:LBLR-DLR#7
     blocks = [sqrt(1 - alpha) * current.W, sqrt(alpha) * prior.W, sqrt(alpha) * factor(curv)]
-    W = np.concatenate(blocks, axis=1)  # eq:blr-dlr-Wtilde, sec:LBLR-DLR#5
+    W_tilde = np.concatenate(blocks, axis=1)  # eq:blr-dlr-Wtilde, sec:LBLR-DLR#5
     delta = prior.mu - current.mu
     pull = prior.Ups * delta + prior.W @ (prior.W.T @ delta)
-    mu = current.mu + alpha * inverse_times(Ups, W, pull + curv.g)  # sec:BLR-DLR#5
-    return DLR(mu, *project(Ups, W, prior.W.shape[1]))
+    mu = current.mu + alpha * inverse_times(Ups_tilde, W_tilde, pull + curv.g)  # sec:BLR-DLR#5, eq:blr-dlr-mu, sec:LBLR-DLR#1
+    return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
 @eq("sec:BLR-DLR#1", "sec:BLR-DLR#2", "sec:LBLR-DLR#6")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Union
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Linear(NamedTuple):
     Q: Any = 0.0
 
 
-Dynamics = Union[Static, OU, Linear]
+Dynamics = Static | OU | Linear
 
 
 def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:

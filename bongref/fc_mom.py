@@ -39,7 +39,7 @@ def kl_moments(q: FC, prior: FC) -> tuple[Array, Array]:
 # --- the Fisher ----------------------------------------------------------------------------------------------------------------
 
 
-@eq("sec:FC-Mom#5")
+@eq("sec:FC-Mom#5", "sec:FC-Mom#10")
 def fisher(q: FC) -> Array:
     """The Fisher matrix of (μ, vec Σ), (P + P²) × (P + P²): blockdiag(Σ⁻¹, ½ Σ⁻¹ ⊗ Σ⁻¹)."""
     prec = inv(q.Sigma)

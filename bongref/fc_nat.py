@@ -140,17 +140,17 @@ def bong_psi(prior: FC, current: FC | None, curv: Curv, alpha=1) -> tuple[Array,
 
 def bong(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     """BONG-FC: one natural-gradient step on the expected log-likelihood; O(P³). LIN-HESS: CM-EKF."""
-    Sigma = inv(inv(prior.Sigma) - dense(curv))  # eq:bong-FC-prec, eq:RVGA-explicit-cov, sec:lbong-fc#2
-    mu = prior.mu + Sigma @ curv.g  # eq:bong-FC-mean, eq:RVGA-explicit-mean, sec:lbong-fc#1
+    Sigma = inv(inv(prior.Sigma) - dense(curv))  # eq:RVGA-explicit-cov, eq:bong-FC-prec, sec:lbong-fc#2
+    mu = prior.mu + Sigma @ curv.g  # eq:RVGA-explicit-mean, eq:bong-FC-mean, sec:lbong-fc#1
     return FC(mu, Sigma)
 
 
 def bong_woodbury(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     """BONG-FC with G = −S Sᵀ by the Woodbury identity, for any g; O(K P² + K³)."""
     V = prior.Sigma @ curv.S
-    K = solve(eye(V.shape[1]) + sym(curv.S.T @ V), V.T).T  # the gain of eq:bong-FC-K with S = Ĝ/√M
-    Sigma = sym(prior.Sigma - K @ V.T)
-    mu = prior.mu + prior.Sigma @ curv.g - K @ (V.T @ curv.g)
+    K = solve(eye(V.shape[1]) + sym(curv.S.T @ V), V.T).T  # eq:bong-FC-K — with S = Ĝ/√M: the printed K times √M
+    Sigma = sym(prior.Sigma - K @ V.T)  # eq:bong-FC-prec, sec:lbong-fc#2
+    mu = prior.mu + prior.Sigma @ curv.g - K @ (V.T @ curv.g)  # eq:bong-FC-mean, sec:lbong-fc#1
     return FC(mu, Sigma)
 
 
@@ -166,9 +166,9 @@ def bong_ef(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
 
 def bong_kalman(prior: FC, current: FC | None, curv: Lin, alpha=1) -> FC:
     """BONG-LIN-HESS-FC as a Kalman update, which needs (ŷ, H, R) in place of (g, S) and a non-singular R; O(C P² + C³)."""
-    K = solve(curv.R + sym(curv.H @ prior.Sigma @ curv.H.T), curv.H @ prior.Sigma).T  # sec:lbong-fc#5, sec:linearized#13
-    mu = prior.mu + K @ curv.e  # sec:lbong-fc#3, sec:linearized#11
-    Sigma = sym(prior.Sigma - K @ curv.H @ prior.Sigma)  # sec:lbong-fc#4, sec:linearized#12
+    K = solve(curv.R + sym(curv.H @ prior.Sigma @ curv.H.T), curv.H @ prior.Sigma).T  # sec:linearized#13, sec:lbong-fc#5
+    mu = prior.mu + K @ curv.e  # sec:linearized#11, sec:lbong-fc#3
+    Sigma = sym(prior.Sigma - K @ curv.H @ prior.Sigma)  # sec:linearized#12, sec:lbong-fc#4
     return FC(mu, Sigma)
 
 

@@ -149,7 +149,8 @@ def update(
 def _update(m, model, lik, prior, x, y, rng, draws=Draws(), form="auto", traced=False) -> tuple[State, Info]:  # noqa: B008
     """:func:`update` on checked arguments."""
     current = prior  # sec:pseudocode#5
-    bad, fn = None, None
+    bad: int | None = None
+    fn: Callable = _step
     for i in range(m.n_iter):
         if bad is not None and m.hess.startswith("mc") and draws.samples is None:
             break  # nothing to draw from
@@ -175,7 +176,7 @@ def _estimate(m: Method, model, lik, q: State, x, y, rng, draws: Draws, i: int, 
             return curvature.lin_hess(model, lik, x, y, q.mu)
         virtual = lik.sample(model(q.mu, x), rng) if m.params["virtual"] else None
         return curvature.lin_ef(model, lik, x, y, q.mu, virtual=virtual)
-    theta = sample(q, m.params["n_samples"], rng) if draws.samples is None else draws.samples[i]
+    theta = sample(q, m.params["n_samples"], rng) if draws.samples is None else draws.samples[i]  # sec:pseudocode#12, sec:pseudocode#17
     if m.hess == "mc-ef":
         virtual = [lik.sample(model(t, x), rng) for t in theta] if m.params["virtual"] else None
         return curvature.mc_ef(model, lik, x, y, theta, virtual=virtual)
@@ -219,7 +220,7 @@ def _check_draws(m: Method, P: int, rng, samples, probes, steps: int | None = No
         if m.n_iter == 1 and samples.ndim == len(lead) + 2:
             samples = samples.reshape(*samples.shape[: len(lead)], 1, *samples.shape[len(lead) :])
         if samples.ndim != len(lead) + 3 or samples.shape[:-2] != (*lead, m.n_iter) or samples.shape[-1] != P:
-            want = f"({', '.join(map(str, lead + (m.n_iter,)))}, M, {P})"
+            want = f"({', '.join(map(str, (*lead, m.n_iter)))}, M, {P})"
             raise ValueError(f"samples must have shape {want}, got {samples.shape}")
     if probes is not None:
         probes = checks.array("probes", probes)

@@ -22,7 +22,7 @@ def is_valid(q: State) -> bool:
         return is_pd(q.Sigma)
     if isinstance(q, Diag):
         return bool(np.all(q.var > 0))
-    pos, neg, schur = _split(q)
+    _, neg, schur = _split(q)
     return bool(len(neg) == 0 or (len(neg) <= q.W.shape[1] and is_pd(schur)))
 
 
@@ -31,7 +31,7 @@ def _split(q: DLR) -> tuple[Array, Array, Array]:
 
     With no Υ ≤ 0, which is the rule, there is nothing to complement. More of them than W has columns cannot be made up for.
     """
-    positive = np.array([u > 0 for u in q.Ups])
+    positive = np.asarray(q.Ups > 0, dtype=bool)
     pos, neg = np.flatnonzero(positive), np.flatnonzero(~positive)
     if len(neg) == 0 or len(neg) > q.W.shape[1]:
         return pos, neg, np.zeros((0, 0))

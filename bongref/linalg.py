@@ -19,7 +19,7 @@ Array = Any  # float64 ndarray, or an object ndarray of exact numbers
 
 
 def is_exact(a: Array) -> bool:
-    return getattr(a, "dtype", None) == object
+    return isinstance(a, np.ndarray) and a.dtype.kind == "O"
 
 
 def eye(n: int) -> Array:

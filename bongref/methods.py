@@ -147,7 +147,8 @@ def methods(pattern: str = "*") -> list[str]:
 def method(name: str | Method, **params: Any) -> Method:
     """The method of that name with its parameters checked and its defaults filled in."""
     if isinstance(name, Method):
-        name, params = name.name, {**name.params, **params}
+        params = {**name.params, **params}
+        name = name.name
     if not isinstance(name, str) or name not in NAMES:
         near = difflib.get_close_matches(str(name).lower(), NAMES, n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""

@@ -89,7 +89,7 @@ class On:
 
 
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
-    """Metrics on a test set: ``nlpd``, ``error``, ``ece``, ``rmse``, each with ``-plugin`` (default), ``-mc``, ``-lin_mc`` or ``-lin_mc_f``."""
+    """Metrics on a test set: nlpd, error, ece, rmse, each with -plugin (default), -mc, -lin_mc or -lin_mc_f."""
     for name in names or ("",):
         metric, _, kind = name.partition("-")
         if metric not in METRICS or (kind or "plugin") not in predictive.KINDS:

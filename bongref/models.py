@@ -460,9 +460,7 @@ def cnn(
         shapes |= {f"K{i}": (*kern, c, c_out), f"b{i}": (c_out,)}
         h, w, c = h // 2, w // 2, c_out
     if h < 1 or w < 1:
-        raise ValueError(
-            f"in_shape: got {shape} with {len(feats)} poolings; allowed: height and width of at least {2 ** len(feats)}"
-        )
+        raise ValueError(f"in_shape: got {shape} with {len(feats)} poolings; allowed: height and width of at least {2 ** len(feats)}")
     n = len(feats)
     shapes |= {f"W{n}": (hidden, h * w * c), f"b{n}": (hidden,)}
     shapes |= {f"W{n + 1}": (n_classes, hidden), f"b{n + 1}": (n_classes,)}

@@ -57,7 +57,7 @@ class Predictive(NamedTuple):
 
     def log_density(self, Y: Any) -> Array:
         """log p(y_n | x_n), (N,): the log of the mean density over the samples, never the mean of the logs."""
-        S, N, C = self.values.shape
+        _, N, C = self.values.shape
         Y = self.lik.encode(Y, C, batch=N)
         if self.of_means:
             density = self.lik.prob_mean(self.values, Y).mean(axis=0)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Union
+from typing import NamedTuple
 
 from .linalg import Array
 
@@ -29,4 +29,4 @@ class DLR(NamedTuple):
     W: Array  # (P, R)
 
 
-State = Union[FC, Diag, DLR]
+State = FC | Diag | DLR

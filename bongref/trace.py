@@ -23,6 +23,7 @@ class Symbol(NamedTuple):
     equation: str  # the id of the equation that defines it
     value: Any
     where: str  # module.function
+    i: int  # the inner iteration, from 1
 
 
 @contextmanager
@@ -30,7 +31,7 @@ def recording(method_name: str) -> Iterator[list[Symbol]]:
     """Record the symbols that the functions of the package compute, keeping the equations that belong to the method."""
     from .paper import equations, line_symbols
 
-    table, seen = equations(), []
+    table, seen, inner = equations(), [], [0]
 
     def belongs(eq_id: str) -> bool:
         globs = table[eq_id].methods if eq_id in table else ()
@@ -38,17 +39,20 @@ def recording(method_name: str) -> Iterator[list[Symbol]]:
 
     def hook(frame: FrameType, event: str, arg: Any) -> None:
         module = frame.f_globals.get("__name__", "")
+        if event == "call" and module == "bongref.filter" and frame.f_code.co_name == "_estimate":
+            inner[0] = frame.f_locals["i"] + 1
         if event != "return" or not module.startswith("bongref."):
             return
         fn = frame.f_globals.get(frame.f_code.co_name)
         if getattr(fn, "__code__", None) is not frame.f_code:
             return
         for name, ids in line_symbols(fn).items():
-            if name in frame.f_locals:
+            own = [eq_id for eq_id in ids if belongs(eq_id)]
+            if own and name in frame.f_locals:
                 value = frame.f_locals[name]
-                for eq_id in filter(belongs, ids):
-                    where = f"{module.removeprefix('bongref.')}.{frame.f_code.co_name}"
-                    seen.append(Symbol(name, eq_id, np.array(value) if isinstance(value, np.ndarray) else value, where))
+                where = f"{module.removeprefix('bongref.')}.{frame.f_code.co_name}"
+                # of several equations that print the same symbol for this method, the line names the most specific one last
+                seen.append(Symbol(name, own[-1], np.array(value) if isinstance(value, np.ndarray) else value, where, inner[0]))
 
     previous = sys.getprofile()
     sys.setprofile(hook)

@@ -110,9 +110,7 @@ def test_activations():
     rtol = 4 * 30**2 * EPS  # the condition number of the tail of Φ is z²
     np.testing.assert_allclose(models.gelu(z), ACT["gelu"][0](z), rtol=rtol, atol=0)
     z = z[1:-1]
-    np.testing.assert_allclose(
-        models.gelu_tanh(z), models.gelu(z), rtol=0, atol=5e-4
-    )  # the approximation's known error
+    np.testing.assert_allclose(models.gelu_tanh(z), models.gelu(z), rtol=0, atol=5e-4)  # the approximation's known error
     inner = 0.7978845608028654 * (z + 0.044715 * z**3)
     np.testing.assert_allclose(models.gelu_tanh(z), z / (1 + np.exp(-2 * inner)), rtol=0, atol=16 * EPS)
 
@@ -170,9 +168,7 @@ def test_cnn_equals_scipy_layer_by_layer():
         at += math.prod(shape)
     h = x
     for K, b in (a[:2], a[2:4]):
-        z = np.stack(
-            [sum(correlate2d(h[:, :, c], K[:, :, c, o], mode="same") for c in range(K.shape[2])) for o in range(16)], -1
-        )
+        z = np.stack([sum(correlate2d(h[:, :, c], K[:, :, c, o], mode="same") for c in range(K.shape[2])) for o in range(16)], -1)
         z = np.maximum(z + b, 0)
         h = (z[::2, ::2] + z[1::2, ::2] + z[::2, 1::2] + z[1::2, 1::2]) / 4
     want = a[6] @ np.maximum(a[4] @ h.ravel() + a[5], 0) + a[7]

@@ -122,9 +122,7 @@ def tidy(tex: str) -> str:
     """Whitespace collapsed and redundant spacing and groups removed."""
     tex = re.sub(r"\\(?:nonumber|notag)\b", " ", tex)
     tex = re.sub(r"\\label\{[^}]*\}", " ", tex)
-    tex = re.sub(
-        r"([_^]?)\{\\rm\s+(\w+)\}", lambda m: m[1] + (rf"{{\mathrm{{{m[2]}}}}}" if m[1] else rf"\mathrm{{{m[2]}}}"), tex
-    )
+    tex = re.sub(r"([_^]?)\{\\rm\s+(\w+)\}", lambda m: m[1] + (rf"{{\mathrm{{{m[2]}}}}}" if m[1] else rf"\mathrm{{{m[2]}}}"), tex)
     tex = tex.replace(r"\!", "")
     tex = re.sub(r"\\text\{([^{}]*)\}", lambda m: rf"\text{{{m.group(1).strip()}}}", tex)
     tex = re.sub(r"\s+", " ", tex).strip()
@@ -269,8 +267,7 @@ METHODS = {
     "*-mc-*": "sec:MC#1",
     "*-mc-hess-*": "sec:MC#2",
     "*-mc-ef-*": "sec:EF#1",
-    "*-lin-*": "sec:linearized#2 sec:linearized#3 sec:linearized#4 sec:linearized#5 sec:linearized#6 sec:linearized#7 "
-    "sec:linearized#8",
+    "*-lin-*": "sec:linearized#2 sec:linearized#3 sec:linearized#4 sec:linearized#5 sec:linearized#6 sec:linearized#7 sec:linearized#8",
     "*-lin-hess-*": "sec:linearized#9 sec:linearized#10",
     "*-lin-ef-*": "sec:EF#2 sec:EF#3 sec:EF#4",
     "bong-lin-hess-fc": "sec:linearized#11 sec:linearized#12 sec:linearized#13",
@@ -278,8 +275,7 @@ METHODS = {
     "*-diag *-diag_mom": "sec:derivations#12",
     "bong-lin-hess-* bog-lin-hess-*": "sec:derivations#13 sec:derivations#14",
     "blr-lin-* bbb-lin-*": "sec:derivations#15 sec:derivations#17",
-    "blr-lin-hess-* bbb-lin-hess-*": "sec:derivations#16 sec:derivations#18 sec:derivations#19 sec:derivations#20 "
-    "sec:derivations#21",
+    "blr-lin-hess-* bbb-lin-hess-*": "sec:derivations#16 sec:derivations#18 sec:derivations#19 sec:derivations#20 sec:derivations#21",
 }
 USED_BY = {place: globs.split() for globs, places in METHODS.items() for place in places.split()}
 

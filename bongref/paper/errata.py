@@ -29,13 +29,10 @@ _ASYMMETRIC = (
 )
 _CHOL = "any A with AᵀA = R⁻¹ (the upper Cholesky factor)"
 _LOWER = (
-    "invisible when C = 1; with the lower factor of R = [[2, 0.5], [0.5, 1]], AᵀA is off R⁻¹ by 0.14, "
-    "so the precision is that of another R"
+    "invisible when C = 1; with the lower factor of R = [[2, 0.5], [0.5, 1]], AᵀA is off R⁻¹ by 0.14, so the precision is that of another R"
 )
 _CANCEL = "sum the squares of the discarded columns of UΛ, which is never negative"
-_NO_INVERSE = (
-    "Fᵀ(y − ŷ) and −FᵀRF with F the Jacobian of the natural parameter (the linear(f)-delta side of the same result)"
-)
+_NO_INVERSE = "Fᵀ(y − ŷ) and −FᵀRF with F the Jacobian of the natural parameter (the linear(f)-delta side of the same result)"
 _SINGULAR = "with one-hot y, R = diag(p) − ppᵀ has rank C − 1: the printed form cannot be evaluated, the other one can"
 _ITERATE = "none if the left side is read as the new iterate"
 
@@ -48,9 +45,7 @@ ERRATA: tuple[Erratum, ...] = (
         "p(θ_t | θ_{t-1}) = δ(θ_t − θ_{t-1})",
         "none",
     ),
-    Erratum(
-        "gL-softmax", "eq:gL", "convention", "Hᵀ R⁻¹ (y − ŷ), for every exponential family", _NO_INVERSE, _SINGULAR
-    ),
+    Erratum("gL-softmax", "eq:gL", "convention", "Hᵀ R⁻¹ (y − ŷ), for every exponential family", _NO_INVERSE, _SINGULAR),
     Erratum("GL-softmax", "eq:GL", "convention", "−Hᵀ R⁻¹ H, for every exponential family", _NO_INVERSE, _SINGULAR),
     Erratum(
         "bog-rule",
@@ -118,9 +113,7 @@ ERRATA: tuple[Erratum, ...] = (
         "ρ_{t,i-1}",
         "none",
     ),
-    Erratum(
-        "yhat-iterate", "sec:derivations#15", "typo", "y_{t,i} = h_t(μ_{t,i-1})", "ŷ_{t,i} = h_t(μ_{t,i-1})", "none"
-    ),
+    Erratum("yhat-iterate", "sec:derivations#15", "typo", "y_{t,i} = h_t(μ_{t,i-1})", "ŷ_{t,i} = h_t(μ_{t,i-1})", "none"),
     Erratum(
         "linear-names",
         "sec:derivations#19",
@@ -129,9 +122,7 @@ ERRATA: tuple[Erratum, ...] = (
         "linear(h)-Gaussian and linear(f)-delta, as defined in sec:linearized",
         "none on the equations; the other pairing would not drop the network's Hessian",
     ),
-    Erratum(
-        "FC-KL-parenthesis", "sec:FC-Nat#5", "typo", "−½ log|Σ_{t,i-1}|) + const", "no closing parenthesis", "none"
-    ),
+    Erratum("FC-KL-parenthesis", "sec:FC-Nat#5", "typo", "−½ log|Σ_{t,i-1}|) + const", "no closing parenthesis", "none"),
     Erratum(
         "FC-psi2-symmetry",
         "sec:FC-Nat#21",
@@ -214,8 +205,7 @@ ERRATA: tuple[Erratum, ...] = (
         "wrong claim",
         "W contains the top R singular vectors and values of the FC posterior",
         "of W̃; they are those of the posterior precision Υ̃ + W̃W̃ᵀ only when Υ̃ is a multiple of I",
-        "with Υ̃ = diag(10, 1), W̃ = diag(1, 2), R = 1 the projection keeps the second axis; "
-        "the precision is largest on the first",
+        "with Υ̃ = diag(10, 1), W̃ = diag(1, 2), R = 1 the projection keeps the second axis; the precision is largest on the first",
     ),
     Erratum(
         "DLR-cancellation",
@@ -241,12 +231,8 @@ ERRATA: tuple[Erratum, ...] = (
         _CANCEL,
         "as sec:DLR-deriv#14",
     ),
-    Erratum(
-        "bong-lin-hess-dlr-chol", "sec:DLR-deriv#29", "convention", "A = chol(R⁻¹) with W̃ = [W, HᵀAᵀ]", _CHOL, _LOWER
-    ),
-    Erratum(
-        "blr-lin-hess-dlr-chol", "sec:LBLR-DLR#6", "convention", "A = chol(R⁻¹) with W̃ = […, √α HᵀAᵀ]", _CHOL, _LOWER
-    ),
+    Erratum("bong-lin-hess-dlr-chol", "sec:DLR-deriv#29", "convention", "A = chol(R⁻¹) with W̃ = [W, HᵀAᵀ]", _CHOL, _LOWER),
+    Erratum("blr-lin-hess-dlr-chol", "sec:LBLR-DLR#6", "convention", "A = chol(R⁻¹) with W̃ = […, √α HᵀAᵀ]", _CHOL, _LOWER),
     Erratum(
         "bog-lin-hess-dlr-chol",
         "sec:DLR-deriv#39",
