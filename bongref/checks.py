@@ -82,13 +82,13 @@ def symmetric(name: str, value: Any, P: int) -> Array:
     return (a + a.T) / 2
 
 
-def state(name: str, value: Any, kind: Any, *, P: int | None = None, R: int | None = None) -> State:
-    """A state of the given kind (FC, Diag or DLR): finite, of matching shapes, positive definite."""
+def state(name: str, value: Any, kind: Any = None, *, P: int | None = None, R: int | None = None) -> State:
+    """A state of the given kind (FC, Diag or DLR; any of them without): finite, of matching shapes, positive definite."""
     from .gaussians import is_valid
 
-    if not isinstance(value, kind):
+    if not isinstance(value, (FC, Diag, DLR) if kind is None else kind):
         got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else _short(value)
-        raise TypeError(f"{name} must be a {kind.__name__} state, got {got}")
+        raise TypeError(f"{name} must be a {'FC, Diag or DLR' if kind is None else kind.__name__} state, got {got}")
     mu = array(f"{name}.mu", value.mu, ndim=1)
     if P is not None and len(mu) != P:
         raise ValueError(f"{name}.mu must have shape ({P},), got {mu.shape}")
@@ -115,6 +115,13 @@ def _why_not(q: State) -> str:
     if isinstance(q, Diag):
         return f"var with smallest entry {q.var.min():.3g}"
     return f"Ups with smallest entry {q.Ups.min():.3g}, which W W^T does not make up for"
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """A numpy.random.Generator."""
+    if not isinstance(value, np.random.Generator):
+        raise TypeError(f"{name} must be a numpy.random.Generator, got {_short(value)}")
+    return value
 
 
 def curv(value: Any, P: int, *, diagonal_ok: bool) -> Any:

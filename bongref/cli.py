@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         return args.command(args)
     except (ValueError, TypeError, KeyError, ImportError, OSError) as error:
-        print(f"bongref: {error.args[0] if error.args else error}", file=sys.stderr)
+        print(f"bongref: {error.args[0] if isinstance(error, KeyError) and error.args else error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("bongref: stopped", file=sys.stderr)

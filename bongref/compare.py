@@ -5,7 +5,8 @@ equations invert. cond is the larger of
 
 * the largest change of the result, relative to its size, for relative changes δ of the inputs, over a few random directions (single
   numbers of a vector by δ of themselves; entries of a matrix by δ of the matrix's largest entry);
-* the condition numbers of the covariances of the prior, of the current iterate and of the result.
+* the condition numbers of the covariances of the prior, of the current iterate and of the result;
+* for DLR the largest 1/Υ over the largest entry of the covariance: what the difference of the Woodbury identity loses.
 
 The tolerance is c · cond · eps. A wrong sign, factor or index does not scale with eps, so it cannot hide there.
 """
@@ -80,8 +81,8 @@ def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int 
     rng = np.random.default_rng(seed)
     result = fn(*inputs)
     base = invariants(result)
-    matrices = max([1.0] + [_matrix_condition(q) for q in (*inputs, result) if isinstance(q, (FC, Diag, DLR))])
-    cond = dict.fromkeys(base, matrices)
+    states = [q for q in (*inputs, result) if isinstance(q, FC | Diag | DLR)]
+    cond = dict.fromkeys(base, max([1.0, _woodbury_loss(states)] + [_matrix_condition(q) for q in states]))
     for _ in range(draws):
         moved = invariants(fn(*(perturb(v, rng) for v in inputs)))
         for key in base:
@@ -89,6 +90,15 @@ def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int 
             change = np.max(np.abs(moved[key] - base[key]), initial=0)
             cond[key] = max(cond[key], float(change / (DELTA * size)) if size > 0 else np.inf if change > 0 else 1.0)
     return cond
+
+
+def _woodbury_loss(states: list[State]) -> float:
+    """The largest 1/|Υ| over the smallest of the covariances, each by its largest entry; 1 for other families."""
+    low_rank = [q for q in states if isinstance(q, DLR) and np.all(np.isfinite(q.Ups)) and np.all(q.Ups != 0)]
+    if not low_rank:
+        return 1.0
+    covariance = [np.max(np.abs(np.linalg.inv(np.diag(q.Ups) + q.W @ q.W.T))) for q in low_rank]
+    return float(max(np.max(1 / np.abs(q.Ups)) for q in low_rank) / min(covariance))
 
 
 def _matrix_condition(q: State) -> float:

@@ -10,6 +10,8 @@ from . import checks
 from .linalg import Array, eye, gram, is_pd, sym
 from .states import DLR, FC, Diag, State
 
+EPS = float(np.finfo(float).eps)
+
 
 class Static(NamedTuple):
     """θ does not move: the prior of the next step is the posterior of this one."""
@@ -48,8 +50,9 @@ def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:
         return np.full(P, gamma), (1 - gamma) * _vector("mu0", dynamics.mu0, P), (1 - gamma) * (1 + gamma) * var0
     if isinstance(dynamics, Linear):
         Q = _square("Q", dynamics.Q, P)
-        if np.min(Q if Q.ndim == 1 else np.linalg.eigvalsh(sym(Q))) < -P * np.finfo(float).eps * np.max(np.abs(Q)):
-            raise ValueError("Q must be positive semi-definite, got one with a negative eigenvalue")
+        low = float(np.min(Q)) if Q.ndim == 1 else float(np.linalg.eigvalsh(sym(Q))[0])
+        if low < (0 if Q.ndim == 1 else -P * EPS * np.max(np.abs(Q))):
+            raise ValueError(f"Q must be positive semi-definite, got one with smallest eigenvalue {low:.3g}")
         return _square("F", dynamics.F, P, symmetric=False), _vector("b", dynamics.b, P), Q
     raise TypeError(f"dynamics must be Static(), OU(...) or Linear(...), got {dynamics!r}")
 
@@ -60,6 +63,11 @@ def predict(state: State, dynamics: Dynamics) -> State:
     FC takes any F and Q. Diag and DLR take diagonal F and Q, with which the result stays in the family (and Diag any F and Q for which
     the result is diagonal); others are refused, because staying in the family would need a projection.
     """
+    return propagate(checks.state("state", state), dynamics)
+
+
+def propagate(state: State, dynamics: Dynamics) -> State:
+    """:func:`predict` of a state that has been checked."""
     P = len(state.mu)
     F, b, Q = matrices(dynamics, P)
     if isinstance(dynamics, Static):
@@ -73,14 +81,17 @@ def predict(state: State, dynamics: Dynamics) -> State:
         mu = (F * state.mu if F.ndim == 1 else F @ state.mu) + b  # sec:pseudocode#3
         if F.ndim == 1 and Q.ndim == 1:
             return _valid(Diag(mu, F**2 * state.var + Q))
-        full = (np.diag(F) if F.ndim == 1 else F) * np.sqrt(state.var)
-        full = full @ full.T + (np.diag(Q) if Q.ndim == 1 else Q)
-        if np.any(full - np.diag(np.diag(full))):
-            raise ValueError("F and Q must be diagonal for a diagonal family: F Sigma F^T + Q is not diagonal with the ones given")
+        root, Q2 = (np.diag(F) if F.ndim == 1 else F) * np.sqrt(state.var), np.diag(Q) if Q.ndim == 1 else Q
+        full, size = root @ root.T + Q2, np.abs(root) @ np.abs(root).T + np.abs(Q2)
+        if np.any(np.abs(full - np.diag(np.diag(full))) > 4 * P * EPS * size):  # more than the rounding of the products
+            raise ValueError(
+                f"{_full(dynamics, F, Q)} must be diagonal for a diagonal family, or such that F Sigma F^T + Q is; got a full one, "
+                "with which it is not"
+            )
         return _valid(Diag(mu, np.diag(full).copy()))
     if F.ndim == 2 or Q.ndim == 2:
-        which = " and ".join(n for n, a in (("F", F), ("Q", Q)) if a.ndim == 2)
-        raise ValueError(f"F and Q must be diagonal for the DLR family, whose precision is not Ups + W W^T otherwise; got a full {which}")
+        which = _full(dynamics, F, Q)
+        raise ValueError(f"{which} must be diagonal for the DLR family, whose precision is not Ups + W W^T otherwise; got a full {which}")
     return _valid(_predict_dlr(state, F, b, Q))
 
 
@@ -89,13 +100,25 @@ def _predict_dlr(q: DLR, f: Array, b: Array, q_diag: Array) -> DLR:
 
     With n = f² + QΥ, Woodbury twice gives Υ' = Υ/n and W' W'ᵀ = (fW/n) E⁻¹ (fW/n)ᵀ, E = I + Wᵀ (Q/n) W; no difference is taken.
     """
+    if np.any((f == 0) & (q_diag == 0)):
+        raise ValueError("F and Q must not both be 0 for a parameter: its variance would be 0")
+    if not np.any(f):  # nothing is left of q
+        return DLR(b, 1 / q_diag, np.zeros_like(q.W))
     n = f**2 + q_diag * q.Ups
     if not np.all(n > 0):
-        raise ValueError("F and Q must not both be 0 for a parameter: its variance would be 0")
+        raise ValueError(
+            "Q must be smaller than F^2/|Ups| where Ups < 0, for the precision to be again Ups + W W^T of the same rank; got "
+            f"F^2 + Q Ups = {np.min(n):.3g} for parameter {int(np.argmin(n))}"
+        )
     E = eye(q.W.shape[1]) + gram(q.W, q.W * (q_diag / n)[:, None])
     L = np.linalg.cholesky(sym(E))
     W = np.linalg.solve(L, (q.W * (f / n)[:, None]).T).T
     return DLR(f * q.mu + b, q.Ups / n, W)
+
+
+def _full(dynamics: Dynamics, F: Array, Q: Array) -> str:
+    """Which of the arguments are not diagonal."""
+    return " and ".join(n for n, a in (("F", F), ("var0" if isinstance(dynamics, OU) else "Q", Q)) if a.ndim == 2)
 
 
 def _valid(q: State) -> State:

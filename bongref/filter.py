@@ -18,8 +18,8 @@ import numpy as np
 
 from . import checks, curvature
 from .curvature import Curv
-from .dynamics import Dynamics, Static, predict
-from .gaussians import is_valid, sample
+from .dynamics import Dynamics, Static, propagate
+from .gaussians import draw, is_valid
 from .linalg import Array
 from .methods import STATES, Method, method
 from .paper import eq
@@ -67,6 +67,9 @@ class Interrupted(KeyboardInterrupt):
         super().__init__(f"stopped after step {result.t}; go on with run(..., resume=error.result)")
         self.result = result
 
+    def __reduce__(self):
+        return Interrupted, (self.result,)
+
 
 # --- one step ------------------------------------------------------------------------------------------------------------
 
@@ -85,8 +88,7 @@ def step(m: Method | str, prior: State, current: State | None, curv: Curv, *, fo
     if current is not None:
         current = checks.state("current", current, kind, P=P, R=R)
     curv = checks.curv(curv, P, diagonal_ok=m.family in ("diag", "diag_mom"))
-    if form not in ("auto", "plain", "efficient"):
-        raise ValueError(f"form must be 'auto', 'plain' or 'efficient', got {form!r}")
+    _check_form(form)
     state, fn = _step(m, prior, prior if current is None else current, curv, form)
     valid = is_valid(state)
     return state, Info(valid, None if valid else 1, _where(fn))
@@ -134,6 +136,7 @@ def update(
     """
     m = method(m)
     prior = _check_prior(m, model, prior)
+    _check_form(form)
     x = model.check(x=x)[1]
     if y is None:
         return prior, Info(True)
@@ -152,8 +155,8 @@ def _update(m, model, lik, prior, x, y, rng, draws=Draws(), form="auto", traced=
     bad: int | None = None
     fn: Callable = _step
     for i in range(m.n_iter):
-        if bad is not None and m.hess.startswith("mc") and draws.samples is None:
-            break  # nothing to draw from
+        if bad is not None and not (np.all(np.isfinite(current.mu)) if m.hess.startswith("lin") else draws.samples is not None):
+            break  # nothing to linearise at, nothing to draw from
         curv = _estimate(m, model, lik, current, x, y, rng, draws, i, traced)
         if not all(a is None or np.all(np.isfinite(a)) for a in curv):
             raise FloatingPointError(
@@ -176,7 +179,7 @@ def _estimate(m: Method, model, lik, q: State, x, y, rng, draws: Draws, i: int, 
             return curvature.lin_hess(model, lik, x, y, q.mu)
         virtual = lik.sample(model(q.mu, x), rng) if m.params["virtual"] else None
         return curvature.lin_ef(model, lik, x, y, q.mu, virtual=virtual)
-    theta = sample(q, m.params["n_samples"], rng) if draws.samples is None else draws.samples[i]  # sec:pseudocode#12, sec:pseudocode#17
+    theta = draw(q, m.params["n_samples"], rng) if draws.samples is None else draws.samples[i]  # sec:pseudocode#12, sec:pseudocode#17
     if m.hess == "mc-ef":
         virtual = [lik.sample(model(t, x), rng) for t in theta] if m.params["virtual"] else None
         return curvature.mc_ef(model, lik, x, y, theta, virtual=virtual)
@@ -185,6 +188,11 @@ def _estimate(m: Method, model, lik, q: State, x, y, rng, draws: Draws, i: int, 
         shape = (len(theta), m.params.get("n_probes"), len(q.mu))
         probes = draws.probes[i] if draws.probes is not None else rng.choice([-1.0, 1.0], size=shape)
     return curvature.mc_hess(model, lik, x, y, theta, diag=diag, probes=probes)
+
+
+def _check_form(form: str) -> None:
+    if form not in ("auto", "plain", "efficient"):
+        raise ValueError(f"form must be 'auto', 'plain' or 'efficient', got {form!r}")
 
 
 def _check_prior(m: Method, model, prior) -> State:
@@ -205,8 +213,8 @@ def _check_draws(m: Method, P: int, rng, samples, probes, steps: int | None = No
     mc = m.hess.startswith("mc")
     if not mc and samples is not None:
         raise TypeError(f"{m.name} takes no samples (it is a parameter of *-mc-*), got an array of shape {np.shape(samples)}")
-    if rng is not None and not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator, got {rng!r}")
+    if rng is not None:
+        checks.generator("rng", rng)
     if mc and samples is None and rng is None:
         raise TypeError(f"{m.name} draws samples: rng (a numpy.random.Generator) or samples (I, M, P) must be given, got neither")
     if m.params.get("virtual") and rng is None:
@@ -271,39 +279,52 @@ def run(
         raise ValueError(f"backend must be 'auto', 'reference' or 'fast', got {backend!r}")
     if backend == "fast":
         raise ValueError("backend='fast': this version has no compiled streams; use 'reference' or 'auto'")
+    _check_form(form)
     dynamics = Static() if dynamics is None else dynamics
-    predict(prior, dynamics)  # refuses now what it would refuse later
+    propagate(prior, dynamics)  # refuses now what it would refuse later
     every = T if every is None else checks.integer("every", every, 1)
     measures = _measures(metrics)
+    for one in measures:
+        if hasattr(one, "check"):
+            one.check(m, model, lik, prior)
     state, rows, first, eval_rng = prior, [], 0, _evaluation_generator(rng)
     preq: dict[str, list[float]] = {}
     traces: list[tuple[Symbol, ...]] = []
     if resume is not None:
-        state, rows, first = checks.state("resume.state", resume.state, STATES[m.family]), list(resume.rows), resume.t
+        if not isinstance(resume, Result) or resume.t > T or resume.info["method"] != m:
+            what = f"one of {resume.info['method']!r} after step {resume.t}" if isinstance(resume, Result) else repr(resume)
+            raise ValueError(f"resume must be a Result of {m!r} after at most {T} steps, got {what}")
+        state = checks.state("resume.state", resume.state, STATES[m.family], P=len(prior.mu), R=m.params.get("rank"))
+        rows, first, traces = list(resume.rows), resume.t, list(resume.info["traces"])
         for gen, saved in ((rng, resume.info["rng"]), (eval_rng, resume.info["eval_rng"])):
             if gen is not None and saved is not None:
                 gen.bit_generator.state = saved
         preq = {k: list(v) for k, v in resume.info["pending"].items()}
     bar = _Bar(T, m.name, sys.stderr.isatty() if progress is None else progress)
 
-    def result(t: int) -> Result:
+    def mark(t: int) -> tuple[Any, ...]:
+        """Where the stream stands after step t; the lists only ever grow, so their lengths are enough."""
+        generators = None if rng is None else rng.bit_generator.state, eval_rng.bit_generator.state
+        return t, state, len(rows), preq, {k: len(v) for k, v in preq.items()}, len(traces), *generators
+
+    def result(t, state, n_rows, pending, lengths, n_traces, rng_state, eval_state) -> Result:
         info = {
             "backend": "reference",
             "method": m,
             "steps": t,
             "missing": sum(y is None for y in ys[:t]),
-            "traces": traces,
-            "pending": preq,
-            "rng": None if rng is None else rng.bit_generator.state,
-            "eval_rng": eval_rng.bit_generator.state,
+            "traces": traces[:n_traces],
+            "pending": {k: pending[k][:n] for k, n in lengths.items()},
+            "rng": rng_state,
+            "eval_rng": eval_state,
         }
-        return Result(state, rows, info, t)
+        return Result(state, rows[:n_rows], info, t)
 
-    before = result(first)
+    before = mark(first)
     try:
         for t in range(first, T):
-            before = result(t)
-            ahead = predict(state, dynamics)  # sec:pseudocode#1
+            before = mark(t)
+            ahead = propagate(state, dynamics)  # sec:pseudocode#1
             _score_ahead(measures, preq, m, model, lik, ahead, xs[t], ys[t], eval_rng)
             if ys[t] is None:
                 state = ahead
@@ -324,12 +345,15 @@ def run(
                 preq = {}
             bar.show(t + 1, rows)
     except KeyboardInterrupt:
-        if rng is not None and before.info["rng"] is not None:
-            rng.bit_generator.state = before.info["rng"]
-        raise Interrupted(before) from None
+        stopped = result(*before)
+        if rng is not None:
+            rng.bit_generator.state = stopped.info["rng"]
+        raise Interrupted(stopped) from None
+    except FloatingPointError as error:
+        raise FloatingPointError(f"step {before[0] + 1}: {error}") from None
     finally:
         bar.close()
-    return result(T)
+    return result(*mark(T))
 
 
 def _check_stream(m: Method, model, lik, prior: State, X, Y) -> tuple[list[Array], list[Array | None]]:
@@ -401,7 +425,7 @@ class _Bar:
         self.last = now
         left = (now - self.start) / t * (self.total - t)
         filled = 24 * t // self.total
-        tail = "".join(f"  {k} {v:.4g}" for k, v in rows[-1].items() if k != "t") if rows else ""
+        tail = "".join(f"  {k} {v:.4g}" for k, v in rows[-1].items() if k != "t" and isinstance(v, (int, float))) if rows else ""
         text = f"{self.name} |{'#' * filled}{'.' * (24 - filled)}| {t}/{self.total}  {left:.0f} s left{tail}"
         sys.stderr.write("\r\x1b[K" + text[:200])
         sys.stderr.flush()

@@ -42,7 +42,11 @@ def _split(q: DLR) -> tuple[Array, Array, Array]:
 
 def sample(state: State, n: int, rng: np.random.Generator) -> Array:
     """n draws θ ~ q, shape (n, P). FC: O(P³ + nP²), Diag: O(nP), DLR: O(R(R+n)P) without a (P, P) array."""
-    n = checks.integer("n", n, 1)
+    return draw(checks.state("state", state), checks.integer("n", n, 1), checks.generator("rng", rng))
+
+
+def draw(state: State, n: int, rng: np.random.Generator) -> Array:
+    """:func:`sample` on checked arguments."""
     z = rng.standard_normal((n, len(state.mu)))
     if isinstance(state, FC):
         return state.mu + z @ np.linalg.cholesky(state.Sigma).T
@@ -76,8 +80,15 @@ def marginal_variance(q: State) -> Array:
         return np.diag(q.Sigma).copy()
     if isinstance(q, Diag):
         return q.var
-    UW = q.W / q.Ups[:, None]
-    return 1 / q.Ups - rowdot(solve(eye(q.W.shape[1]) + gram(q.W, UW), UW.T).T, UW)
+    pos, neg, schur = _split(q)
+    if len(neg) == 0:
+        UW = q.W / q.Ups[:, None]
+        return 1 / q.Ups - rowdot(solve(eye(q.W.shape[1]) + gram(q.W, UW), UW.T).T, UW)
+    out = np.empty(len(q.mu))
+    K = woodbury_solve(q.Ups[pos], q.W[pos], q.W[pos] @ q.W[neg].T)
+    out[neg] = np.diag(inv(schur))
+    out[pos] = marginal_variance(DLR(q.mu[pos], q.Ups[pos], q.W[pos])) + rowdot(K @ inv(schur), K)
+    return out
 
 
 def covariance(q: State) -> Array:
@@ -105,12 +116,27 @@ def logdet_covariance(q: State) -> float:
         return float(2 * np.sum(np.log(np.diag(np.linalg.cholesky(q.Sigma)))))
     if isinstance(q, Diag):
         return float(np.sum(np.log(q.var)))
-    inner = np.linalg.slogdet(eye(q.W.shape[1]) + gram(q.W, q.W / q.Ups[:, None]))[1]
-    return float(-np.sum(np.log(np.abs(q.Ups))) - inner)
+    pos, neg, schur = _split(q)
+    Ups, W = q.Ups[pos], q.W[pos]
+    inner = np.linalg.slogdet(eye(W.shape[1]) + gram(W, W / Ups[:, None]))[1]
+    return float(-np.sum(np.log(Ups)) - inner - (np.linalg.slogdet(schur)[1] if len(neg) else 0.0))
+
+
+def covariance_times(q: DLR, X: Array) -> Array:
+    """Σ X = (Υ + W Wᵀ)⁻¹ X for X of shape (P, K), by Woodbury, with the entries where Υ ≤ 0 eliminated first."""
+    pos, neg, schur = _split(q)
+    if len(neg) == 0:
+        return woodbury_solve(q.Ups, q.W, X)
+    Ups, Wp, Wn = q.Ups[pos], q.W[pos], q.W[neg]
+    out = np.empty(X.shape)
+    out[neg] = solve(schur, X[neg] - Wn @ gram(Wp, woodbury_solve(Ups, Wp, X[pos])))
+    out[pos] = woodbury_solve(Ups, Wp, X[pos] - Wp @ gram(Wn, out[neg]))
+    return out
 
 
 def log_density(state: State, theta: Array) -> Array:
     """log q(θ) for θ of shape (P,) or (n, P)."""
+    state = checks.state("state", state)
     theta = checks.array("theta", theta, ndim=(1, 2))
     if theta.shape[-1] != len(state.mu):
         raise ValueError(f"theta must have {len(state.mu)} entries in its last dimension, got shape {theta.shape}")
@@ -121,13 +147,16 @@ def log_density(state: State, theta: Array) -> Array:
 
 
 def kl(q: State, p: State) -> float:
-    """D(q | p) = E_q[log q − log p] ≥ 0, for any two families."""
+    """D(q | p) = E_q[log q − log p] ≥ 0, for any two families. A sum that rounding takes below 0 is 0."""
+    q, p = checks.state("q", q), checks.state("p", p)
     if len(q.mu) != len(p.mu):
         raise ValueError(f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}")
     d = q.mu - p.mu
     quad = float(d @ precision_times(p, d))
-    logdet = logdet_covariance(p) - logdet_covariance(q)
-    return (quad + _trace(q, p) - len(d) + logdet) / 2
+    terms = (quad, _trace(q, p), -float(len(d)), logdet_covariance(p), -logdet_covariance(q))
+    total = sum(terms) / 2
+    rounding = 64 * len(d) * np.finfo(float).eps * sum(map(abs, terms))
+    return 0.0 if -rounding <= total < 0 else total
 
 
 def _trace(q: State, p: State) -> float:
@@ -141,4 +170,4 @@ def _trace(q: State, p: State) -> float:
         return diagonal + float(np.sum(p.W * (q.Sigma @ p.W)))
     if isinstance(q, Diag):
         return diagonal + float(np.sum(q.var[:, None] * p.W**2))
-    return diagonal + float(np.sum(p.W * woodbury_solve(q.Ups, q.W, p.W)))
+    return diagonal + float(np.sum(p.W * covariance_times(q, p.W)))

@@ -39,7 +39,7 @@ def ece(pred: Predictive, Y: Any, n_bins: int = N_BINS) -> float:
     """Expected calibration error over equal bins of the confidence: Σ_b (n_b/N) |accuracy_b − confidence_b|."""
     guess, confidence, label = _classes(pred, Y)
     n_bins = checks.integer("n_bins", n_bins, 1)
-    bins = np.clip(np.ceil(confidence * n_bins).astype(int) - 1, 0, n_bins - 1)  # (b/n, (b+1)/n]
+    bins = np.clip(np.searchsorted(np.arange(n_bins + 1) / n_bins, confidence) - 1, 0, n_bins - 1)  # (b/n, (b+1)/n]
     right = (guess == label).astype(float)
     gaps = np.bincount(bins, right - confidence, minlength=n_bins)
     return float(np.sum(np.abs(gaps)) / len(label))
@@ -76,6 +76,13 @@ class On:
     n_samples: int = 100
     ahead = False
 
+    def check(self, m, model, lik, prior: State) -> None:
+        """Refuse before a stream what would be refused after it."""
+        pred = predictive.plugin(m, model, lik, prior, self.X)
+        lik.encode(self.Y, pred.values.shape[2], batch=pred.values.shape[1])
+        if any(name.partition("-")[0] in ("error", "ece") for name in self.names):
+            _classes(pred, self.Y)
+
     def __call__(self, m, model, lik, state: State, rng: np.random.Generator) -> dict[str, float]:
         made: dict[str, Predictive] = {}
         row = {}
@@ -91,9 +98,11 @@ class On:
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
     """Metrics on a test set: nlpd, error, ece, rmse, each with -plugin (default), -mc, -lin_mc or -lin_mc_f."""
     for name in names or ("",):
+        if not isinstance(name, str):
+            raise TypeError(f"names must be strings such as 'nlpd-mc', got {name!r}")
         metric, _, kind = name.partition("-")
         if metric not in METRICS or (kind or "plugin") not in predictive.KINDS:
-            known = [f"{a}-{k}" for a in METRICS for k in predictive.KINDS]
+            known = [*METRICS, *(f"{a}-{k}" for a in METRICS for k in predictive.KINDS)]
             near = difflib.get_close_matches(name, known, n=1)
             hint = f"; did you mean {near[0]!r}?" if near else ""
             raise ValueError(
@@ -111,10 +120,8 @@ class Prequential:
     ahead = True
 
     def __call__(self, m, model, lik, prior: State, rng: np.random.Generator, x: Any, y: Any) -> dict[str, float]:
-        batch = model.is_batch(x)
-        X, Y = (x, y) if batch else (x[None], y[None])
-        pred = predictive.predict(self.kind, m, model, lik, prior, X, n_samples=self.n_samples, rng=rng)
-        return {f"prequential-{self.kind}": nlpd(pred, Y)}
+        pred = predictive.predict(self.kind, m, model, lik, prior, x, n_samples=self.n_samples, rng=rng)
+        return {f"prequential-{self.kind}": nlpd(pred, y if model.is_batch(x) else y[None])}
 
 
 def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
@@ -131,10 +138,15 @@ class KLTo:
     exact: State
     ahead = False
 
+    def check(self, m, model, lik, prior: State) -> None:
+        """Refuse before a stream what would be refused after it."""
+        if len(self.exact.mu) != len(prior.mu):
+            raise ValueError(f"exact must have {len(prior.mu)} parameters, got {len(self.exact.mu)}")
+
     def __call__(self, m, model, lik, state: State, rng: np.random.Generator) -> dict[str, float]:
         return {"kl": kl(state, self.exact)}
 
 
 def kl_to(exact: State) -> KLTo:
     """The KL divergence of the state to an exact posterior."""
-    return KLTo(checks.state("exact", exact, type(exact)))
+    return KLTo(checks.state("exact", exact))

@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
-
 from . import checks, exact, filter
 from .curvature import Curv
 from .gaussians import is_valid
@@ -35,14 +33,14 @@ def step(
     kind = STATES[method(name).family]
     q0, q = _state("prior", prior, kind), None if current is None else _state("current", current, kind)
     if kind is STATES["dlr"]:
-        rank = np.asarray(q0.W).shape[-1]  # type: ignore[union-attr]
+        rank = checks.array("prior.W", q0.W, ndim=2).shape[1]  # type: ignore[union-attr]
         if params.setdefault("rank", rank) != rank:
             raise ValueError(f"rank must be prior['W'].shape[1] = {rank}, got {params['rank']}")
     m = method(name, **params)
+    digits = None if digits is None else checks.integer("digits", digits, 1)
     out, info = filter.step(m, q0, q, _curv(curv))
     valid = info.valid
     if digits is not None:
-        digits = checks.integer("digits", digits, 1)
         precise = exact.step(m, *_checked(m, q0, q, _curv(curv)), digits=digits)
         valid, out = is_valid(precise), exact.rounded(precise)
     return {**out._asdict(), "valid": valid}

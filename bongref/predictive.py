@@ -18,12 +18,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from . import checks
-from .gaussians import sample
+from .gaussians import draw
 from .linalg import Array
 from .methods import STATES, Method, method
 from .states import State
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
+POSITIVE = ("gaussian", "poisson")  # their densities at any mean are >= 0, so that logarithms can be averaged
 
 
 class Predictive(NamedTuple):
@@ -46,24 +47,19 @@ class Predictive(NamedTuple):
 
     @property
     def var(self) -> Array:
-        """The predictive variance of y, (N, C): the mean of the variances plus the variance of the means.
-
-        For means outside their range (lin_mc) the first part is the variance at the nearest model, the one of the mean of the samples.
-        """
-        if self.of_means:
-            return self.lik.var_mean(self.mean) + self.means.var(axis=0)
-        within = np.diagonal(self.lik.var(self.values), axis1=-2, axis2=-1)
+        """The predictive variance of y, (N, C): the mean of the variances plus the variance of the means."""
+        within = self.lik.var_mean(self.values) if self.of_means else np.diagonal(self.lik.var(self.values), axis1=-2, axis2=-1)
         return within.mean(axis=0) + self.means.var(axis=0)
 
     def log_density(self, Y: Any) -> Array:
         """log p(y_n | x_n), (N,): the log of the mean density over the samples, never the mean of the logs."""
         _, N, C = self.values.shape
         Y = self.lik.encode(Y, C, batch=N)
-        if self.of_means:
+        if self.of_means and self.lik.name not in POSITIVE:
             density = self.lik.prob_mean(self.values, Y).mean(axis=0)
             with np.errstate(divide="ignore", invalid="ignore"):
                 return np.where(density > 0, np.log(np.maximum(density, 0)), -np.inf)
-        logs = self.lik.log_prob(self.values, Y)
+        logs = (self.lik.log_prob_mean if self.of_means else self.lik.log_prob)(self.values, Y)
         top = logs.max(axis=0)
         safe = np.where(np.isfinite(top), top, 0.0)
         with np.errstate(divide="ignore"):
@@ -90,7 +86,7 @@ def lin_mc(m, model, lik, state: State, X, *, n_samples: int = 100, rng=None, sa
     state, X = _check(m, model, state, X)
     shift = (_thetas(state, n_samples, rng, samples) - state.mu).T  # (P, S)
     values = []
-    for x in X:
+    for x in X if model.is_batch(X) else [X]:
         o = model(state.mu, x)
         J = model.jac(state.mu, x)
         if linearise == "h":
@@ -115,18 +111,17 @@ def predict(kind: str, m, model, lik, state: State, X, *, n_samples: int = 100, 
 
 
 def _outputs(model, theta: Array, X: Array) -> Array:
-    return np.asarray(model(theta, X))
+    """(N, C), with N = 1 for one input."""
+    o = np.asarray(model(theta, X))
+    return o if model.is_batch(X) else o[None]
 
 
 def _thetas(state: State, n_samples: int, rng, samples) -> Array:
     if samples is not None:
         return checks.array("samples", samples, shape=(None, len(state.mu)))
-    if not isinstance(rng, np.random.Generator):
-        raise TypeError(f"rng must be a numpy.random.Generator where no samples are given, got {rng!r}")
-    return sample(state, checks.integer("n_samples", n_samples, 1), rng)
+    return draw(state, checks.integer("n_samples", n_samples, 1), checks.generator("rng", rng))
 
 
 def _check(m: Method | str, model, state: State, X) -> tuple[State, Array]:
     state = checks.state("state", state, STATES[method(m).family], P=model.n_params)
-    X = model.check(x=X)[1]
-    return state, X if model.is_batch(X) else X[None]
+    return state, model.check(x=X)[1]

@@ -1,0 +1,131 @@
+"""Every method by independent routes: family module = definition = exact; efficient = plain; dense G = low-rank S."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from problems import DERIVED, LOW_RANK, agree, conditions, make, marked, plain, sizes
+
+import bongref as br
+from bongref import compare, definition, dlr, exact, fc_nat
+from bongref.curvature import Curv, Lin, dense
+from bongref.filter import _step
+from bongref.methods import EFFICIENT
+
+EFFICIENT_NAMES = [n for n in LOW_RANK if (n.split("-")[0], n.split("-")[3]) in EFFICIENT]
+
+
+@pytest.mark.parametrize("name", marked(DERIVED))
+@given(size=sizes())
+@settings(max_examples=8)
+def test_module_is_exact(name, size):
+    p = make(name, size)
+    wanted = exact.rounded(exact.step(p.m, p.prior, p.current, p.curv, digits=30))
+    agree(plain(p.m)(p.prior, p.current, p.curv), wanted, conditions(p), f"{name} against exact arithmetic")
+
+
+@pytest.mark.parametrize("name", marked(DERIVED))
+@given(size=sizes(max_P=8))
+@settings(max_examples=5)
+def test_module_is_definition(name, size):
+    p = make(name, size)
+    wanted = definition.step(p.m, p.prior, p.current, p.curv)
+    agree(plain(p.m)(p.prior, p.current, p.curv), wanted, conditions(p), f"{name} against its definition", whole=True)
+
+
+@pytest.mark.eq("eq:bong", "eq:bong-MD", "eq:bong-MD2", "eq:bog", "eq:blr", "eq:blr-MD", "eq:bbb")
+@pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
+def test_definition_is_exact_at_twelve_parameters(rule):
+    from problems import Size
+
+    for family in ("fc", "fc_mom"):
+        p = make(f"{rule}-lin-hess-{family}", Size(12, 12, 2, 3, 2.0))
+        wanted = exact.rounded(exact.step(p.m, p.prior, p.current, p.curv))
+        agree(definition.step(p.m, p.prior, p.current, p.curv), wanted, conditions(p), rule)
+
+
+@pytest.mark.parametrize("name", marked(EFFICIENT_NAMES, "efficient"))
+@given(size=sizes())
+def test_efficient_form_is_the_plain_one(name, size):
+    p = make(name, size)
+    got, fn = _step(p.m, p.prior, p.current, p.curv, "efficient")
+    assert fn.__name__ == EFFICIENT[p.m.rule, p.m.family]
+    agree(got, plain(p.m)(p.prior, p.current, p.curv), conditions(p), f"{name}: {fn.__name__}")
+
+
+@pytest.mark.eq("sec:FC-Nat-bong#5", "sec:FC-Nat-bong#6", "eq:bong-FC-K", "sec:FC-Nat-bong#8", "sec:FC-Nat-bong#9", "eq:bong-lin-EF-FC-K")
+@pytest.mark.parametrize("name", ["bong-mc-ef-fc", "bong-lin-ef-fc"])
+@given(size=sizes())
+def test_printed_gain_form_of_the_empirical_fisher(name, size):
+    p = make(name, size)
+    S = p.curv.S
+    curv = Curv(S.sum(axis=1) / np.sqrt(S.shape[1]), S=S)  # g is the mean of the columns of Ĝ = √M S
+    cond = compare.condition(plain(p.m), p.prior, p.current, curv)
+    agree(fc_nat.bong_ef(p.prior, None, curv), plain(p.m)(p.prior, None, curv), cond, "bong_ef")
+
+
+@pytest.mark.eq("sec:lbong-fc#3", "sec:lbong-fc#4", "sec:lbong-fc#5", "sec:linearized#11", "sec:linearized#12", "sec:linearized#13")
+@given(size=sizes(max_log_cond=4))
+def test_kalman_form(size):
+    rng = np.random.default_rng(size.seed)
+    p = make("bong-lin-hess-fc", size)
+    C = min(size.K, 4)
+    A = rng.standard_normal((C, C))
+    R, H, e = A @ A.T + np.eye(C), rng.standard_normal((C, size.P)), rng.standard_normal(C)
+    L = np.linalg.cholesky(R)
+    S = np.linalg.solve(L, H).T
+    curv = Curv(S @ np.linalg.solve(L, e), S=S)
+    cond = compare.condition(plain(p.m), p.prior, None, curv)
+    agree(fc_nat.bong_kalman(p.prior, None, Lin(e, H, R, e)), plain(p.m)(p.prior, None, curv), cond, "bong_kalman")
+
+
+@pytest.mark.eq("eq:bbb-dlr-B", "eq:bbb-dlr-diagSigGSig", "eq:bbb-dlr-SigGSigW", "eq:bbb-dlr-Woodbury")
+@pytest.mark.parametrize("name", [n for n in LOW_RANK if n.startswith("bbb") and n.endswith("dlr")])
+@given(size=sizes())
+def test_expanded_terms_of_bbb_dlr(name, size):
+    p = make(name, size)
+    got = dlr.bbb_expanded(p.prior, p.current, p.curv, p.m.params["alpha"])
+    agree(got, plain(p.m)(p.prior, p.current, p.curv), conditions(p), "bbb_expanded")
+
+
+@pytest.mark.parametrize("name", LOW_RANK)
+@given(size=sizes())
+@settings(max_examples=15)
+def test_dense_hessian_is_the_low_rank_one(name, size):
+    p = make(name, size)
+    G = Curv(p.curv.g, G=dense(p.curv))
+    got = _step(p.m, p.prior, p.current, G)[0]
+    agree(got, plain(p.m)(p.prior, p.current, p.curv), conditions(p), f"{name}: dense G against S")
+
+
+@pytest.mark.parametrize("name", DERIVED)
+def test_oracle_agrees_with_the_step_and_rounds_once(name):
+    from problems import Size
+
+    p = make(name, Size(5, 6, 2, 3, 2.0))
+    params = {"alpha": p.m.params["alpha"]} if "alpha" in p.m.params else {}
+    curv = {k: v for k, v in p.curv._asdict().items() if v is not None}
+    args = (name, p.prior._asdict(), p.current._asdict(), curv)
+    out, precise = br.oracle.step(*args, **params), br.oracle.step(*args, **params, digits=50)
+    more = br.oracle.step(*args, **params, digits=80)
+    state, info = br.step(p.m, p.prior, p.current, p.curv)
+    kind = type(p.prior)
+    assert out["valid"] == precise["valid"] == info.valid
+    for key in kind._fields:
+        np.testing.assert_array_equal(out[key], getattr(state, key))
+        if key != "W":  # whose columns have free signs
+            np.testing.assert_array_equal(precise[key], more[key])  # more digits round to the same float64
+    agree(kind(*(out[k] for k in kind._fields)), kind(*(precise[k] for k in kind._fields)), conditions(p), name)
+
+
+def test_exact_refuses_a_float_that_crept_in(monkeypatch):
+    from problems import Size
+
+    p = make("bog-lin-hess-diag_mom", Size(0, 3, 1, 2, 1.0))
+    original = br.methods
+    assert original("bog-lin-hess-diag_mom")
+    from bongref import diag_mom
+
+    sloppy = lambda prior, current, curv, alpha: type(prior)(prior.mu * 0.5, prior.var)
+    monkeypatch.setattr(diag_mom, "bog", sloppy)
+    with pytest.raises(AssertionError, match="mu holds a float"):
+        exact.step(p.m, p.prior, p.current, p.curv)
