@@ -29,10 +29,10 @@ def _parser() -> argparse.ArgumentParser:
 
     audit = commands.add_parser("audit", help="every method by every route, one table; exit status 1 on any disagreement")
     audit.add_argument("--seed", type=int, default=0, help="of the problems that are drawn (default 0)")
-    audit.add_argument("-P", type=int, default=6, help="parameters (default 6)")
-    audit.add_argument("-C", type=int, default=3, help="outputs (default 3)")
-    audit.add_argument("-M", type=int, default=3, help="Monte Carlo samples (default 3)")
-    audit.add_argument("-R", type=int, default=2, help="rank of DLR (default 2)")
+    audit.add_argument("-P", "--P", type=int, default=6, help="parameters (default 6)")
+    audit.add_argument("-C", "--C", type=int, default=3, help="outputs (default 3)")
+    audit.add_argument("-M", "--M", type=int, default=3, help="Monte Carlo samples (default 3)")
+    audit.add_argument("-R", "--R", type=int, default=2, help="rank of DLR (default 2)")
     audit.add_argument("--out", metavar="FILE", help="also write the report to FILE.json or FILE.html")
     audit.set_defaults(command=_audit)
 

@@ -9,6 +9,8 @@ prior and ignore ``current``. Their LIN-HESS versions are the same lines with g 
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .curvature import Curv, dense
@@ -84,6 +86,48 @@ def blr(prior: FC, current: FC, curv: Curv, alpha) -> FC:
     mu = current.mu + alpha * S @ (prec0 @ (prior.mu - current.mu)) + alpha * S @ curv.g  # eq:blr-FC-mom-mu, sec:FC-Mom#25
     Sigma = (1 + alpha) * S + alpha * sym(S @ (dense(curv) - prec0) @ S)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
     return FC(mu, Sigma)
+
+
+class Increment(NamedTuple):
+    """q_{t,i} as a change of the prior: its mean, and Y, B with Σ_{t,i} = Σ + Z B Zᵀ, Σ = Σ_{t|t-1}, Z = ΣY."""
+
+    mu: Array
+    Y: Array  # (P, iK)
+    Z: Array  # (P, iK)
+    B: Array  # (iK, iK)
+
+
+def start(prior: FC) -> Increment:
+    """q_{t,0} = q_{t|t-1}."""
+    none = np.zeros((len(prior.mu), 0))
+    return Increment(prior.mu, none, none, np.zeros((0, 0)))
+
+
+def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment:
+    """BLR-FC_MOM with G = −S Sᵀ without an inversion: O(K P² + iK P) in the i-th iteration, where the paper sees O(P³).
+
+    The inner loop starts at the prior, so that Σ_{t,i} = Σ + ΣAΣ with A = Y B Yᵀ, and Σ_{t,i} Σ⁻¹ = I + ΣA needs no inverse. In A the
+    update is (1−α)A − αAΣA − α(I + AΣ) S Sᵀ (I + ΣA): it stays in the columns of Y and S.
+    """
+    mu, Y, Z, B = current
+    delta, k = prior.mu - mu, Y.shape[1]
+    new_mu = mu + alpha * (delta + Z @ (B @ (Y.T @ delta)))
+    mu = new_mu + alpha * (prior.Sigma @ curv.g + Z @ (B @ (Z.T @ curv.g)))  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    T = np.concatenate([B @ (Z.T @ curv.S), np.eye(curv.S.shape[1])])  # (I + AΣ) S = [Y, S] T
+    old = np.pad((1 - alpha) * B - alpha * sym(B @ (Y.T @ Z) @ B), (0, len(T) - k))
+    B = old - alpha * (T @ T.T)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    return Increment(mu, np.concatenate([Y, curv.S], axis=1), np.concatenate([Z, prior.Sigma @ curv.S], axis=1), B)
+
+
+def is_valid_increment(q: Increment) -> bool:
+    """Σ + Z B Zᵀ is positive definite if and only if every eigenvalue of B YᵀΣY is greater than −1."""
+    finite = all(np.all(np.isfinite(a)) for a in q)
+    return bool(finite and np.min(np.linalg.eigvals(q.B @ (q.Y.T @ q.Z)).real) > -1)
+
+
+def finish(prior: FC, current: Increment) -> FC:
+    """The state of an increment: Σ + Z B Zᵀ."""
+    return FC(current.mu, prior.Sigma + sym(current.Z @ current.B @ current.Z.T))
 
 
 # --- BOG -----------------------------------------------------------------------------------------------------------------------

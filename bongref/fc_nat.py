@@ -13,6 +13,8 @@ matrices, 2Σgμᵀ, the code takes the symmetric part (erratum E-sym).
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from .curvature import Curv, Lin, dense
@@ -192,6 +194,43 @@ def blr(prior: FC, current: FC, curv: Curv, alpha) -> FC:
     return FC(mu, Sigma)
 
 
+class Increment(NamedTuple):
+    """q_{t,i} as a change of the prior: its mean, and U with Σ_{t,i}⁻¹ = Σ_{t|t-1}⁻¹ + U Uᵀ."""
+
+    mu: Array
+    U: Array  # (P, iK)
+
+
+def start(prior: FC) -> Increment:
+    """q_{t,0} = q_{t|t-1}."""
+    return Increment(prior.mu, np.zeros((len(prior.mu), 0)))
+
+
+def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment:
+    """BLR-FC with G = −S Sᵀ and 0 < α ≤ 1 without an inversion: O(iK P²) in the i-th iteration, where the paper sees O(P³).
+
+    The inner loop starts at the prior, and each iteration adds K columns to a U that stands beside the prior's precision:
+    U_i = [√(1−α) U_{i-1}, √α S]. Woodbury does the rest, with Σ_{t,i} Σ_{t|t-1}⁻¹ = I − V (I + UᵀV)⁻¹ Uᵀ, V = Σ_{t|t-1} U.
+    """
+    U = np.concatenate([sqrt(1 - alpha) * current.U, sqrt(alpha) * curv.S], axis=1)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    V, delta = prior.Sigma @ U, prior.mu - current.mu
+    E = eye(U.shape[1]) + sym(U.T @ V)
+    pull = delta + prior.Sigma @ curv.g - V @ solve(E, U.T @ delta + V.T @ curv.g)
+    mu = current.mu + alpha * pull  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    return Increment(mu, U)
+
+
+def is_valid_increment(q: Increment) -> bool:
+    """A sum of a positive definite and a positive semi-definite matrix is positive definite."""
+    return bool(np.all(np.isfinite(q.mu)) and np.all(np.isfinite(q.U)))
+
+
+def finish(prior: FC, current: Increment) -> FC:
+    """The state of an increment: Σ_{t,i} = Σ − V (I + UᵀV)⁻¹ Vᵀ."""
+    V = prior.Sigma @ current.U
+    return FC(current.mu, sym(prior.Sigma - V @ solve(eye(V.shape[1]) + sym(current.U.T @ V), V.T)))
+
+
 # --- BOG -----------------------------------------------------------------------------------------------------------------------
 
 
@@ -210,6 +249,23 @@ def bog(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
     SGS = prior.Sigma @ dense(curv) @ prior.Sigma
     Sigma = inv(prec - 4 * alpha * sym(np.outer(Sg, prior.mu)) - 2 * alpha * sym(SGS))  # eq:bog-FC-nat-prec, sec:FC-Nat#37
     mu = Sigma @ (prec @ prior.mu) + alpha * Sigma @ Sg  # eq:bog-FC-nat-mu, sec:FC-Nat#36
+    return FC(mu, Sigma)
+
+
+def bog_woodbury(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
+    """BOG-FC with G = −S Sᵀ: O(K P² + K³), where the paper sees O(P³).
+
+    The precision changes by −2α(vμᵀ + μvᵀ) + 2αVVᵀ with v = Σg, V = ΣS: a matrix of rank K + 2, U C Uᵀ with U = [v, μ, V]. Woodbury
+    gives Σ_t, and Σ_t Σ_{t|t-1}⁻¹ μ needs no inverse either.
+    """
+    S, n = prior.Sigma, curv.S.shape[1] + 2
+    U = np.concatenate([(S @ curv.g)[:, None], prior.mu[:, None], S @ curv.S], axis=1)
+    C_inv = np.diag(np.array([0, 0] + [1] * (n - 2), dtype=int)) / (2 * alpha)
+    C_inv[0, 1] = C_inv[1, 0] = -1 / (2 * alpha)
+    V = S @ U
+    M = C_inv + sym(U.T @ V)
+    Sigma = sym(S - V @ solve(M, V.T))  # eq:bog-FC-nat-prec, sec:FC-Nat#37
+    mu = prior.mu - V @ solve(M, U.T @ prior.mu) + alpha * Sigma @ U[:, 0]  # eq:bog-FC-nat-mu, sec:FC-Nat#36
     return FC(mu, Sigma)
 
 

@@ -149,9 +149,11 @@ def update(
     return state, info._replace(trace=tuple(seen))
 
 
+@eq("sec:pseudocode#5")
 def _update(m, model, lik, prior, x, y, rng, draws=Draws(), form="auto", traced=False) -> tuple[State, Info]:  # noqa: B008
     """:func:`update` on checked arguments."""
-    current = prior  # sec:pseudocode#5
+    inner = m.inner_loop(form)
+    current: Any = prior if inner is None else inner.start(prior)
     bad: int | None = None
     fn: Callable = _step
     for i in range(m.n_iter):
@@ -163,10 +165,17 @@ def _update(m, model, lik, prior, x, y, rng, draws=Draws(), form="auto", traced=
                 f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: the model or the likelihood "
                 "overflows at this x and these parameters; the state before is unchanged"
             )
-        current, fn = _step(m, prior, current, curv, form)
-        if bad is None and not is_valid(current):
+        if inner is None:
+            current, fn = _step(m, prior, current, curv, form)
+            valid = is_valid(current)
+        else:
+            fn = inner.blr_increment
+            current = fn(prior, current, curv, m.params["alpha"])
+            valid = inner.is_valid_increment(current)
+        if bad is None and not valid:
             bad = i + 1
-    return current, Info(bad is None, bad, _where(fn))
+    state = current if inner is None else inner.finish(prior, current)
+    return state, Info(bad is None, bad, _where(fn))
 
 
 @eq("sec:pseudocode#10", "sec:pseudocode#12", "sec:pseudocode#17", "sec:pseudocode#22", "sec:pseudocode#28")

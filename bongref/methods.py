@@ -33,6 +33,7 @@ STATES: dict[str, Any] = {"fc": FC, "fc_mom": FC, "diag": Diag, "diag_mom": Diag
 EFFICIENT: dict[tuple[str, str], str] = {
     ("bong", "fc"): "bong_woodbury",
     ("bong", "fc_mom"): "bong_lowrank",
+    ("bog", "fc"): "bog_woodbury",
     **{(rule, "dlr"): f"{rule}_woodbury" for rule in RULES},
 }
 
@@ -102,6 +103,16 @@ class Method:
         if form == "efficient" and not usable:
             raise ValueError(f"form='efficient': {self.name} has no efficient form for this curvature")
         return getattr(MODULES[self.family], efficient if usable and form != "plain" else self.rule)  # type: ignore[arg-type]
+
+    def inner_loop(self, form: str = "auto") -> Any:
+        """The module whose ``start``, ``blr_increment`` and ``finish`` run a whole inner loop without inversions, or None.
+
+        That is BLR in the full-covariance families with a linearised estimator, which needs the mean alone between iterations
+        (drawing samples would need a factor of Σ_{t,i} each time), and in FC with α ≤ 1, for √(1−α).
+        """
+        if form == "plain" or self.rule != "blr" or self.family not in ("fc", "fc_mom") or not self.hess.startswith("lin"):
+            return None
+        return None if self.family == "fc" and self.params["alpha"] > 1 else MODULES[self.family]
 
     def prior(self, mu: Array, var: Any = 1.0, *, rng: np.random.Generator | None = None) -> State:
         """N(mu, Diag(var)) in this method's family, var a scalar or (P,).

@@ -123,7 +123,7 @@ def test_dlr_samples_need_no_square_array():
 
 def test_sample_refuses():
     q = diag(np.random.default_rng(0))
-    with pytest.raises(TypeError, match="rng must be a numpy.random.Generator, got int 3"):
+    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator, got int 3"):
         br.sample(q, 2, 3)
     with pytest.raises(ValueError, match="n must be an integer >= 1, got 0"):
         br.sample(q, 0, np.random.default_rng(0))

@@ -3,13 +3,14 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from problems import DERIVED, LOW_RANK, agree, conditions, make, marked, plain, sizes
+from problems import DERIVED, LOW_RANK, Size, agree, conditions, make, marked, plain, sizes
 
 import bongref as br
 from bongref import compare, definition, dlr, exact, fc_nat
 from bongref.curvature import Curv, Lin, dense
 from bongref.filter import _step
-from bongref.methods import EFFICIENT
+from bongref.gaussians import is_valid
+from bongref.methods import EFFICIENT, MODULES
 
 EFFICIENT_NAMES = [n for n in LOW_RANK if (n.split("-")[0], n.split("-")[3]) in EFFICIENT]
 
@@ -35,8 +36,6 @@ def test_module_is_definition(name, size):
 @pytest.mark.eq("eq:bong", "eq:bong-MD", "eq:bong-MD2", "eq:bog", "eq:blr", "eq:blr-MD", "eq:bbb")
 @pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
 def test_definition_is_exact_at_twelve_parameters(rule):
-    from problems import Size
-
     for family in ("fc", "fc_mom"):
         p = make(f"{rule}-lin-hess-{family}", Size(12, 12, 2, 3, 2.0))
         wanted = exact.rounded(exact.step(p.m, p.prior, p.current, p.curv))
@@ -99,8 +98,6 @@ def test_dense_hessian_is_the_low_rank_one(name, size):
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_oracle_agrees_with_the_step_and_rounds_once(name):
-    from problems import Size
-
     p = make(name, Size(5, 6, 2, 3, 2.0))
     params = {"alpha": p.m.params["alpha"]} if "alpha" in p.m.params else {}
     curv = {k: v for k, v in p.curv._asdict().items() if v is not None}
@@ -118,8 +115,6 @@ def test_oracle_agrees_with_the_step_and_rounds_once(name):
 
 
 def test_exact_refuses_a_float_that_crept_in(monkeypatch):
-    from problems import Size
-
     p = make("bog-lin-hess-diag_mom", Size(0, 3, 1, 2, 1.0))
     original = br.methods
     assert original("bog-lin-hess-diag_mom")
@@ -129,3 +124,50 @@ def test_exact_refuses_a_float_that_crept_in(monkeypatch):
     monkeypatch.setattr(diag_mom, "bog", sloppy)
     with pytest.raises(AssertionError, match="mu holds a float"):
         exact.step(p.m, p.prior, p.current, p.curv)
+
+
+@pytest.mark.eq("eq:BLR-FC-Nat-prec", "eq:blr-FC-nat-mu", "eq:blr-FC-mom-mu", "eq:blr-FC-mom-cov")
+@pytest.mark.parametrize("family", ["fc", "fc_mom"])
+@given(size=sizes(max_log_cond=4.0))
+def test_inner_loop_of_blr_without_inversions(family, size):
+    """The whole inner loop as a growing change of the prior, against the displayed step repeated."""
+    p = make(f"blr-lin-hess-{family}", size)
+    module, alpha = MODULES[family], p.m.params["alpha"]
+    rng = np.random.default_rng(size.seed)
+    curvs = [Curv(rng.standard_normal(size.P), S=rng.standard_normal((size.P, size.K)) / 2) for _ in range(3)]
+
+    def repeated(prior, *curvs):
+        state = prior
+        for curv in curvs:
+            state = plain(p.m)(prior, state, curv)
+        return state
+
+    cond = compare.condition(repeated, p.prior, *curvs)
+    state, inner = p.prior, module.start(p.prior)
+    for curv in curvs:
+        state, inner = plain(p.m)(p.prior, state, curv), module.blr_increment(p.prior, inner, curv, alpha)
+        largest = compare._matrix_condition(state)
+        if is_valid(state) != module.is_valid_increment(inner):
+            assert largest > 1e10, "validity differs away from the boundary"
+    agree(module.finish(p.prior, inner), repeated(p.prior, *curvs), cond, f"inner loop of blr in {family}")
+
+
+@pytest.mark.parametrize("name", ["blr-lin-hess-fc", "blr-lin-ef-fc", "blr-lin-hess-fc_mom", "blr-lin-ef-fc_mom"])
+def test_update_takes_the_inner_loop_without_inversions(name):
+    rng = np.random.default_rng(0)
+    model, lik = br.models.mlp([2, 3, 1]), br.likelihoods.Gaussian(0.5)
+    m = br.method(name, alpha=0.2, n_iter=6)
+    prior = m.prior(model.init(rng), 0.3)
+    x, y = rng.standard_normal(2), 0.7
+    fast, info = br.update(m, model, lik, prior, x, y)
+    slow, other = br.update(m, model, lik, prior, x, y, form="plain")
+    assert info.form.endswith("blr_increment") and other.form.endswith(".blr") and info.valid == other.valid
+    agree(fast, slow, {"mu": 100.0, "Sigma": 100.0}, name)
+
+
+@pytest.mark.parametrize("rule", ["bong", "bog"])
+def test_exact_beyond_the_reach_of_fractions(rule):
+    """More than 40 parameters: mpmath takes over, with the same result to the last bit of what float64 can tell."""
+    p = make(f"{rule}-lin-hess-fc_mom", Size(1, exact.RATIONAL_UP_TO + 1, 1, 2, 2.0))
+    wanted = exact.rounded(exact.step(p.m, p.prior, None, p.curv, digits=30))
+    agree(plain(p.m)(p.prior, None, p.curv), wanted, conditions(p), rule)

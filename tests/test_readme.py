@@ -1,0 +1,213 @@
+"""README.md and docs/ run: every snippet, the output printed below it, the tables, and the two commands at the top."""
+
+import contextlib
+import doctest
+import importlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from bongref import audit, cli, compare, paper
+
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+methods = importlib.import_module("bongref.methods")  # the module: bongref.methods is also the function of that name
+FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+
+
+def blocks(page):
+    """(language, text, line, output) of each fenced block; output is the text block that follows at once, or None."""
+    text = page.read_text(encoding="utf-8")
+    found = list(FENCE.finditer(text))
+    for one, after in zip(found, [*found[1:], None], strict=False):
+        follows = after is not None and after[1] == "text" and not text[one.end() : after.start()].strip()
+        yield one[1], one[2], text.count("\n", 0, one.start()) + 2, after[2] if follows else None
+
+
+def shell(text):
+    """What the bongref commands of a block print; anything else in it is not run here."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        for line in text.splitlines():
+            if line.startswith("bongref "):
+                assert cli.main(shlex.split(line)[1:]) == 0, line
+    return out.getvalue()
+
+
+def python(text, page, line, namespace):
+    """What a block prints, run in the namespace of its page; tracebacks name the page and its line."""
+    out = io.StringIO()
+    with contextlib.redirect_stdout(out):
+        exec(compile("\n" * (line - 1) + text, str(page), "exec"), namespace)
+    return out.getvalue()
+
+
+def test_there_are_pages():
+    assert {p.name for p in PAGES} >= {"README.md", "conventions.md", "reading.md", "symbols.md"}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
+def test_snippets_print_what_the_page_says(page):
+    namespace = {"__name__": "snippet"}
+    for language, text, line, output in blocks(page):
+        if language == "python":
+            got = python(text, page, line, namespace)
+        elif language == "sh" and re.search(r"^bongref ", text, re.MULTILINE):
+            got = shell(text)
+        else:
+            continue
+        assert output is not None or got == "" or language == "sh", f"{page.name}:{line} prints, and the page does not show it:\n{got}"
+        if output is not None:
+            same = doctest.OutputChecker().check_output(output, got, doctest.ELLIPSIS)
+            assert same, f"{page.name}:{line} prints\n{got}\nand the page says\n{output}"
+
+
+def test_inline_commands_exist():
+    """`bongref ...` in running text names a command, and an equation or a pattern that there is."""
+    for page in PAGES:
+        for line in re.findall(r"`(bongref [^`]+)`", FENCE.sub("", page.read_text(encoding="utf-8"))):
+            words = shlex.split(line)[1:]
+            assert words[0] in ("audit", "eq", "methods"), line
+            if words[0] != "audit" and not re.search(r"\b(ID|SECTION)\b", line):
+                assert shell(line), line
+
+
+def test_links_lead_somewhere():
+    for page in [*PAGES, ROOT / "validation" / "README.md"]:
+        for target in re.findall(r"\]\(([^)#]+)\)", page.read_text(encoding="utf-8")):
+            assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+def test_named_files_are_there():
+    layout = README.split("## The repository")[1]
+    cells = re.findall(r"^\| `([^`]+)`", layout, re.MULTILINE)
+    assert len(cells) > 5
+    for cell in cells:
+        for name in cell.split():
+            assert (ROOT / (name if "/" in name else f"bongref/{name}")).exists(), name
+
+
+# --- the two commands ----------------------------------------------------------------------------------------------------
+
+
+def test_the_two_commands():
+    commands = [text.strip() for language, text, _, _ in blocks(ROOT / "README.md") if language == "sh" and "venv" in text]
+    start = "python -m venv .venv && . .venv/bin/activate && "
+    assert commands == [start + 'pip install ".[exact]" && bongref audit', start + 'pip install -e ".[test]" && python -m pytest']
+
+
+def test_ci_runs_the_test_command_of_the_readme():
+    """.ci/run takes the command out of README.md; the pattern it uses finds that one line."""
+    script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    pattern = re.search(r"grep -E '([^']+)'", script)[1]
+    fenced = [line for language, text, _, _ in blocks(ROOT / "README.md") if language == "sh" for line in text.splitlines()]
+    assert [line for line in fenced if re.search(pattern, line)] == [
+        'python -m venv .venv && . .venv/bin/activate && pip install -e ".[test]" && python -m pytest'
+    ]
+    assert 'eval "$command"' in script
+    for tool in ("ruff check", "ruff format --check", "mypy", "bongref audit"):
+        assert re.search(rf"^{tool}$", script, re.MULTILINE), tool
+
+
+def test_the_extras_of_the_commands_exist():
+    extras = (ROOT / "setup.cfg").read_text(encoding="utf-8").split("[options.extras_require]")[1].split("\n[")[0]
+    assert {"exact", "test", "dev"} <= set(re.findall(r"^(\w+) =", extras, re.MULTILINE))
+
+
+# --- the audit -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_excerpt_of_the_audit_is_what_the_audit_prints():
+    """The same header, rows, cells that do not apply and verdicts; the numbers are rounding and may differ, below 1."""
+    (excerpt,) = [text for _, text, _, _ in blocks(ROOT / "README.md") if text.startswith("method  ")]
+    header, *rows = excerpt.splitlines()
+    names = [row.split()[0] for row in rows]
+    fresh = [audit._row(n, np.random.default_rng([0, methods.NAMES.index(n)]), 6, 3, 3, 2) for n in names]
+    printed = audit.table(fresh).splitlines()
+    assert header == printed[0].rstrip()
+    number = re.compile(r"(?<= )(<\.001|0(?:\.\d+)?|\d\.?\d*e-\d+)(?= )")
+    for row, wanted in zip(rows, printed[2:], strict=False):
+        assert len(row) == len(wanted)
+        assert number.sub("#", row).split() == number.sub("#", wanted).split()
+    assert all(r.agrees or r.refused for r in fresh)
+
+
+def test_the_columns_of_the_audit_are_explained():
+    explained = re.findall(r"^\| (\S[^|]*?) \| ", README.split("| column |")[1].split("\n\n")[0], re.MULTILINE)
+    assert explained == [*audit.ROUTES, "pos.def."]
+
+
+def test_the_tolerance_is_the_one_described():
+    assert f"c = {compare.C:.0f} and eps = 2⁻⁵²" in README
+    assert compare.EPS == 2.0**-52
+
+
+# --- the tables of methods --------------------------------------------------------------------------------------------------
+
+
+def test_the_table_of_costs():
+    def cell(name):
+        return "refuses" if name in methods.NOT_DERIVED else methods.cost(name)
+
+    lines = []
+    for hess in methods.HESSIANS:
+        for rule in methods.RULES:
+            fc, fc_mom, diag, diag_mom, dlr = (cell(f"{rule}-{hess}-{family}") for family in methods.FAMILIES)
+            assert diag == diag_mom
+            lines.append(f"| {rule}-{hess} | {fc} | {fc_mom} | {diag} | {dlr} |")
+    assert "\n".join(lines) in README
+
+
+def test_the_table_of_parameters():
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| ([^|]+) \| [^|]+ \|$", README, re.MULTILINE)
+    told = {name: (tuple(g.replace("\\", "") for g in globs.split(", ")), default) for name, default, globs in rows}
+    assert told == {name: (globs, str(default)) for name, (globs, default) in methods.PARAMETERS.items()}
+
+
+# --- the symbols ------------------------------------------------------------------------------------------------------------
+
+
+def resolve(path):
+    """The object with this dotted name inside the package."""
+    module, *rest = path.split(".")
+    value = importlib.import_module(f"bongref.{module}")
+    for name in rest:
+        value = getattr(value, name)
+    return value
+
+
+def symbol_rows():
+    """(equations, names in code, variable) of each row of the symbol table; a row with a variable names one function."""
+    text = (ROOT / "docs" / "symbols.md").read_text(encoding="utf-8")
+    for line in text.splitlines():
+        cells = [c.strip() for c in line.strip("|").split("|")]
+        names = [re.findall(r"`([^`]+)`", c) for c in cells]
+        if not line.startswith("|") or not any(names):
+            continue
+        if len(cells) == 5:
+            yield names[4], names[2], names[1][0]
+        else:
+            assert len(cells) == 4, line
+            yield names[3], names[1], None
+
+
+def test_every_symbol_is_where_the_table_says():
+    places = paper.computed()
+    rows = list(symbol_rows())
+    assert len(rows) > 30
+    for ids, names, variable in rows:
+        assert ids and names
+        for id in ids:
+            assert paper.equation(id).id == id
+        for name in names:
+            assert resolve(name) is not None
+        if variable is not None:
+            (name,) = names
+            for id in ids:
+                here = [p for p in places[id] if f"{Path(p.file).stem}.{p.function}" == name]
+                assert any(variable in p.symbol.split(", ") for p in here), f"{id} is not computed as {variable} in {name}"
