@@ -105,15 +105,19 @@ def _row(name: str, rng: np.random.Generator, P: int, C: int, M: int, R: int) ->
     worst, top, valid, total = "", -1.0, 0, 0
     for lik, n_out in _likelihoods(C, rng):
         problem = _draw(m, lik, n_out, P, rng)
-        for route, diff in _compare(m, problem):
-            units[route] = max(units.get(route, 0.0), diff.units)
-            if diff.units > top:
-                top, worst = (
-                    diff.units,
-                    f"{route}, {lik.name}, {diff.quantity}: relative {diff.relative:.2g} (tolerance {diff.tolerance:.2g})",
-                )
-        valid += is_valid(_step(m, problem.prior, problem.current, _curv(m, problem))[0])
         total += 1
+        try:
+            for route, diff in _compare(m, problem):
+                units[route] = max(units.get(route, 0.0), diff.units)
+                if diff.units > top:
+                    top, worst = (
+                        diff.units,
+                        f"{route}, {lik.name}, {diff.quantity}: relative {diff.relative:.2g} (tolerance {diff.tolerance:.2g})",
+                    )
+            valid += is_valid(_step(m, problem.prior, problem.current, _curv(m, problem))[0])
+        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:  # a verdict on this name, not the end
+            top, units["raised"] = float("inf"), float("inf")
+            worst = f"{lik.name}: {type(error).__name__}: {error}"
     return Row(name, units, worst, f"{valid}/{total}")
 
 
@@ -248,7 +252,16 @@ def report(rows: list[Row], options: dict[str, Any], seconds: float) -> dict[str
 def write(path: str, rows: list[Row], options: dict[str, Any], seconds: float) -> None:
     """A report to PATH, JSON or HTML by its ending."""
     data = report(rows, options, seconds)
-    Path(path).write_text(json.dumps(data, indent=1) if check_path(path) == ".json" else html(data), encoding="utf-8")
+    Path(path).write_text(json.dumps(_finite(data), indent=1) if check_path(path) == ".json" else html(data), encoding="utf-8")
+
+
+def _finite(data: Any) -> Any:
+    """The same data with infinities as strings, which JSON has no numbers for."""
+    if isinstance(data, dict):
+        return {k: _finite(v) for k, v in data.items()}
+    if isinstance(data, list):
+        return [_finite(v) for v in data]
+    return str(data) if isinstance(data, float) and not np.isfinite(data) else data
 
 
 def check_path(path: str) -> str:

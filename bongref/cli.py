@@ -1,4 +1,4 @@
-"""The command line: ``bongref audit``, ``bongref eq ID``, ``bongref methods``."""
+"""The command line: ``bongref audit``, ``bongref eq ID``, ``bongref methods``, ``bongref errata``, ``bongref claims``."""
 
 from __future__ import annotations
 
@@ -40,6 +40,17 @@ def _parser() -> argparse.ArgumentParser:
     eq.add_argument("id", nargs="?", help="a label (eq:bong-FC-mean), a row (sec:FC-Mom#21), a section or algorithm; all sections without")
     eq.set_defaults(command=_eq)
 
+    for word, what in {"errata": "what the paper prints and should print", "claims": "what the paper states, and whether it holds"}.items():
+        ledger = commands.add_parser(word, help=f"{what}: a table, or one entry in full")
+        ledger.add_argument("id", nargs="?", help=f"one entry, e.g. {word[0].upper()}07")
+        ledger.add_argument("--section", metavar="PREFIX", help="of these sections or tables, e.g. sec:FC or tab:methods")
+        ledger.add_argument("--kind", help="of this kind")
+        if word == "claims":
+            ledger.add_argument("--verdict", help="with this verdict")
+        ledger.add_argument("--method", metavar="GLOB", help="about these methods, e.g. 'bong-*-dlr'")
+        ledger.add_argument("--out", metavar="FILE", help="write to FILE.json, FILE.html or FILE.md instead")
+        ledger.set_defaults(command=_ledger, word=word)
+
     methods = commands.add_parser("methods", help="the 80 names with their parameters and costs")
     methods.add_argument("pattern", nargs="?", default="*", help="a glob, e.g. 'bong-*-diag*'")
     methods.set_defaults(command=_methods)
@@ -70,6 +81,21 @@ def _eq(args: argparse.Namespace) -> int:
     from . import paper
 
     print(paper.show(args.id) if args.id else paper.overview())
+    return 0
+
+
+def _ledger(args: argparse.Namespace) -> int:
+    from .paper import claims, errata, tables
+
+    if args.id:
+        print(tables.full(errata.erratum(args.id) if args.word == "errata" else claims.claim(args.id)))
+        return 0
+    rows = tables.select(tables.LEDGERS[args.word], args.section, args.kind, getattr(args, "verdict", None), args.method)
+    if args.out:
+        tables.write(args.out, rows)
+        print(f"written to {args.out}")
+    else:
+        print(tables.text(rows))
     return 0
 
 

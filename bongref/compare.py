@@ -68,7 +68,7 @@ def perturb(value: Any, rng: np.random.Generator, delta: float = DELTA) -> Any:
     if isinstance(value, tuple):
         return type(value)(*(perturb(v, rng, delta) for v in value))
     a = np.asarray(value, dtype=float)
-    z = rng.uniform(-1, 1, a.shape)
+    z: Array = rng.uniform(-1, 1, a.shape)
     if a.ndim == 2:
         if a.shape[0] == a.shape[1] and np.array_equal(a, a.T):
             z = (z + z.T) / 2

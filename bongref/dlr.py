@@ -82,17 +82,17 @@ def project(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array, Array]:
     Υ gains the squares of the singular columns that W loses. That is diag(W̃W̃ᵀ − WWᵀ) without the printed subtraction, which
     cancels: it cannot give a Υ more accurate than eps · diag(W̃W̃ᵀ) (see :func:`project_printed`).
     """
-    U, Lambda = svd(W_tilde)  # sec:DLR-deriv#12, eq:bong-dlr-svd, sec:DLR-deriv#27, eq:blr-dlr-svd, sec:LBLR-DLR#4
-    lost = U[:, rank:] * Lambda[rank:]
-    W = U[:, :rank] * Lambda[:rank]  # sec:DLR-deriv#13, eq:bong-dlr-W, sec:DLR-deriv#25, eq:blr-dlr-W, sec:LBLR-DLR#2
+    _, V = svd(W_tilde)  # sec:DLR-deriv#12, eq:bong-dlr-svd, sec:DLR-deriv#27, eq:blr-dlr-svd, sec:LBLR-DLR#4
+    U_Lambda = W_tilde @ V
+    lost = U_Lambda[:, rank:]
+    W = U_Lambda[:, :rank]  # sec:DLR-deriv#13, eq:bong-dlr-W, sec:DLR-deriv#25, eq:blr-dlr-W, sec:LBLR-DLR#2
     Ups = Ups_tilde + rowdot(lost, lost)  # sec:DLR-deriv#14, eq:bong-dlr-Ups, sec:DLR-deriv#26, eq:blr-dlr-Ups, sec:LBLR-DLR#3
     return Ups, W
 
 
 def project_printed(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array, Array]:
     """The projection with Υ by the subtraction that the paper prints, which cancels. For comparison only."""
-    U, Lambda = svd(W_tilde)
-    W = U[:, :rank] * Lambda[:rank]
+    W = W_tilde @ svd(W_tilde)[1][:, :rank]
     return Ups_tilde + rowdot(W_tilde, W_tilde) - rowdot(W, W), W
 
 

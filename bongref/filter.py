@@ -43,7 +43,7 @@ class NotPositiveDefinite(ArithmeticError):
         super().__init__(
             f"{name}: the update at step {step} gave a state that is not positive definite; "
             f"the state after step {step - 1} is in .state, the {len(rows)} row(s) so far in .rows. "
-            "A smaller alpha or prior variance, or a BONG method in natural parameters, keeps it positive definite."
+            "A smaller alpha or prior variance may keep it; bong in fc, diag and dlr with mc-ef, lin-hess or lin-ef always does."
         )
         self.step, self.state, self.rows, self.name = step, state, rows, name
 

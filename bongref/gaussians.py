@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import checks
-from .linalg import Array, eye, gram, inv, is_exact, is_pd, rowdot, solve, sym, woodbury_solve
+from .linalg import Array, eye, gram, inv, is_exact, is_pd, rowdot, solve, svd, sym, woodbury_solve
 from .states import DLR, FC, Diag, State
 
 
@@ -65,13 +65,14 @@ def draw(state: State, n: int, rng: np.random.Generator) -> Array:
 def _dlr_noise(Ups: Array, W: Array, z: Array) -> Array:
     """Rows with covariance (Υ + W Wᵀ)⁻¹ from rows of standard normals.
 
-    With A = Υ^{-1/2} W = Q Λ Vᵀ: (I + AAᵀ)^{-1/2} = I − Q (I − (I + Λ²)^{-1/2}) Qᵀ, whose inner factor is written without cancellation.
+    With A = Υ^{-1/2} W = Q Λ Vᵀ: (I + AAᵀ)^{-1/2} = I − Q (I − (I + Λ²)^{-1/2}) Qᵀ = I − (AV) D (AV)ᵀ with D = 1/(h + h²), h = √(1 + Λ²),
+    in which nothing cancels and nothing is divided by a small singular value.
     """
     root = np.sqrt(Ups)
-    Q, lam, _ = np.linalg.svd(W / root[:, None], full_matrices=False)
-    h = np.hypot(1, lam)
-    shrink = (lam / h) * (lam / (1 + h))
-    return (z - ((z @ Q) * shrink) @ Q.T) / root
+    A = W / root[:, None]
+    Lambda, V = svd(A)
+    AV, h = A @ V, np.hypot(1, Lambda)
+    return (z - gram(z.T, AV) / (h + h**2) @ AV.T) / root
 
 
 def marginal_variance(q: State) -> Array:

@@ -127,7 +127,8 @@ defjvp(_put, lambda g, ans, piece, start, stop, size: _put(g, start, stop, size)
 
 def _patches(x: np.ndarray, kh: int, kw: int) -> np.ndarray:
     """Every (kh, kw, c) patch of x (N, H, W, c) as a row: (N (H−kh+1) (W−kw+1), kh kw c)."""
-    w = np.lib.stride_tricks.sliding_window_view(x, (kh, kw), axis=(1, 2))
+    windows: Any = np.lib.stride_tricks.sliding_window_view  # Any: the stubs of some numpy versions know no tuple of axes
+    w = windows(x, (kh, kw), axis=(1, 2))
     return w.transpose(0, 1, 2, 4, 5, 3).reshape(-1, kh * kw * x.shape[3])
 
 

@@ -16,7 +16,7 @@ from bongref.dynamics import OU, Linear
 from bongref.gaussians import is_valid
 from bongref.paper import equations
 
-MLP = br.models.mlp([2, 2, 2])
+MLP = br.models.mlp([2, 1, 2])
 P = MLP.n_params
 LIKS = {
     "gaussian": br.likelihoods.Gaussian(var=1.0),
@@ -41,7 +41,7 @@ def make(name, **params):
     rule, mc, _, family = name.split("-")
     small = {"alpha": 0.05 if rule == "blr" else 1e-4} if rule != "bong" else {}
     small |= {"n_iter": 2} if rule in ("blr", "bbb") else {}
-    small |= {"n_samples": 3} if mc == "mc" else {}
+    small |= {"n_samples": 2} if mc == "mc" else {}
     small |= {"rank": 2} if family == "dlr" else {}
     return br.method(name, **{**small, **params})
 
@@ -155,7 +155,7 @@ def test_an_update_is_estimators_and_steps_in_a_loop(name):
     q, samples = prior, []
     for _ in range(m.n_iter):
         if "-mc-" in name:
-            samples.append(br.sample(q, 3, rng))
+            samples.append(br.sample(q, 2, rng))
         hess = {"mc-hess": curvature.mc_hess, "mc-ef": curvature.mc_ef, "lin-hess": curvature.lin_hess, "lin-ef": curvature.lin_ef}[m.hess]
         kw = {"diag": True} if m.hess == "mc-hess" and m.family.startswith("diag") else {}
         q, info = br.step(m, prior, q, hess(MLP, lik, X[0], Y[0], samples[-1] if samples else q.mu, **kw), form=form)
@@ -201,8 +201,8 @@ def test_hutchinson_is_unbiased():
     lik = LIKS["poisson"]
     (X, Y), theta, rng = stream(lik, 1), np.full((1, P), 0.3), np.random.default_rng(6)
     exact = curvature.mc_hess(MLP, lik, X[0], Y[0], theta, diag=True).d
-    draws = np.stack([curvature.mc_hess(MLP, lik, X[0], Y[0], theta, probes=rng.choice([-1.0, 1.0], size=(1, 1, P))).d for _ in range(300)])
-    assert np.all(np.abs(draws.mean(axis=0) - exact) <= 6 * draws.std(axis=0) / np.sqrt(300) + 1e-12)
+    draws = np.stack([curvature.mc_hess(MLP, lik, X[0], Y[0], theta, probes=rng.choice([-1.0, 1.0], size=(1, 1, P))).d for _ in range(100)])
+    assert np.all(np.abs(draws.mean(axis=0) - exact) <= 6 * draws.std(axis=0) / np.sqrt(100) + 64 * np.finfo(float).eps * np.abs(exact).max())
 
 
 @pytest.mark.parametrize("name", ["bong-lin-ef-fc", "bong-mc-ef-fc", "bong-mc-ef-dlr", "bog-lin-ef-diag"])
@@ -226,7 +226,7 @@ def test_virtual_observations_make_G_and_leave_g(name):
 
 
 def test_lost_positive_definiteness_is_reported_with_its_iteration():
-    lik, m = LIKS["gaussian"], make("bbb-lin-hess-diag_mom", alpha=0.4, n_iter=4)
+    lik, m = LIKS["gaussian"], make("bbb-lin-hess-diag_mom", alpha=0.01, n_iter=4)
     X, Y = stream(lik, 1)
     prior = belief(m)
     state, info = br.update(m, MLP, lik, prior, X[0], Y[0])
@@ -261,12 +261,12 @@ def test_overflow_in_the_model_is_an_error_that_says_so():
 
 @pytest.mark.parametrize("name", DERIVED)
 def test_a_trace_names_the_symbols_of_the_result(name):
-    lik = LIKS["categorical"]
+    lik, form = LIKS["categorical"], "plain" if name.startswith(("blr-lin-hess-fc", "blr-lin-ef-fc")) else "auto"
     m, (X, Y) = make(name), stream(lik, 1)
     prior = belief(m)
-    plain, _ = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0))
+    plain, _ = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0), form=form)
     before = sys.getprofile()
-    state, info = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0), trace=True)
+    state, info = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0), trace=True, form=form)
     assert sys.getprofile() is before
     assert_same(state, plain)
     last = {s.name: s for s in info.trace}
@@ -338,9 +338,9 @@ def test_a_traced_stream_is_the_same_stream():
 @pytest.mark.parametrize("name", DERIVED)
 def test_a_run_is_predict_and_update_in_a_loop(name):
     lik = LIKS["gaussian"]
-    m, (X, Y) = make(name), stream(lik, 4)
-    Y = [Y[0], None, *Y[2:]]
-    prior, dynamics = belief(m), OU(0.95, 0.1, 0.8)
+    m, (X, Y) = make(name), stream(lik, 3)
+    Y = [Y[0], None, Y[2]]
+    prior, dynamics = belief(m), OU(0.95, 0.1, 0.02)
     kept = frozen(prior)
     q, rng = prior, np.random.default_rng(11)
     for x, y in zip(X, Y, strict=True):
@@ -350,7 +350,7 @@ def test_a_run_is_predict_and_update_in_a_loop(name):
     mine = np.random.default_rng(11)
     res = br.run(m, MLP, lik, prior, X, Y, rng=mine, dynamics=dynamics)
     assert_same(res.state, q)
-    assert res.rows == [] and res.t == 4 and res.info["missing"] == 1 and res.info["steps"] == 4
+    assert res.rows == [] and res.t == 3 and res.info["missing"] == 1 and res.info["steps"] == 3
     assert mine.bit_generator.state == rng.bit_generator.state
     assert frozen(prior) == kept
 
@@ -483,7 +483,7 @@ def test_the_prequential_score_is_of_the_prior_before_the_update(kind):
 
 
 def test_a_run_that_loses_positive_definiteness():
-    lik, m = LIKS["gaussian"], br.method("bog-lin-hess-diag_mom", alpha=0.02)
+    lik, m = LIKS["gaussian"], br.method("bog-lin-hess-diag_mom", alpha=0.002)
     X, Y = stream(lik, 50, seed=1)
     prior, q = belief(m), belief(m)
     for bad in range(50):
@@ -559,7 +559,7 @@ def resumed(m, model, lik, X, Y, **kw):
             rng = np.random.default_rng(777)  # another generator: its state comes with the result
 
 
-@pytest.mark.parametrize("name", ["bong-mc-hess-fc", "blr-mc-ef-diag", "bbb-mc-ef-dlr", "bong-lin-hess-dlr"])
+@pytest.mark.parametrize("name", ["bog-mc-hess-fc_mom", "blr-mc-ef-diag", "bbb-mc-ef-dlr", "bong-lin-hess-dlr"])
 @pytest.mark.parametrize("at", [1, 3, 5])
 def test_interrupted_in_a_metric_and_resumed(name, at):
     lik = LIKS["categorical"]

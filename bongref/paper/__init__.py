@@ -1,4 +1,4 @@
-"""The paper as data: every displayed equation, the code that computes it, the tests that guard it, and its errata.
+"""The paper as data: every displayed equation, the code that computes it, the tests that guard it, its errata and claims.
 
     equation("eq:bong-FC-prec").latex        show("eq:bong-FC-prec")        coverage()
 
@@ -8,6 +8,7 @@ Code names its equations in two ways: `@eq("eq:a", "sec:FC-Mom#21")` on a functi
 
 from __future__ import annotations
 
+from .claims import CLAIMS, Claim
 from .errata import ERRATA, Erratum, for_equation
 from .ledger import (
     KINDS,
@@ -29,9 +30,11 @@ from .ledger import (
 from .uncomputed import REASONS, reason
 
 __all__ = [
+    "CLAIMS",
     "ERRATA",
     "KINDS",
     "REASONS",
+    "Claim",
     "Coverage",
     "Equation",
     "Erratum",

@@ -13,7 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from .errata import ERRATA, for_equation
+from .claims import CLAIMS
+from .claims import for_equation as claims_for
+from .errata import ERRATA, PLACES, for_equation
 from .uncomputed import REASONS, is_glob, reason
 
 HERE = Path(__file__).resolve().parent
@@ -244,7 +246,8 @@ def coverage(root: str | Path | None = None) -> Coverage:
     used = {id for id in places if id in known}
     used |= {e.id for id in places if id in scopes and id.startswith("algo:") for e in scopes[id]}
     reasons = {id: why for id in known if id not in used and (why := reason(id))}
-    named = [*places, *marked, *(e.where for e in ERRATA), *(id for id in REASONS if not is_glob(id))]
+    entries = [w for e in (*ERRATA, *CLAIMS) for w in (e.where, *e.also) if w not in PLACES]
+    named = [*places, *marked, *entries, *(id for id in REASONS if not is_glob(id))]
     return Coverage(
         computed=tuple(id for id in known if id in used),
         reasons=reasons,
@@ -281,8 +284,10 @@ def show(id: str) -> str:
     marked = tests()
     lines += [f"test      {node}" for node in marked.get(id) or marked.get(e.algorithm) or ["none"]]
     for err in for_equation(id):
-        lines += ["", f"erratum   {err.id} ({err.kind})", f"  printed    {err.printed}"]
-        lines += [f"  should be  {err.corrected}", f"  effect     {err.effect}"]
+        lines += ["", f"erratum   {err.name} ({err.kind})", f"  printed    {err.printed}"]
+        lines += [f"  should be  {err.corrected}", f"  effect     {err.effect}", f"  in full    bongref errata {err.id}"]
+    for c in claims_for(id):
+        lines += ["", f"claim     {c.id} ({c.verdict})", f"  {c.statement}"]
     return "\n".join(lines)
 
 

@@ -1,0 +1,126 @@
+"""The equations as the paper prints them, where that gives other numbers than what is meant. For comparison only.
+
+Each function has the signature of the corrected one, named in its docstring with the erratum, so that a suspicious implementation
+can be held against both: agreement with a function of this module says which slip it has taken over. Nothing in the package uses them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from autograd import grad
+
+from .. import definition, dlr, fc_nat
+from ..curvature import Curv, Lin, dense
+from ..gaussians import covariance
+from ..linalg import Array, inv, solve
+from ..methods import Method
+from ..states import DLR, FC, Diag, State
+
+project = dlr.project_printed  #: DLR-cancellation: Υ by a subtraction that cancels, for :func:`bongref.dlr.project`
+
+
+# --- the rules -----------------------------------------------------------------------------------------------------------------
+
+
+def blr_rule(m: Method, prior: State, current: State, curv: Curv) -> State:
+    """blr-rule: ψ + α F ∇(·) for ψ + α F⁻¹ ∇(·), for :func:`bongref.definition.step` with a blr method."""
+    family = definition._FAMILIES[m.family](current)
+    direction = grad(definition._objective(family, prior, curv, current.mu, with_kl=True))(family.psi)
+    F = definition.fisher(family, current.mu, covariance(current))
+    return family.state(family.psi + m.params["alpha"] * F @ direction)
+
+
+# --- the estimators --------------------------------------------------------------------------------------------------------------
+
+
+def lin_hess(lin: Lin, jitter: float = 0.0) -> tuple[Array, Array]:
+    """gL-softmax: (HᵀR⁻¹e, −HᵀR⁻¹H), for (g, G) of :func:`bongref.curvature.lin_hess`; R is singular for a softmax.
+
+    With ``jitter`` it is R + jitter·I that is inverted, as other code does: another G.
+    """
+    R = lin.R + jitter * np.eye(len(lin.R))
+    if np.linalg.matrix_rank(R) < len(R):
+        raise np.linalg.LinAlgError("R is singular")
+    return lin.H.T @ solve(R, lin.e), -lin.H.T @ solve(R, lin.H)
+
+
+def lin_hess_with_f_the_mean(lin: Lin) -> tuple[Array, Array]:
+    """f-is-natural: (Fᵀe, −FᵀRF) with F the Jacobian of the mean, for (g, G) of :func:`bongref.curvature.lin_hess`."""
+    return lin.H.T @ lin.e, -lin.H.T @ lin.R @ lin.H
+
+
+def lin_hess_factor(lin: Lin) -> Array:
+    """chol: HᵀAᵀ with A the lower Cholesky factor of R⁻¹, for S of :func:`bongref.curvature.lin_hess`, G = −S Sᵀ."""
+    return lin.H.T @ np.linalg.cholesky(inv(lin.R)).T
+
+
+def mc_ef_outer(Ghat: Array) -> Array:
+    """outer-product: the outer product of the gradients as it stands, for G = −ĜĜᵀ/M of :func:`bongref.curvature.mc_ef`."""
+    return Ghat @ Ghat.T
+
+
+def diag_product(A: Array, B: Array, M: int) -> Array:
+    """diag-trick: Σ_{j=1}^M A_ij B_ji with M samples, for diag(AB)."""
+    return np.sum(A[:, :M] * B[:M].T, axis=1)
+
+
+# --- FC, natural -----------------------------------------------------------------------------------------------------------------
+
+
+def bog_fc(prior: FC, current: FC | None, curv: Curv, alpha: float) -> FC:
+    """bog-FC-symmetry: the precision with 4αΣgμᵀ as it stands, for :func:`bongref.fc_nat.bog`; Σ is not symmetric."""
+    prec, Sg = inv(prior.Sigma), prior.Sigma @ curv.g
+    Sigma = inv(prec - 4 * alpha * np.outer(Sg, prior.mu) - 2 * alpha * prior.Sigma @ dense(curv) @ prior.Sigma)
+    return FC(Sigma @ (prec @ prior.mu + alpha * Sg), Sigma)
+
+
+def bbb_fc(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
+    """bog-FC-symmetry: eq:bbb-FC-nat-prec as it stands, for :func:`bongref.fc_nat.bbb`; Σ is not symmetric."""
+    prec0, prec, S, mu = inv(prior.Sigma), inv(current.Sigma), current.Sigma, current.mu
+    inner = 2 * np.outer(prec0 @ (prior.mu - mu), mu) + np.eye(len(mu)) + 2 * np.outer(curv.g, mu) + (dense(curv) - prec0) @ S
+    Sigma = inv(prec - 2 * alpha * S @ inner)
+    return FC(Sigma @ (prec @ mu + alpha * S @ (curv.g + prec0 @ (prior.mu - mu))), Sigma)
+
+
+def bbb_fc_psi(prior: FC, current: FC, curv: Curv, alpha: float) -> tuple[Array, Array]:
+    """bbb-FC-psi2-G: ψ⁽²⁾ with αΣ_{t|t-1}GΣ_{t|t-1}, for :func:`bongref.fc_nat.bbb_psi`; symmetrised, so that this slip stands alone."""
+    psi1, psi2 = fc_nat.bbb_psi(prior, current, curv, alpha)
+    G = dense(curv)
+    return psi1, psi2 + alpha * (prior.Sigma @ G @ prior.Sigma - current.Sigma @ G @ current.Sigma)
+
+
+# --- the diagonal family ----------------------------------------------------------------------------------------------------------
+
+
+def diag_dual(q: Diag) -> tuple[Array, Array]:
+    """diag-dual: ρ⁽²⁾ = μμᵀ + σ², a matrix plus a vector, for :func:`bongref.diag_nat.dual`."""
+    return q.mu, np.outer(q.mu, q.mu) + q.var
+
+
+def diag_kl(q: Diag, prior: Diag) -> Array:
+    """diag-KL-sum: the first term without its sum, a vector, for :func:`bongref.diag_nat.kl` (the same constant as there)."""
+    ratio = q.var / prior.var
+    return (q.mu - prior.mu) ** 2 / prior.var / 2 + np.sum(ratio - np.log(ratio) - 1) / 2
+
+
+# --- DLR ---------------------------------------------------------------------------------------------------------------------------
+
+
+def bbb_dlr(prior: DLR, current: DLR, curv: Curv, alpha: float, first: Curv) -> DLR:
+    """bbb-dlr-g: the mean with g_t of the first iteration, for :func:`bongref.dlr.bbb`."""
+    return dlr.bbb(prior, current, curv, alpha)._replace(mu=dlr.bbb(prior, current, first, alpha).mu)
+
+
+def slang_lin_ef(model: Any, lik: Any, current: DLR, x: Any, y: Any, alpha: float, lam: float) -> DLR:
+    """slang-lin-ef-size: I_R beside a W̃ of R + 1 columns, for :func:`bongref.batch.slang_lin_ef`; the sizes do not fit."""
+    from ..curvature import lin_ef
+
+    curv = lin_ef(model, lik, x, y, current.mu)
+    W = np.concatenate([np.sqrt(1 - alpha) * current.W, np.sqrt(alpha) * curv.S], axis=1)
+    Ups = (1 - alpha) * current.Ups + alpha * lam
+    core = np.eye(current.W.shape[1]) + W.T @ (W / Ups[:, None])
+    pull = (curv.g - lam * current.mu) / Ups
+    mu = current.mu + alpha * (pull - W @ solve(core, W.T @ pull) / Ups)
+    return DLR(mu, *dlr.project(Ups, W, current.W.shape[1]))
