@@ -195,40 +195,44 @@ def blr(prior: FC, current: FC, curv: Curv, alpha) -> FC:
 
 
 class Increment(NamedTuple):
-    """q_{t,i} as a change of the prior: its mean, and U with Σ_{t,i}⁻¹ = Σ_{t|t-1}⁻¹ + U Uᵀ."""
+    """q_{t,i} as a change of the prior: its mean, and U, d with Σ_{t,i}⁻¹ = Σ⁻¹ + U Diag(d) Uᵀ, Σ = Σ_{t|t-1}, V = ΣU."""
 
     mu: Array
     U: Array  # (P, iK)
+    V: Array  # (P, iK)
+    d: Array  # (iK,)
 
 
 def start(prior: FC) -> Increment:
     """q_{t,0} = q_{t|t-1}."""
-    return Increment(prior.mu, np.zeros((len(prior.mu), 0)))
+    none = np.zeros((len(prior.mu), 0))
+    return Increment(prior.mu, none, none, np.zeros(0))
 
 
 def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment:
-    """BLR-FC with G = −S Sᵀ and 0 < α ≤ 1 without an inversion: O(iK P²) in the i-th iteration, where the paper sees O(P³).
+    """BLR-FC with G = −S Sᵀ without an inversion: O(K P² + iK P) in the i-th iteration, where the paper sees O(P³).
 
-    The inner loop starts at the prior, and each iteration adds K columns to a U that stands beside the prior's precision:
-    U_i = [√(1−α) U_{i-1}, √α S]. Woodbury does the rest, with Σ_{t,i} Σ_{t|t-1}⁻¹ = I − V (I + UᵀV)⁻¹ Uᵀ, V = Σ_{t|t-1} U.
+    The inner loop starts at the prior, and each iteration adds the K columns of S with weight α to those beside the prior's precision,
+    whose weights fall by 1 − α. Woodbury does the rest, with Σ_{t,i} Σ⁻¹ = I − V D (I + UᵀV D)⁻¹ Uᵀ.
     """
-    U = np.concatenate([sqrt(1 - alpha) * current.U, sqrt(alpha) * curv.S], axis=1)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
-    V, delta = prior.Sigma @ U, prior.mu - current.mu
-    E = eye(U.shape[1]) + sym(U.T @ V)
-    pull = delta + prior.Sigma @ curv.g - V @ solve(E, U.T @ delta + V.T @ curv.g)
-    mu = current.mu + alpha * pull  # eq:blr-FC-nat-mu, sec:FC-Nat#30
-    return Increment(mu, U)
+    U, V = np.concatenate([current.U, curv.S], axis=1), np.concatenate([current.V, prior.Sigma @ curv.S], axis=1)
+    d = np.concatenate([(1 - alpha) * current.d, np.full(curv.S.shape[1], alpha)])  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    delta = prior.mu - current.mu
+    back = d * solve(eye(len(d)) + sym(U.T @ V) * d, U.T @ delta + V.T @ curv.g)
+    mu = current.mu + alpha * (delta + prior.Sigma @ curv.g - V @ back)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    return Increment(mu, U, V, d)
 
 
 def is_valid_increment(q: Increment) -> bool:
-    """A sum of a positive definite and a positive semi-definite matrix is positive definite."""
-    return bool(np.all(np.isfinite(q.mu)) and np.all(np.isfinite(q.U)))
+    """Σ⁻¹ + U D Uᵀ is positive definite if no weight is negative, or else if every eigenvalue of D UᵀV is greater than −1."""
+    finite = all(np.all(np.isfinite(a)) for a in q)
+    return bool(finite and (np.all(q.d >= 0) or np.min(np.linalg.eigvals(q.d[:, None] * (q.U.T @ q.V)).real) > -1))
 
 
 def finish(prior: FC, current: Increment) -> FC:
-    """The state of an increment: Σ_{t,i} = Σ − V (I + UᵀV)⁻¹ Vᵀ."""
-    V = prior.Sigma @ current.U
-    return FC(current.mu, sym(prior.Sigma - V @ solve(eye(V.shape[1]) + sym(current.U.T @ V), V.T)))
+    """The state of an increment: Σ_{t,i} = Σ − V D (I + UᵀV D)⁻¹ Vᵀ."""
+    mu, U, V, d = current
+    return FC(mu, sym(prior.Sigma - V @ (d[:, None] * solve(eye(len(d)) + sym(U.T @ V) * d, V.T))))
 
 
 # --- BOG -----------------------------------------------------------------------------------------------------------------------

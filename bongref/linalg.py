@@ -126,7 +126,7 @@ def _triangular(a: Array) -> Array:
     rows = max(4 * k, 2**13 // k)
     while len(a) > rows:
         whole = len(a) // rows * rows
-        blocks = np.linalg.qr(a[:whole].reshape(-1, rows, k), mode="r")
+        blocks: Array = np.linalg.qr(a[:whole].reshape(-1, rows, k), mode="r")
         a = np.concatenate([blocks.reshape(-1, k), a[whole:]])
     return a
 

@@ -19,6 +19,7 @@ import numpy as np
 from . import checks, diag_mom, diag_nat, dlr, fc_mom, fc_nat
 from .curvature import Curv
 from .linalg import Array
+from .literature import ALIASES, NOT_ALIASES
 from .states import DLR, FC, Diag, State
 
 RULES = ("bong", "blr", "bog", "bbb")
@@ -107,12 +108,11 @@ class Method:
     def inner_loop(self, form: str = "auto") -> Any:
         """The module whose ``start``, ``blr_increment`` and ``finish`` run a whole inner loop without inversions, or None.
 
-        That is BLR in the full-covariance families with a linearised estimator, which needs the mean alone between iterations
-        (drawing samples would need a factor of Σ_{t,i} each time), and in FC with α ≤ 1, for √(1−α).
+        That is BLR in the full-covariance families with a linearised estimator, which needs the mean alone between iterations; drawing
+        samples would need a factor of Σ_{t,i} each time.
         """
-        if form == "plain" or self.rule != "blr" or self.family not in ("fc", "fc_mom") or not self.hess.startswith("lin"):
-            return None
-        return None if self.family == "fc" and self.params["alpha"] > 1 else MODULES[self.family]
+        applies = self.rule == "blr" and self.family in ("fc", "fc_mom") and self.hess.startswith("lin")
+        return MODULES[self.family] if applies and form != "plain" else None
 
     def prior(self, mu: Array, var: Any = 1.0, *, rng: np.random.Generator | None = None) -> State:
         """N(mu, Diag(var)) in this method's family, var a scalar or (P,).
@@ -156,12 +156,14 @@ def methods(pattern: str = "*") -> list[str]:
 
 
 def method(name: str | Method, **params: Any) -> Method:
-    """The method of that name with its parameters checked and its defaults filled in."""
+    """The method of that name, or of a name of the literature that is one, with its parameters checked and its defaults filled in."""
     if isinstance(name, Method):
         params = {**name.params, **params}
         name = name.name
+    if isinstance(name, str) and name not in NAMES:
+        name, params = _from_literature(name, params)
     if not isinstance(name, str) or name not in NAMES:
-        near = difflib.get_close_matches(str(name).lower(), NAMES, n=3, cutoff=0.4)
+        near = difflib.get_close_matches(str(name).lower(), [*NAMES, *ALIASES], n=3, cutoff=0.4)
         hint = f"; did you mean {' or '.join(map(repr, near))}?" if near else ""
         raise ValueError(f"name must be one of the 80 of bongref.methods(), got {name!r}{hint}")
     if name in NOT_DERIVED:
@@ -175,6 +177,17 @@ def method(name: str | Method, **params: Any) -> Method:
             raise TypeError(f"{name} takes no parameter {key!r} ({known}); it takes {', '.join(taken) or 'none'}{hint}")
     values = {k: _check_parameter(name, k, params.get(k, default)) for k, default in taken.items()}
     return Method(name, MappingProxyType(values))
+
+
+def _from_literature(name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """The method that a name of the literature stands for; for a name that is no method of the paper's, why not and what is."""
+    key = name.lower().replace("_", "-")
+    if key in NOT_ALIASES:
+        cell, reason, *_ = NOT_ALIASES[key]
+        raise ValueError(f"name: {name!r} is not {cell}, where the paper has it. {reason}")
+    if key in ALIASES:
+        return ALIASES[key].method, {**ALIASES[key].params, **params}
+    return name, params
 
 
 def _check_parameter(name: str, key: str, value: Any) -> Any:

@@ -354,7 +354,7 @@ def _size(*arrays: Array) -> float:
 
 def _cond(q: Belief) -> float:
     lam = np.linalg.eigvalsh(q.Sigma) if isinstance(q, FC) else q.var
-    return float(np.max(lam) / np.min(lam))
+    return float(np.max(lam) / np.min(lam)) if np.min(lam) > 0 else math.inf
 
 
 def implicit_scalar(lik: Likelihood, prior: FC, x: Any, y: Any, *, max_iter: int = 100) -> Solution:

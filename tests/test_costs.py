@@ -325,31 +325,6 @@ def zeros(*shape):
     return np.zeros(shape, dtype=int)
 
 
-def blr_weights(prior, curvs, alpha, tally=None):
-    """BLR-FC, the whole inner loop: Σ_i⁻¹ = Σ₀⁻¹ + U Diag(d) Uᵀ with d ← [(1−α)d, α], V = Σ₀U carried along; no root of 1−α.
-
-    Σ_i = Σ₀ − V M Vᵀ with M = D (I + UᵀV D)⁻¹.
-    """
-    P, mu = len(prior.mu), prior.mu
-    U, V, d = zeros(P, 0), zeros(P, 0), zeros(0)
-    for curv in curvs:
-        U, V = np.concatenate([U, curv.S], axis=1), np.concatenate([V, prior.Sigma @ curv.S], axis=1)
-        d = np.concatenate([(1 - alpha) * d, np.full(curv.S.shape[1], alpha)])
-        E, delta = eye(len(d)) + (U.T @ V) * d, prior.mu - mu
-        mu = mu + alpha * (delta + prior.Sigma @ curv.g - V @ (d * solve(E, U.T @ delta + V.T @ curv.g)))
-    return FC(mu, prior.Sigma - V @ (d[:, None] * solve(E, V.T)))
-
-
-@pytest.mark.parametrize("alpha", [Fraction(1, 4), Fraction(1), Fraction(5, 4)])
-def test_blr_fc_with_weights(alpha):
-    prior, curvs = stream()
-    same(blr_weights(prior, curvs, alpha), iterate(fc_nat.blr, prior, curvs, alpha))
-
-
-def test_blr_fc_with_weights_is_linear_in_I():
-    assert str(order(blr_weights, "IPC").leading()) == "4 I C P^2"
-
-
 class Krylov:
     """Columns X and their images Y = A X under a fixed matrix A, in a basis that grows until it contains the images.
 
@@ -473,7 +448,8 @@ def test_a_root_of_the_prior_is_a_root_of_every_iterate():
             current = family.blr_increment(prior, current, curv, alpha)
         wanted = family.finish(prior, current).Sigma
         X = current.U if family is fc_nat else current.Y
-        B = -solve(eye(X.shape[1]) + X.T @ prior.Sigma @ X, eye(X.shape[1])) if family is fc_nat else current.B
+        n = X.shape[1]
+        B = -current.d[:, None] * solve(eye(n) + X.T @ prior.Sigma @ X * current.d, eye(n)) if family is fc_nat else current.B
         roots = root_times(L, L.T @ X, B, np.eye(P))
         cond = float(np.linalg.cond(prior.Sigma)) * float(np.linalg.cond(wanted))
         diff = compare.difference("Sigma", roots.T @ roots, wanted, cond)

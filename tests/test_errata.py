@@ -63,8 +63,7 @@ def test_an_erratum_is_where_it_says(e):
 
 
 def test_the_tests_of_errata_exist():
-    known = collected({e.test.split("::")[0] for e in ERRATA if e.test})
-    assert [e.test for e in ERRATA if e.test and e.test not in known] == []
+    assert [e.test for e in ERRATA if e.test and e.test not in collected()] == []
 
 
 def test_errata_without_a_test_have_no_effect_or_are_two_places_of_the_paper():
@@ -130,8 +129,7 @@ def test_fisher_over_all_matrices_is_singular(P):
 def test_a_singular_covariance_has_no_natural_parameters():
     q = FC(np.ones(2), np.ones((2, 2)))
     assert np.min(np.linalg.eigvalsh(q.Sigma)) >= -EPS and not br.gaussians.is_valid(q)  # positive semi-definite, not a belief
-    with pytest.raises(np.linalg.LinAlgError):
-        fc_nat.natural(q)
+    assert np.all(np.isnan(fc_nat.natural(q)[1]))  # and the step of the library says so in place of a number
 
 
 @pytest.mark.eq("eq:gL", "eq:GL")
@@ -259,12 +257,12 @@ def test_cost_of_the_woodbury_core(R, M):
     assert (got > 3 * (R * M * P + M * R**2 + R**3)) == (R > M)
 
 
-@pytest.mark.parametrize("C", [2, 10])
-def test_cost_of_the_factor_of_lin_hess(C):
+@pytest.mark.parametrize("C, R", [(10, 1), (2, 10)])
+def test_cost_of_the_factor_of_lin_hess(C, R):
     """HᵀAᵀ is a (P, C) by (C, C) product: C²P, more than (C + R)RP when C is large beside R."""
-    P, R = 50, 1
+    P = 50
     got = count(lambda H, A: H.T @ A.T, np.ones((C, P)), np.eye(C))
-    assert got == C * C * P and (got > (C + R) * R * P) == (C > 2)
+    assert got == C * C * P and (got > 3 * (C + R) * R * P) == (C > R)
 
 
 @pytest.mark.eq("eq:BLR-FC-Nat-prec", "eq:blr-FC-mom-cov")
@@ -455,7 +453,7 @@ def test_dual_of_the_diagonal_gaussian():
     second = np.sum(w / w.sum() * (q.mu[:, None] + np.sqrt(q.var)[:, None] * z) ** 2, axis=1)
     close("rho2", diag_nat.dual(q)[1], second)
     assert printed.diag_dual(q)[1].shape == (3, 3)
-    assert all(np.array_equal(a, b) for a, b in zip(printed.diag_dual(Diag(q.mu[:1], q.var[:1]))[1], diag_nat.dual(q)[1][:1], strict=False))
+    apart("its diagonal with another column's variance", printed.diag_dual(q)[1][:, 0], second, 0.1)
 
 
 def test_kl_of_the_diagonal_gaussian():
@@ -510,11 +508,13 @@ def test_the_kept_vectors_are_those_of_w_tilde():
 def test_projection_by_subtraction_cancels():
     """Singular values 1, 1e-9, 1e-9 and Υ̃ = 0: what Υ gains is known, (1e-9)² split over the rows of the lost columns."""
     rng = np.random.default_rng(0)
-    U = np.linalg.qr(rng.standard_normal((4, 3)))[0]
-    W = U * np.array([1.0, 1e-9, 1e-9])
+    U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in (4, 3))
+    W = (U * np.array([1.0, 1e-9, 1e-9])) @ V.T
     wanted = 1e-18 * np.sum(U[:, 1:] ** 2, axis=1)
     close("Ups", dlr.project(np.zeros(4), W, 1)[0], wanted, 1e9)  # cond(W̃)
-    apart("Ups by subtraction", printed.project(np.zeros(4), W, 1)[0], wanted, 10.0)
+    wrong = printed.project(np.zeros(4), W, 1)[0]
+    apart("Ups by subtraction", wrong, wanted, 10.0)
+    assert np.min(wrong) < -1e-17
 
 
 @pytest.mark.eq("sec:DLR-deriv#29", "sec:LBLR-DLR#6", "sec:DLR-deriv#39")
@@ -583,6 +583,10 @@ def test_the_page_is_made_from_the_ledger(tmp_path):
     assert all(f"| {e.id} |" in page.read_text(encoding="utf-8") for e in ERRATA)
 
 
+def in_section(e, id):
+    return id in map(tables.section, (e.where, *e.also))
+
+
 def _ids(text):
     return re.findall(r"^(E\d\d) ", text, re.MULTILINE)
 
@@ -592,7 +596,7 @@ def _ids(text):
     [
         ([], lambda e: True),
         (["--kind", "wrong cost"], lambda e: e.kind == "wrong cost"),
-        (["--section", "sec:DLR-deriv"], lambda e: "sec:DLR-deriv" in map(tables.section, (e.where, *e.also))),
+        (["--section", "sec:DLR-deriv"], lambda e: in_section(e, "sec:DLR-deriv")),
         (
             ["--section", "sec:diag-Nat", "--kind", "index"],
             lambda e: e.kind == "index" and "sec:diag-Nat" in map(tables.section, tables.places(e)),
@@ -608,7 +612,7 @@ def test_errata_on_the_command_line(options, wanted, capsys):
 def test_one_erratum_in_full(capsys):
     for key in ("E09", errata.erratum("E09").name):
         assert cli.main(["errata", key]) == 0
-        text = capsys.readouterr().out
+        text = " ".join(capsys.readouterr().out.split())
         e = errata.erratum("E09")
         assert all(part in text for part in (e.printed, e.corrected, e.effect, e.test, str(e.line)))
     assert cli.main(["errata", "E00"]) == 2 and "E01 to" in capsys.readouterr().err

@@ -321,6 +321,17 @@ def test_a_hard_problem_converges(family):
     assert gaussians.kl(mirror.bong(Poisson(), prior, x, y), found) > 1
 
 
+def test_a_residual_is_not_excused_by_the_condition_of_an_iterate():
+    """The first steps from a very broad prior have cond(Σ) beyond 1/eps: the iteration goes on to the solution, or says that it failed."""
+    x, y = np.array([1.0, 0.1]), 3
+    broad = lambda var: FC(np.zeros(2), np.array([[var, 1.0], [1.0, 2.0]]))
+    wanted = mirror.implicit_scalar(Poisson(), broad(70.0), x, y).state
+    same(mirror.implicit(Poisson(), broad(70.0), x, y).state, wanted, cond_of(broad(70.0), wanted) ** 2, "state")
+    with pytest.raises(mirror.NotConverged, match="stalled") as error:
+        mirror.implicit(Poisson(), broad(1000.0), x, y)
+    assert error.value.residual > compare.EPS**0.5
+
+
 def test_what_does_not_converge_says_so():
     lik, prior, x, y = problem("fc", "bernoulli", seed=9)
     with pytest.raises(mirror.NotConverged, match="did not converge in 1 iterations; residual") as error:

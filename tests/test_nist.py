@@ -106,6 +106,19 @@ def test_float_routes_have_the_digits_that_rounding_leaves(name, route):
     assert row.coefficient >= min(CERTIFIED, least), f"{row}: at least {least:.1f}"
 
 
+@pytest.mark.eq("eq:bong-FC-prec", "sec:lbong-fc#2")
+@pytest.mark.parametrize("route", ["mini-batch", "mini-batch, scaled", "qr"])
+@pytest.mark.parametrize("name", [n for n in NAMES if float(DATA[n].s) > 0])
+def test_float_routes_have_the_digits_of_the_covariance(name, route):
+    """Σ is good to n eps P κ², in columns of norm 1, and r = y − Xβ to n eps (|X||β| + |y|)."""
+    d, row = DATA[name], nist.row(name, route)
+    beta = np.abs([float(b) for b in d.beta])
+    terms = np.max(np.abs(d.X.astype(float)) @ beta + np.abs(d.y.astype(float))) / float(d.s)
+    least = -np.log10(len(d.y) * np.finfo(float).eps * (len(beta) * nist.condition(d) ** 2 + terms))
+    assert (least > 3) == (name != "Filip")
+    assert min(row.standard_deviation, row.residual) >= min(CERTIFIED, least), f"{row}: at least {least:.1f}"
+
+
 def test_the_digits_expected_say_something():
     """The bounds are not empty, but for Filip through the normal equations, which have no digit to lose."""
     assert all(nist.expected_digits(d, "qr") > 3 for d in DATA.values())

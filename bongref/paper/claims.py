@@ -147,10 +147,11 @@ CLAIMS: tuple[Claim, ...] = (
         "structure",
         "The predicted prior of the Ornstein-Uhlenbeck process is N(γμ + (1−γ)μ₀, γ²Σ + (1−γ²)Σ₀).",
         "holds",
-        "and N(μ₀, Σ₀) is left as it is: tests/test_dynamics.py has that too",
+        "it leaves N(μ₀, Σ₀) as it is",
         (
             "tests/test_dynamics.py::test_monte_carlo_of_the_process",
             "tests/test_dynamics.py::test_diagonal_dynamics_in_every_family",
+            "tests/test_dynamics.py::test_ou_reverts_to_its_mean_and_keeps_its_law",
         ),
         538,
     ),
@@ -399,11 +400,11 @@ CLAIMS: tuple[Claim, ...] = (
         "structure",
         "GD does not have the scale-invariance of NGD.",
         "holds",
+        ("ψ = 10φ: the same natural step, a plain step 100 times as long; a non-linear change of ψ moves NGD too, at second order"),
         (
-            "ψ = 10φ: the same natural step, a plain step 100 times as long; a non-linear change of ψ moves NGD too, at "
-            "second order (tests/test_equivalences.py)"
+            "tests/test_claims.py::test_a_change_of_scale_of_the_parameters_moves_gd_and_not_ngd",
+            "tests/test_equivalences.py::test_natural_and_moment_forms_agree_to_first_order",
         ),
-        ("tests/test_claims.py::test_a_change_of_scale_of_the_parameters_moves_gd_and_not_ngd",),
         1053,
         methods=(
             "bog-*",
@@ -634,8 +635,8 @@ CLAIMS: tuple[Claim, ...] = (
         "cost",
         "MC-HESS costs at least as much as MC-EF.",
         "holds",
-        "18 pairs counted: bongref.costs, the row 'mc-hess and mc-ef'",
-        ("tests/test_costs.py::test_the_table_is_whole",),
+        "18 pairs, P large beside M; with M > P the order turns round in FC",
+        ("tests/test_claims.py::test_mc_hess_never_costs_less_than_mc_ef",),
         1329,
         methods=("*-mc-*",),
     ),
@@ -663,7 +664,7 @@ CLAIMS: tuple[Claim, ...] = (
         (
             "tests/test_gaussians.py::test_dlr_samples_need_no_square_array",
             "tests/test_gaussians.py::test_samples_are_an_affine_map_of_normals_with_the_exact_covariance",
-            "tests/test_costs.py::test_the_table_is_whole",
+            "tests/test_claims.py::test_samples_of_dlr_and_the_diagonal_of_a_product_are_linear",
         ),
         1413,
         also=("sec:DLR-deriv",),
@@ -1135,7 +1136,7 @@ CLAIMS: tuple[Claim, ...] = (
         "holds",
         "the sum runs to m, not M",
         (
-            "tests/test_costs.py::test_the_table_is_whole",
+            "tests/test_claims.py::test_samples_of_dlr_and_the_diagonal_of_a_product_are_linear",
             "tests/test_errata.py::test_diagonal_of_a_product",
         ),
         3080,
@@ -1287,7 +1288,7 @@ CLAIMS: tuple[Claim, ...] = (
         "and for LIN-HESS; a G that is negative semi-definite by chance could be projected",
         (
             "tests/test_errata.py::test_seventy_eight_of_eighty",
-            "E18",
+            "tests/test_errata.py::test_mc_hess_is_not_negative_semi_definite",
         ),
         3448,
         methods=(

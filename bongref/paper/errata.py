@@ -68,7 +68,7 @@ ERRATA: tuple[Erratum, ...] = (
         "f may compute the mean for regression",
         (
             "f is the natural parameter wherever a derivation uses it (eq:exfam-likelihood-general, eq:fbar, algo:update): "
-            "for N(m, R) it is R⁻¹m, not m"
+            "for N(m, R) it is R⁻¹m, not m, unless R = I"
         ),
         (
             "with f = m the linear(f)-delta side of Prop. 4.2 gives g = Fᵀ(y − ŷ) with F = ∂m/∂θ, which is R times the right "
@@ -139,9 +139,9 @@ ERRATA: tuple[Erratum, ...] = (
             "or C − 1 of the C one-hot outputs"
         ),
         (
-            "with one-hot y, R = diag(p) − ppᵀ has rank C − 1: the printed form cannot be evaluated. R + 10⁻³I in its place, "
-            "as published code has it, moves FᵀRF with F = I by 0.27 % at p = (0.2, 0.3, 0.5) and by 3.3 % at p = (0.01, "
-            "0.01, 0.98); a pseudo-inverse gives the right numbers"
+            "with one-hot y, R = diag(p) − ppᵀ has rank C − 1: the printed form cannot be evaluated. R + 10⁻³I in its place "
+            "moves FᵀRF with F = I by 0.27 % at p = (0.2, 0.3, 0.5) and by 3.3 % at p = (0.01, 0.01, 0.98); a pseudo-inverse "
+            "gives the right numbers"
         ),
         859,
         also=("eq:GL", "sec:proofs#16", "sec:pseudocode#26", "sec:pseudocode#27"),
@@ -715,7 +715,7 @@ ERRATA: tuple[Erratum, ...] = (
         "convention",
         "Υ̃ + diag(W̃W̃ᵀ − WWᵀ), by subtraction",
         "sum the squares of the discarded columns of UΛ, which is never negative",
-        "exact on paper; in float64 with singular values 1, 1e-9, 1e-9 the subtraction gives −3e-17 for 5e-19",
+        "exact on paper; in float64 with singular values 1, 1e-9, 1e-9 the subtraction gives −1e-16 where 2e-19 is right",
         3444,
         also=("eq:bong-dlr-Ups", "sec:DLR-deriv#26", "eq:blr-dlr-Ups", "sec:LBLR-DLR#3", "sec:blr-batch#19", "sec:blr-batch#26"),
         latex=r"\tilde{\mathbf{W}}_{t,i}^{\intercal}-\mathbf{W}_{t,i}",

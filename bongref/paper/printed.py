@@ -72,7 +72,7 @@ def diag_product(A: Array, B: Array, M: int) -> Array:
 def bog_fc(prior: FC, current: FC | None, curv: Curv, alpha: float) -> FC:
     """bog-FC-symmetry: the precision with 4αΣgμᵀ as it stands, for :func:`bongref.fc_nat.bog`; Σ is not symmetric."""
     prec, Sg = inv(prior.Sigma), prior.Sigma @ curv.g
-    Sigma = inv(prec - 4 * alpha * np.outer(Sg, prior.mu) - 2 * alpha * prior.Sigma @ dense(curv) @ prior.Sigma)
+    Sigma = np.linalg.inv(prec - 4 * alpha * np.outer(Sg, prior.mu) - 2 * alpha * prior.Sigma @ dense(curv) @ prior.Sigma)
     return FC(Sigma @ (prec @ prior.mu + alpha * Sg), Sigma)
 
 
@@ -80,7 +80,7 @@ def bbb_fc(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
     """bog-FC-symmetry: eq:bbb-FC-nat-prec as it stands, for :func:`bongref.fc_nat.bbb`; Σ is not symmetric."""
     prec0, prec, S, mu = inv(prior.Sigma), inv(current.Sigma), current.Sigma, current.mu
     inner = 2 * np.outer(prec0 @ (prior.mu - mu), mu) + np.eye(len(mu)) + 2 * np.outer(curv.g, mu) + (dense(curv) - prec0) @ S
-    Sigma = inv(prec - 2 * alpha * S @ inner)
+    Sigma = np.linalg.inv(prec - 2 * alpha * S @ inner)
     return FC(Sigma @ (prec @ mu + alpha * S @ (curv.g + prec0 @ (prior.mu - mu))), Sigma)
 
 

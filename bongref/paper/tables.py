@@ -127,8 +127,8 @@ INTRO = {
     "errata": "What the paper prints and what it should print, in the paper's order. The code computes the corrected form; a printed "
     "form that gives other numbers is kept in bongref.paper.printed, and the test named shows how far it is off. Entries marked "
     "*by reading* are two places of the paper that contradict each other, or a slip that changes no number.",
-    "claims": "Statements of the paper that can be true or false and can be tested without its experiments, in the paper's order, each with "
-    "a verdict and the tests, errata or equations that it rests on.",
+    "claims": "Statements of the paper that can be true or false and can be tested without its experiments, in the paper's order, each "
+    "with a verdict and the tests, errata or equations that it rests on.",
 }
 
 
@@ -153,6 +153,8 @@ def markdown(rows: Sequence[Entry]) -> str:
 
 
 def _md(cell: str) -> str:
+    if cell.startswith(("tests/", "E")) and " " not in cell.replace(", ", ""):  # node ids and errata
+        return ", ".join(f"`{part}`" if "::" in part else part for part in cell.split(", "))
     for mark in "\\|*_[]<":
         cell = cell.replace(mark, "\\" + mark)
     return cell
