@@ -311,13 +311,11 @@ def test_the_parameters_of_the_cnn():
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "mc-hess" in n and n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")])
 def test_mc_hess_never_costs_less_than_mc_ef(name):
-    """Operations of the update from given gradients and Hessians, the estimator included, at P = 256 and M = 4."""
-    sizes = dict(P=256, M=4, R=2, I=2, N=1)
-    hess, ef = (
-        sum(fn(n, **{k: v for k, v in sizes.items() if k in costs.sizes_of(n)}) for fn in (costs.count, costs.count_estimator))
-        for n in (name, name.replace("mc-hess", "mc-ef"))
-    )
-    assert hess >= ef
+    """As an order in P, M, R, I: the counts themselves may differ by a constant factor either way."""
+    hess, ef = (costs.polynomial(n) + costs.polynomial(n, "estimator") for n in (name, name.replace("mc-hess", "mc-ef")))
+    assert costs.is_O(ef, hess, leading=True)
+    if name.endswith("-fc") and name.startswith("bong"):
+        assert not costs.is_O(hess, ef, leading=True)  # P³ against MP²
 
 
 def test_samples_of_dlr_and_the_diagonal_of_a_product_are_linear():

@@ -423,6 +423,8 @@ def test_streams_of_the_comparison(compared):
         q = definition.step(m, q, None, Curv(e.g, G=e.G))
     (row,) = [r for r in compared.rows if r.t == 3 and r.method == "bong"]
     same(row.state, q, cond_of(q) ** 2, "bong")
+    (exact,) = [r.state for r in compared.rows if r.t == 3 and r.method == "exact VB"]
+    same([row.kl_vb], [mirror.kl_from_statistics(row.state, exact)], cond_of(q), "KL to exact VB", size=1.0)
     p = compared.posteriors[3]
     lam = np.linalg.eigvals(np.linalg.solve(p.cov, q.Sigma))
     sd = np.sqrt((q.mu - p.mean) @ np.linalg.solve(p.cov, q.mu - p.mean))

@@ -259,6 +259,13 @@ def test_confidence_on_the_edge_of_a_bin_belongs_below(edge):
     agree("two bins", metrics.ece(classes(above), labels), ((1 - c) + (c + 0.01)) / 2, size=1.0)
 
 
+def test_the_edges_of_a_hundred_bins():
+    """0.55 · 100 rounds to more than 55; 0.55 still belongs to (0.54, 0.55]."""
+    p = [[0.55, 0.45], [0.545, 0.455]]
+    assert 0.55 * 100 > 55
+    agree("one bin", metrics.ece(classes(p), [0, 1], n_bins=100), (0.545 - 0.45) / 2, 1e2)
+
+
 def test_ece_by_hand():
     assert metrics.ece(classes([[1.0, 0.0], [0.0, 1.0]]), [0, 1]) == 0  # certain and right
     assert metrics.ece(classes([[1.0, 0.0], [0.0, 1.0]]), [1, 0]) == 1  # certain and wrong

@@ -246,7 +246,7 @@ def coverage(root: str | Path | None = None) -> Coverage:
     used = {id for id in places if id in known}
     used |= {e.id for id in places if id in scopes and id.startswith("algo:") for e in scopes[id]}
     reasons = {id: why for id in known if id not in used and (why := reason(id))}
-    entries = [w for e in (*ERRATA, *CLAIMS) for w in (e.where, *e.also) if w not in PLACES]
+    entries = [w for ws in [(e.where, *e.also) for e in ERRATA] + [(c.where, *c.also) for c in CLAIMS] for w in ws if w not in PLACES]
     named = [*places, *marked, *entries, *(id for id in REASONS if not is_glob(id))]
     return Coverage(
         computed=tuple(id for id in known if id in used),
