@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 
@@ -14,6 +15,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         return args.command(args)
+    except BrokenPipeError:  # the reader, head or a pager, has seen enough
+        sys.stdout = open(os.devnull, "w")  # so that the interpreter has somewhere to flush to
+        return 0
     except (ValueError, TypeError, KeyError, ImportError, OSError) as error:
         print(f"bongref: {error.args[0] if isinstance(error, KeyError) and error.args else error}", file=sys.stderr)
         return 2

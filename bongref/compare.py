@@ -6,7 +6,8 @@ equations invert. cond is the larger of
 * the largest change of the result, relative to its size, for relative changes δ of the inputs, over a few random directions (single
   numbers of a vector by δ of themselves; entries of a matrix by δ of the matrix's largest entry);
 * the condition numbers of the covariances of the prior, of the current iterate and of the result;
-* for DLR the largest 1/Υ over the largest entry of the covariance: what the difference of the Woodbury identity loses.
+* what the difference in the Woodbury identity loses: the largest entry of what it starts from, Σ in FC and 1/Υ in DLR, over the largest
+  entry of the covariance that it arrives at.
 
 The tolerance is c · cond · eps. A wrong sign, factor or index does not scale with eps, so it cannot hide there.
 """
@@ -93,12 +94,12 @@ def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int 
 
 
 def _woodbury_loss(states: list[State]) -> float:
-    """The largest 1/|Υ| over the smallest of the covariances, each by its largest entry; 1 for other families."""
+    """The largest Σ (FC) or 1/|Υ| (DLR) over the smallest of the covariances, each by its largest entry; 1 for Diag."""
+    full = [np.max(np.abs(q.Sigma)) for q in states if isinstance(q, FC) and np.all(np.isfinite(q.Sigma))]
     low_rank = [q for q in states if isinstance(q, DLR) and np.all(np.isfinite(q.Ups)) and np.all(q.Ups != 0)]
-    if not low_rank:
-        return 1.0
-    covariance = [np.max(np.abs(np.linalg.inv(np.diag(q.Ups) + q.W @ q.W.T))) for q in low_rank]
-    return float(max(np.max(1 / np.abs(q.Ups)) for q in low_rank) / min(covariance))
+    start = full + [np.max(1 / np.abs(q.Ups)) for q in low_rank]
+    end = full + [np.max(np.abs(np.linalg.inv(np.diag(q.Ups) + q.W @ q.W.T))) for q in low_rank]
+    return float(max(start) / min(end)) if start and min(end) > 0 else 1.0
 
 
 def _matrix_condition(q: State) -> float:

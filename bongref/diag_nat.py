@@ -131,7 +131,7 @@ def bong_psi(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> tuple[Ar
 
 
 def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:
-    """BONG-DIAG: one natural-gradient step on the expected log-likelihood; O(P). LIN-HESS: VD-EKF."""
+    """BONG-DIAG: one natural-gradient step on the expected log-likelihood; O(P). LIN-HESS has the variances of VD-EKF."""
     var = 1 / (1 / prior.var - diagonal(curv))  # eq:bong-diag-prec2, sec:diag-Nat#31
     mu = prior.mu + var * curv.g  # sec:diag-Nat#28, sec:diag-Nat#30
     return Diag(mu, var)
@@ -151,7 +151,7 @@ def blr_psi(prior: Diag, current: Diag, curv: Curv, alpha) -> tuple[Array, Array
 def blr(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
     """BLR-DIAG: natural gradient on the variational loss; O(P) per iteration."""
     prec = (1 - alpha) / current.var + alpha / prior.var - alpha * diagonal(curv)  # eq:blr-diag-prec, sec:diag-Nat#37
-    var = 1 / prec
+    var = 1 / prec  # eq:blr-diag-prec, sec:diag-Nat#37
     mu = current.mu + alpha * var * ((prior.mu - current.mu) / prior.var + curv.g)  # eq:blr-diag-mu, sec:diag-Nat#36
     return Diag(mu, var)
 
@@ -171,7 +171,7 @@ def bog(prior: Diag, current: Diag | None, curv: Curv, alpha) -> Diag:
     """BOG-DIAG: one plain gradient step on the expected log-likelihood, in ψ; O(P)."""
     v, d = prior.var, diagonal(curv)
     prec = 1 / v - 4 * alpha * v * prior.mu * curv.g - 2 * alpha * v**2 * d  # eq:bog-diag-prec, sec:diag-Nat#43
-    var = 1 / prec
+    var = 1 / prec  # eq:bog-diag-prec, sec:diag-Nat#43
     mu = var / v * prior.mu + alpha * var * v * curv.g  # eq:bog-diag-mu, sec:diag-Nat#42
     return Diag(mu, var)
 
@@ -193,6 +193,6 @@ def bbb(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
     likelihood = 4 * alpha * v * m * curv.g + 2 * alpha * v**2 * diagonal(curv)
     divergence = -4 * alpha * v / v0 * m * r + 2 * alpha * v**2 * (1 / v0 - 1 / v)
     prec = 1 / v - likelihood + divergence  # eq:bbb-diag-prec, sec:diag-Nat#49
-    var = 1 / prec
+    var = 1 / prec  # eq:bbb-diag-prec, sec:diag-Nat#49
     mu = var / v * m + alpha * var * v * (curv.g + r / v0)  # eq:bbb-diag-mu, sec:diag-Nat#48
     return Diag(mu, var)

@@ -127,7 +127,8 @@ def is_valid_increment(q: Increment) -> bool:
 
 def finish(prior: FC, current: Increment) -> FC:
     """The state of an increment: Σ + Z B Zᵀ."""
-    return FC(current.mu, prior.Sigma + sym(current.Z @ current.B @ current.Z.T))
+    Sigma = prior.Sigma + sym(current.Z @ current.B @ current.Z.T)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    return FC(current.mu, Sigma)
 
 
 # --- BOG -----------------------------------------------------------------------------------------------------------------------

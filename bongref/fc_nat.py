@@ -8,7 +8,7 @@ A step takes ``(prior, current, curv, alpha)`` — q_{t|t-1}, q_{t,i-1}, (g, G),
 prior and ignore ``current``. Their LIN-HESS versions are the same lines with g = HᵀR⁻¹(y−ŷ) and G = −HᵀR⁻¹H put in for (g, G).
 
 ψ⁽²⁾ is a symmetric matrix, so a gradient with respect to it is a symmetric matrix: where the section prints the gradient over all
-matrices, 2Σgμᵀ, the code takes the symmetric part (erratum E-sym).
+matrices, 2Σgμᵀ, the code takes the symmetric part (erratum bog-FC-symmetry).
 """
 
 from __future__ import annotations
@@ -232,7 +232,8 @@ def is_valid_increment(q: Increment) -> bool:
 def finish(prior: FC, current: Increment) -> FC:
     """The state of an increment: Σ_{t,i} = Σ − V D (I + UᵀV D)⁻¹ Vᵀ."""
     mu, U, V, d = current
-    return FC(mu, sym(prior.Sigma - V @ (d[:, None] * solve(eye(len(d)) + sym(U.T @ V) * d, V.T))))
+    Sigma = sym(prior.Sigma - V @ (d[:, None] * solve(eye(len(d)) + sym(U.T @ V) * d, V.T)))  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    return FC(mu, Sigma)
 
 
 # --- BOG -----------------------------------------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from .gaussians import draw, is_valid
 from .linalg import Array
 from .methods import STATES, Method, method
 from .paper import eq
-from .states import State
+from .states import DLR, State
 from .trace import Symbol, recording
 
 
@@ -80,9 +80,9 @@ def step(m: Method | str, prior: State, current: State | None, curv: Curv, *, fo
     ``current`` is q_{t,i-1}; bong and bog ignore it, for blr and bbb None means the prior (i = 1). ``form``: "plain" is the displayed
     equation, "efficient" the form for G = −S Sᵀ, "auto" the efficient one where it applies.
     """
-    m = method(m)
+    m = _method(m, prior)
     kind = STATES[m.family]
-    prior = checks.state("prior", prior, kind)
+    prior = checks.state("prior", prior, kind, R=m.params.get("rank"))
     P = len(prior.mu)
     R = prior.W.shape[1] if m.family == "dlr" else None  # type: ignore[union-attr]
     if current is not None:
@@ -92,6 +92,13 @@ def step(m: Method | str, prior: State, current: State | None, curv: Curv, *, fo
     state, fn = _step(m, prior, prior if current is None else current, curv, form)
     valid = is_valid(state)
     return state, Info(valid, None if valid else 1, _where(fn))
+
+
+def _method(m: Method | str, prior: Any) -> Method:
+    """The method; one given by its name alone takes the rank of the prior."""
+    if isinstance(m, str) and isinstance(prior, DLR) and np.ndim(prior.W) == 2 and method(m).family == "dlr":
+        return method(m, rank=np.shape(prior.W)[1])
+    return method(m)
 
 
 def _step(m: Method, prior: State, current: State, curv: Curv, form: str = "auto") -> tuple[State, Callable]:
@@ -134,7 +141,7 @@ def update(
     diagonal (n_probes) ``probes`` (I, M, N, P) do. ``y=None`` is a missing observation: the posterior is the prior.
     ``trace=True`` puts every symbol of the paper with its value and equation into ``info.trace``.
     """
-    m = method(m)
+    m = _method(m, prior)
     prior = _check_prior(m, model, prior)
     _check_form(form)
     x = model.check(x=x)[1]
@@ -279,7 +286,7 @@ def run(
     Lost positive definiteness raises :class:`NotPositiveDefinite`; Ctrl-C raises :class:`Interrupted`, whose ``.result`` can be
     passed as ``resume`` with the same arguments to go on where it stopped.
     """
-    m = method(m)
+    m = _method(m, prior)
     prior = _check_prior(m, model, prior)
     xs, ys = _check_stream(m, model, lik, prior, X, Y)
     T = len(xs)

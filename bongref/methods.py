@@ -129,7 +129,7 @@ class Method:
         rank = checks.rank("rank", self.params["rank"], len(mu))
         if self.rule in ("bong", "blr"):
             return DLR(mu, 1 / var, np.zeros((len(mu), rank)))
-        rng = np.random.default_rng(0) if rng is None else rng
+        rng = np.random.default_rng(0) if rng is None else checks.generator("rng", rng)
         W = 0.1 * rng.standard_normal((len(mu), rank)) / np.sqrt(rank * var)[:, None]
         return DLR(mu, _ups_for_variance(var, W), W)
 

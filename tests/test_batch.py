@@ -158,14 +158,22 @@ def test_von_in_numbers(size, log_lam, n):
     agree(batch.from_scaled(von, n, lam), form(current, curv), {k: c * (1 + loss) for k, c in cond.items()}, "VON")
 
 
-@pytest.mark.parametrize("of", ["mean", "scale"])
-def test_von_with_two_step_sizes_is_no_batch_blr(of):
+def faster(q, to, ratio):
+    """The state whose mean has gone ``ratio`` times as far from that of q."""
+    return to._replace(mu=q.mu + ratio * (to.mu - q.mu))
+
+
+def test_von_with_two_step_sizes_is_no_batch_blr():
+    """Its scale is that of batch BLR with β, its mean goes α/β times as far: neither α nor β alone gives both."""
     data, lam, alpha, beta = Data(), 4.0, 0.3, 0.1
     curv = data.curv(mc_hess, [0, 1], diag=True)
     von = batch.von(batch.to_scaled(data.current, data.N, lam), -curv.g / data.N, -curv.d / data.N, alpha, beta, data.N, lam)
-    form = partial(batch.diag, alpha=alpha if of == "mean" else beta, lam=lam)
-    cond = compare.condition(form, data.current, curv)
-    assert units(batch.from_scaled(von, data.N, lam), form(data.current, curv), cond, "mu") > APART
+    got = batch.from_scaled(von, data.N, lam)
+    for step in (alpha, beta):
+        form = partial(batch.diag, alpha=step, lam=lam)
+        cond = compare.condition(form, data.current, curv)
+        assert units(got, form(data.current, curv), cond, "mu") > APART
+    agree(got, faster(data.current, form(data.current, curv), alpha / beta), cond, "VON with two step sizes")
 
 
 @pytest.mark.eq("sec:blr-batch#9", "sec:blr-batch#10")
@@ -229,6 +237,13 @@ def test_slang_has_the_mean_of_batch_blr_too_if_nothing_is_cut_off():
     data = Low(N=1, free=1)
     wanted, cond = data.blr(data.curv(mc_ef, [0]))
     agree(data.slang([0]), wanted, cond, "SLANG without a cut", whole=True)
+
+
+def test_slang_with_two_step_sizes_on_a_mini_batch_if_nothing_is_cut_off():
+    data, mini = Low(N=6, R=3, free=2), [1, 3]
+    g, scale = data.gradients(mini), 3
+    wanted, cond = data.blr(Curv(-scale * g.sum(axis=0), S=np.sqrt(scale) * g.T), alpha=0.2)
+    agree(data.slang(mini, alpha=0.6, beta=0.2), faster(data.current, wanted, 3), cond, "SLANG without a cut", whole=True)
 
 
 @pytest.mark.parametrize("mini", [[0], [1, 3], [0, 1, 2, 3, 4, 5]])
