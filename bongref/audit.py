@@ -41,7 +41,7 @@ STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 2em; color: #222 }
 table { border-collapse: collapse }
 th, td { padding: 2px 9px; text-align: right; border-bottom: 1px solid #eee }
-th:first-child { text-align: left; font-family: monospace }
+th:first-child { text-align: left; font-family: monospace; white-space: nowrap }
 td.ok { background: #e4f4e4 }
 td.bad { background: #f6c6c6; font-weight: bold }
 td.na { color: #bbb }

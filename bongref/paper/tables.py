@@ -22,6 +22,8 @@ STYLE = """
 body { font: 14px system-ui, sans-serif; margin: 2em; color: #222 }
 table { border-collapse: collapse }
 th, td { padding: 3px 9px; text-align: left; vertical-align: top; border-bottom: 1px solid #eee }
+td { overflow-wrap: anywhere; min-width: 6em }
+td:last-child { font: 12px monospace; max-width: 22em }
 """
 
 
