@@ -159,19 +159,22 @@ def update(
 @eq("sec:pseudocode#5")
 def _update(m, model, lik, prior, x, y, rng, draws=Draws(), form="auto", traced=False) -> tuple[State, Info]:  # noqa: B008
     """:func:`update` on checked arguments."""
-    inner = m.inner_loop(form)
-    current: Any = prior if inner is None else inner.start(prior)
+    current: Any = prior
+    inner: Any = None  # the module of an inner loop without inversions, where there is one
     bad: int | None = None
     fn: Callable = _step
     for i in range(m.n_iter):
         if bad is not None and not (np.all(np.isfinite(current.mu)) if m.hess.startswith("lin") else draws.samples is not None):
             break  # nothing to linearise at, nothing to draw from
-        curv = _estimate(m, model, lik, current, x, y, rng, draws, i, traced)
+        q = current if inner is None or m.hess.startswith("lin") else inner.finish(prior, current)
+        curv = _estimate(m, model, lik, q, x, y, rng, draws, i, traced)
         if not all(a is None or np.all(np.isfinite(a)) for a in curv):
             raise FloatingPointError(
                 f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: the model or the likelihood "
                 "overflows at this x and these parameters; the state before is unchanged"
             )
+        if i == 0 and (inner := m.inner_loop(curv, form)) is not None:
+            current = inner.start(prior)
         if inner is None:
             current, fn = _step(m, prior, current, curv, form)
             valid = is_valid(current)

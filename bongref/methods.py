@@ -105,14 +105,13 @@ class Method:
             raise ValueError(f"form='efficient': {self.name} has no efficient form for this curvature")
         return getattr(MODULES[self.family], efficient if usable and form != "plain" else self.rule)  # type: ignore[arg-type]
 
-    def inner_loop(self, form: str = "auto") -> Any:
+    def inner_loop(self, curv: Curv, form: str = "auto") -> Any:
         """The module whose ``start``, ``blr_increment`` and ``finish`` run a whole inner loop without inversions, or None.
 
-        That is BLR in the full-covariance families with a linearised estimator, which needs the mean alone between iterations; drawing
-        samples would need a factor of Σ_{t,i} each time.
+        That is BLR in the full-covariance families with G = −S Sᵀ, as long as its I iterations have no more columns than parameters.
         """
-        applies = self.rule == "blr" and self.family in ("fc", "fc_mom") and self.hess.startswith("lin")
-        return MODULES[self.family] if applies and form != "plain" else None
+        applies = self.rule == "blr" and self.family in ("fc", "fc_mom") and curv.S is not None and form != "plain"
+        return MODULES[self.family] if applies and self.n_iter * curv.S.shape[1] <= len(curv.g) else None
 
     def prior(self, mu: Array, var: Any = 1.0, *, rng: np.random.Generator | None = None) -> State:
         """N(mu, Diag(var)) in this method's family, var a scalar or (P,).

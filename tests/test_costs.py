@@ -233,7 +233,7 @@ WANTED = {
     "does not hold": {"bog-mc-ef-dlr", "bog-lin-hess-dlr", "bog-lin-ef-dlr"},
     "holds with a condition": {"bong-mc-ef-fc", "bong-mc-ef-fc_mom", "bog-mc-ef-fc_mom", "bbb-lin-hess-dlr"},
     "cheaper exists": {f"{r}-{h}-fc" for r in ("blr", "bog") for h in ("lin-hess", "lin-ef")}
-    | {"bog-mc-ef-fc", "blr-lin-hess-fc_mom", "blr-lin-ef-fc_mom"},
+    | {"bog-mc-ef-fc", "blr-mc-ef-fc", "blr-mc-ef-fc_mom", "blr-lin-hess-fc_mom", "blr-lin-ef-fc_mom"},
 }
 
 
