@@ -12,6 +12,7 @@ True
 
 from . import curvature, dynamics, likelihoods, metrics, models, oracle, paper, predictive
 from ._version import __version__
+from .checkpoints import load, save
 from .curvature import Curv
 from .dynamics import predict
 from .filter import Info, Interrupted, NotPositiveDefinite, Result, run, step, update
@@ -35,6 +36,7 @@ __all__ = [
     "dynamics",
     "kl",
     "likelihoods",
+    "load",
     "log_density",
     "method",
     "methods",
@@ -46,6 +48,7 @@ __all__ = [
     "predictive",
     "run",
     "sample",
+    "save",
     "step",
     "update",
 ]

@@ -43,14 +43,14 @@ def scalar(name: str, value: Any) -> float:
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     """An integer in low … high."""
+    allowed = f">= {low}" if high is None else f"in {low}...{high}"
     try:
         if isinstance(value, (bool, np.bool_)):
             raise TypeError
         out = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer, got {_short(value)}") from None
+        raise TypeError(f"{name} must be an integer {allowed}, got {value!r}") from None
     if out < low or (high is not None and out > high):
-        allowed = f">= {low}" if high is None else f"in {low}...{high}"
         raise ValueError(f"{name} must be an integer {allowed}, got {out}")
     return out
 

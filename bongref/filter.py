@@ -278,6 +278,7 @@ def run(
     trace: bool = False,
     form: str = "auto",
     resume: Result | None = None,
+    checkpoint: Any = None,
 ) -> Result:
     """Filter a stream: predict, update with (X[t], Y[t]), and every so many steps the metrics of the state after the update (algo:main).
 
@@ -287,8 +288,11 @@ def run(
     terminal. ``samples`` (T, I, M, P) make an mc method deterministic.
 
     Lost positive definiteness raises :class:`NotPositiveDefinite`; Ctrl-C raises :class:`Interrupted`, whose ``.result`` can be
-    passed as ``resume`` with the same arguments to go on where it stopped.
+    passed as ``resume`` with the same arguments to go on where it stopped. ``checkpoint``, the path of an .npz file, is written every
+    so many steps, for ``resume=bongref.load(path)`` in another process.
     """
+    from .checkpoints import check_path, save
+
     m = _method(m, prior)
     prior = _check_prior(m, model, prior)
     xs, ys = _check_stream(m, model, lik, prior, X, Y)
@@ -302,6 +306,8 @@ def run(
     dynamics = Static() if dynamics is None else dynamics
     propagate(prior, dynamics)  # refuses now what it would refuse later
     every = T if every is None else checks.integer("every", every, 1)
+    if checkpoint is not None:
+        check_path(checkpoint)
     measures = _measures(metrics)
     for one in measures:
         if hasattr(one, "check"):
@@ -362,6 +368,8 @@ def run(
                 if measures:
                     rows.append(_row(t + 1, measures, preq, m, model, lik, state, eval_rng))
                 preq = {}
+                if checkpoint is not None:
+                    save(checkpoint, result(*mark(t + 1)))
             bar.show(t + 1, rows)
     except KeyboardInterrupt:
         stopped = result(*before)

@@ -7,7 +7,6 @@ A parameter exists only where it acts; anything else is a TypeError that says wh
 from __future__ import annotations
 
 import difflib
-import operator
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -201,17 +200,7 @@ def _check_parameter(name: str, key: str, value: Any) -> Any:
         if not isinstance(value, (bool, np.bool_)):
             raise TypeError(f"virtual must be True or False, got {value!r}")
         return bool(value)
-    if key == "n_probes" and value is None:
-        return None
-    try:
-        if isinstance(value, (bool, np.bool_)):
-            raise TypeError
-        count = operator.index(value)
-    except TypeError:
-        raise TypeError(f"{key} must be an integer >= 1, got {value!r}") from None
-    if count < 1:
-        raise ValueError(f"{key} must be an integer >= 1, got {value!r}")
-    return count
+    return None if key == "n_probes" and value is None else checks.integer(key, value, 1)
 
 
 def _ups_for_variance(var: Array, W: Array) -> Array:

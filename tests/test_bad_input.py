@@ -391,7 +391,7 @@ BAD_ORACLE = [
     ("bong-lin-hess-dlr", {**plain(Lq), "W": 3.0}, GOOD, {}, ValueError, r"prior\.W must have 2 dimension\(s\), got shape \(\)"),
     ("bong-lin-hess-dlr", {**plain(Lq), "W": "no"}, GOOD, {}, TypeError, r"prior\.W must be an array of real numbers, got str 'no'"),
     ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 0}, ValueError, "digits must be an integer >= 1, got 0"),
-    ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 1.5}, TypeError, "digits must be an integer, got float 1.5"),
+    ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 1.5}, TypeError, "digits must be an integer >= 1, got 1.5"),
     ("bong-lin-hess-fc", plain(FCq), GOOD, {"alpha": 0.1}, TypeError, "takes no parameter 'alpha'"),
     ("bong-lin-hess-fc", {**plain(FCq), "mu": [0.0, NAN, 0.0, 0.0]}, GOOD, {}, ValueError, r"prior\.mu must be finite, got nan"),
     (
