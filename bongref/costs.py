@@ -38,7 +38,7 @@ import numpy as np
 from . import curvature, gaussians
 from .curvature import Curv
 from .linalg import Array, inv
-from .methods import HESSIANS, MODULES, NAMES, NOT_DERIVED, RULES, STATES, Method, method
+from .methods import EFFICIENT, FEW, HESSIANS, MODULES, NAMES, NOT_DERIVED, RULES, STATES, Method, method
 from .states import DLR, FC, Diag, State
 
 LETTERS = "IPRMCN"  # iterations, parameters, rank, samples, outputs, Hutchinson's probes
@@ -288,22 +288,27 @@ def update(m: Method, prior: State, curv: Curv, form: str = "auto") -> State:
     inner, alpha = _inner_loop(m, curv, form), m.params.get("alpha", 1)
     current: Any = prior if inner is None else inner.start(prior)
     for _ in range(m.n_iter):
-        step = m.step_function(curv, current, form) if inner is None else inner.blr_increment
+        step = m.step_function(curv, current, _large(m, curv, form)) if inner is None else inner.blr_increment
         current = step(prior, current, curv, alpha)
     return current if inner is None else inner.finish(prior, current)
 
 
 def _inner_loop(m: Method, curv: Curv, form: str = "auto") -> Any:
     """The inner loop that runs where P is large beside everything else, which the sizes of a count need not be."""
-    one = Curv(np.zeros(m.n_iter), S=None if curv.S is None else np.zeros((1, 1)))
+    one = Curv(np.zeros(FEW * m.n_iter), S=None if curv.S is None else np.zeros((1, 1)))
     return m.inner_loop(one, form)
+
+
+def _large(m: Method, curv: Curv, form: str = "auto") -> str:
+    """The form that "auto" is where P is large beside everything else."""
+    return "efficient" if form == "auto" and curv.S is not None and (m.rule, m.family) in EFFICIENT else form
 
 
 def form_of(name: str) -> str:
     """The function that an update runs, e.g. "dlr.bong_woodbury"."""
     m = _method(name, {letter: SMALLEST[letter] for letter in sizes_of(name)})[0]
     curv = Curv(np.zeros(1), S=None if m.hess == "mc-hess" else np.zeros((1, 1)))
-    step = "blr_increment" if _inner_loop(m, curv) is not None else m.step_function(curv).__name__
+    step = "blr_increment" if _inner_loop(m, curv) is not None else m.step_function(curv, form=_large(m, curv)).__name__
     return f"{MODULES[m.family].__name__.rpartition('.')[2]}.{step}"
 
 

@@ -261,7 +261,8 @@ def bog_woodbury(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
     """BOG-FC with G = −S Sᵀ: O(K P² + K³), where the paper sees O(P³).
 
     The precision changes by −2α(vμᵀ + μvᵀ) + 2αVVᵀ with v = Σg, V = ΣS: a matrix of rank K + 2, U C Uᵀ with U = [v, μ, V]. Woodbury
-    gives Σ_t, and Σ_t Σ_{t|t-1}⁻¹ μ needs no inverse either.
+    gives Σ_t, and Σ_t Σ_{t|t-1}⁻¹ μ needs no inverse either. C is indefinite, which costs digits where Σ is ill-conditioned (up to
+    a hundred times the error of the displayed form), so that it runs only when it is asked for, ``form="efficient"``.
     """
     S, n = prior.Sigma, curv.S.shape[1] + 2
     U = np.concatenate([(S @ curv.g)[:, None], prior.mu[:, None], S @ curv.S], axis=1)

@@ -78,7 +78,7 @@ def step(m: Method | str, prior: State, current: State | None, curv: Curv, *, fo
     """One step of the method's rule in its family from (g, G): q_{t,i} from q_{t|t-1} and q_{t,i-1}.
 
     ``current`` is q_{t,i-1}; bong and bog ignore it, for blr and bbb None means the prior (i = 1). ``form``: "plain" is the displayed
-    equation, "efficient" the form for G = −S Sᵀ, "auto" the efficient one where it applies.
+    equation, "efficient" the form for G = −S Sᵀ, "auto" the efficient one where it applies and pays.
     """
     m = _method(m, prior)
     kind = STATES[m.family]

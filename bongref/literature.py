@@ -171,7 +171,8 @@ def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
 def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
     A = np.linalg.inv(np.linalg.cholesky(lin.R))  # AᵀA = R⁻¹
     W_tilde = np.hstack([prior.W, lin.H.T @ A.T])
-    return *np.linalg.svd(W_tilde, full_matrices=False)[:2], W_tilde
+    u, s, _ = np.linalg.svd(W_tilde, full_matrices=False)
+    return u, s, W_tilde
 
 
 def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:

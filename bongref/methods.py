@@ -37,6 +37,10 @@ EFFICIENT: dict[tuple[str, str], str] = {
     **{(rule, "dlr"): f"{rule}_woodbury" for rule in RULES},
 }
 
+# full covariances take the efficient form where S has at most P/FEW columns: with more it saves nothing, and where S reaches every
+# direction the covariance that it arrives at can be small beside the one that it subtracts from
+FEW = 4
+
 NOT_DERIVED = {
     name: f"{name}: the SVD projection of the DLR family needs the expected Hessian as G = -S S^T. "
     "The paper (sec:DLR-deriv): 'This approach works for EF-MC and EF-LIN methods but not MC-HESS, which we omit.' "
@@ -96,21 +100,22 @@ class Method:
 
     def step_function(self, curv: Curv, prior: State | None = None, form: str = "auto") -> Callable[..., Any]:
         """The function that computes a step: the displayed form, or where G = −S Sᵀ the efficient one."""
-        efficient = EFFICIENT.get((self.rule, self.family))
-        usable = efficient is not None and curv.S is not None
+        efficient = EFFICIENT.get((self.rule, self.family), "")
+        usable = efficient != "" and curv.S is not None
         if isinstance(prior, DLR) and usable:
             usable = bool(np.all(prior.Ups != 0))  # Woodbury divides by Υ
         if form == "efficient" and not usable:
             raise ValueError(f"form='efficient': {self.name} has no efficient form for this curvature")
-        return getattr(MODULES[self.family], efficient if usable and form != "plain" else self.rule)  # type: ignore[arg-type]
+        pays = self.family != "fc" or (self.rule == "bong" and usable and FEW * curv.S.shape[1] <= len(curv.g))
+        return getattr(MODULES[self.family], efficient if usable and (form == "efficient" or (form == "auto" and pays)) else self.rule)
 
     def inner_loop(self, curv: Curv, form: str = "auto") -> Any:
         """The module whose ``start``, ``blr_increment`` and ``finish`` run a whole inner loop without inversions, or None.
 
-        That is BLR in the full-covariance families with G = −S Sᵀ, as long as its I iterations have no more columns than parameters.
+        That is BLR in the full-covariance families with G = −S Sᵀ, as long as the columns of its I iterations are few (``FEW``).
         """
         applies = self.rule == "blr" and self.family in ("fc", "fc_mom") and curv.S is not None and form != "plain"
-        return MODULES[self.family] if applies and self.n_iter * curv.S.shape[1] <= len(curv.g) else None
+        return MODULES[self.family] if applies and FEW * self.n_iter * curv.S.shape[1] <= len(curv.g) else None
 
     def prior(self, mu: Array, var: Any = 1.0, *, rng: np.random.Generator | None = None) -> State:
         """N(mu, Diag(var)) in this method's family, var a scalar or (P,).
