@@ -36,7 +36,7 @@ def put(a, index, value):
 CURV = br.Curv(g=np.ones(P), S=np.ones((P, 1)))
 
 
-def refused(call, error, match, *arrays):
+def expect_refusal(call, error, match, *arrays):
     """The call is refused with this message, and none of the arrays has changed."""
     arrays = [a for q in arrays for a in (q if isinstance(q, tuple) else (q,)) if isinstance(a, np.ndarray)]
     kept = [(a.tobytes(), a.shape, a.dtype) for a in arrays]
@@ -100,21 +100,21 @@ def test_bad_priors(kind, q, error, match):
     parts = q if isinstance(q, tuple) else ()
     for family in FAMILIES[kind]:
         m = method(f"bong-lin-hess-{family}")
-        refused(lambda m=m: br.update(m, MODEL, LIK, q, X1, Y1), error, match, *parts)
-        refused(lambda m=m: br.run(m, MODEL, LIK, q, [X1], [Y1]), error, match, *parts)
+        expect_refusal(lambda m=m: br.update(m, MODEL, LIK, q, X1, Y1), error, match, *parts)
+        expect_refusal(lambda m=m: br.run(m, MODEL, LIK, q, [X1], [Y1]), error, match, *parts)
         if "for this model" not in match and "for rank" not in match:
-            refused(lambda m=m: br.step(m, q, None, CURV), error, match, *parts)
+            expect_refusal(lambda m=m: br.step(m, q, None, CURV), error, match, *parts)
 
 
 @pytest.mark.parametrize(("kind", "q", "error", "match"), [row for row in BAD_PRIORS if "for this" not in row[3] and row[1] is not None])
 def test_bad_current_states(kind, q, error, match):
     m = method({"fc": "blr-lin-hess-fc", "diag": "blr-lin-hess-diag", "dlr": "blr-lin-hess-dlr"}[kind])
     match = match.replace("prior", "current")
-    refused(lambda: br.step(m, prior(kind), q, CURV), error, match if "for rank" in match else match.replace("any", "(any|2)"))
+    expect_refusal(lambda: br.step(m, prior(kind), q, CURV), error, match if "for rank" in match else match.replace("any", "(any|2)"))
 
 
 def test_current_must_have_the_size_and_rank_of_the_prior():
-    refused(
+    expect_refusal(
         lambda: br.step("blr-lin-hess-fc", prior("fc"), br.FC(np.zeros(3), np.eye(3)), CURV),
         ValueError,
         r"current\.mu must have shape \(4,\), got \(3,\)",
@@ -145,18 +145,18 @@ BAD_CURV = [
 @pytest.mark.parametrize(("curv", "error", "match"), BAD_CURV)
 def test_bad_curvatures(kind, curv, error, match):
     q = prior(kind)
-    refused(lambda: br.step(method(NAMES[kind]), q, None, curv), error, match, q)
+    expect_refusal(lambda: br.step(method(NAMES[kind]), q, None, curv), error, match, q)
 
 
 def test_the_diagonal_of_G_is_for_the_diagonal_families():
     for kind in ("fc", "dlr"):
-        refused(
+        expect_refusal(
             lambda kind=kind: br.step(method(NAMES[kind]), prior(kind), None, br.Curv(ones, d=-ones)), ValueError, r"curv\.d .*needs S or G"
         )
     for bad, match in [(put(ones, 1, NAN), r"curv\.d must be finite"), (np.ones(3), r"curv\.d must have shape \(4,\), got \(3,\)")]:
-        refused(lambda bad=bad: br.step(NAMES["diag"], prior("diag"), None, br.Curv(ones, d=bad)), ValueError, match)
+        expect_refusal(lambda bad=bad: br.step(NAMES["diag"], prior("diag"), None, br.Curv(ones, d=bad)), ValueError, match)
     assert br.step(NAMES["diag"], prior("diag"), None, br.Curv(ones, d=-ones))[1].valid
-    refused(
+    expect_refusal(
         lambda: br.step(NAMES["fc"], FCq, None, CURV, form="quick"), ValueError, "form must be 'auto', 'plain' or 'efficient', got 'quick'"
     )
 
@@ -192,11 +192,11 @@ BAD_DATA = [
 def test_bad_observations(name, lik, x, y, error, match):
     m, q, rng = method(name), prior("fc" if name.endswith("fc") else "dlr"), np.random.default_rng(0)
     before = rng.bit_generator.state
-    refused(lambda: br.update(m, MODEL, lik, q, x, y, rng=rng), error, match, q)
+    expect_refusal(lambda: br.update(m, MODEL, lik, q, x, y, rng=rng), error, match, q)
     good = {"categorical": 1, "bernoulli": [0, 1], "poisson": [3, 0], "gaussian": Y1}[lik.name]
     if "n_outputs" not in match:
         X, Y = [X1, X1, x, X1], [good, None, y, good]
-        refused(lambda: br.run(m, MODEL, lik, q, X, Y, rng=rng), error, r"step 3 \(X\[2\], Y\[2\]\): " + match, q)
+        expect_refusal(lambda: br.run(m, MODEL, lik, q, X, Y, rng=rng), error, r"step 3 \(X\[2\], Y\[2\]\): " + match, q)
     assert rng.bit_generator.state == before  # nothing was drawn
 
 
@@ -210,7 +210,7 @@ def test_bad_streams():
         (iter([X1]), [Y1], TypeError, "X and Y must be sequences"),
         (3.0, 4.0, TypeError, "X and Y must be sequences"),
     ]:
-        refused(lambda X=X, Y=Y: br.run("bong-lin-hess-fc", MODEL, LIK, q, X, Y), error, match, q)
+        expect_refusal(lambda X=X, Y=Y: br.run("bong-lin-hess-fc", MODEL, LIK, q, X, Y), error, match, q)
 
 
 def good_samples(*shape):
@@ -253,21 +253,21 @@ BAD_DRAWS = [
 def test_bad_draws(name, kw, error, match):
     q = prior("diag" if "diag" in name else "fc")
     state = RNG.bit_generator.state
-    refused(lambda: br.update(name, MODEL, LIK, q, X1, Y1, **kw), error, match, q)
+    expect_refusal(lambda: br.update(name, MODEL, LIK, q, X1, Y1, **kw), error, match, q)
     if "probes" not in kw and "samples" not in kw:
-        refused(lambda: br.run(name, MODEL, LIK, q, [X1], [Y1], **kw), error, match, q)
+        expect_refusal(lambda: br.run(name, MODEL, LIK, q, [X1], [Y1], **kw), error, match, q)
     assert RNG.bit_generator.state == state
 
 
 def test_draws_that_options_need():
     q = prior("diag")
     m = br.method("bong-mc-hess-diag", n_samples=2, n_probes=3)
-    refused(
+    expect_refusal(
         lambda: br.update(m, MODEL, LIK, q, X1, Y1, samples=good_samples(1, 2, P)), TypeError, "n_probes draws probes: rng or probes", q
     )
     m = br.method("bong-lin-ef-diag", virtual=True)
-    refused(lambda: br.update(m, MODEL, LIK, q, X1, Y1), TypeError, "virtual=True draws observations: rng", q)
-    refused(
+    expect_refusal(lambda: br.update(m, MODEL, LIK, q, X1, Y1), TypeError, "virtual=True draws observations: rng", q)
+    expect_refusal(
         lambda: br.run("bong-mc-ef-diag", MODEL, LIK, q, [X1], [Y1], samples=good_samples(2, 1, 3, P)),
         ValueError,
         r"samples must have shape \(1, 1, M, 4\), got \(2, 1, 3, 4\)",
@@ -316,7 +316,7 @@ BAD_METHODS = [
 
 @pytest.mark.parametrize(("name", "params", "error", "match"), BAD_METHODS)
 def test_bad_methods(name, params, error, match):
-    refused(lambda: br.method(name, **params), error, match)
+    expect_refusal(lambda: br.method(name, **params), error, match)
 
 
 @pytest.mark.parametrize("name", ["bong-mc-hess-dlr", "blr-mc-hess-dlr"])
@@ -329,7 +329,7 @@ def test_what_is_not_derived_is_refused_everywhere(name):
         lambda: br.oracle.step(name, d, d, {"g": ones, "G": -np.eye(4)}),
         lambda: br.predictive.plugin(name, MODEL, LIK, q, [X1]),
     ):
-        refused(call, br.NotDerived, "The paper .*but not MC-HESS, which we omit", q)
+        expect_refusal(call, br.NotDerived, "The paper .*but not MC-HESS, which we omit", q)
     assert issubclass(br.NotDerived, NotImplementedError)
 
 
@@ -358,7 +358,7 @@ def test_what_is_allowed_at_the_limits():
     ],
 )
 def test_bad_prior_parameters(name, kw, error, match):
-    refused(lambda: br.method(name).prior(**kw), error, match)
+    expect_refusal(lambda: br.method(name).prior(**kw), error, match)
 
 
 # --- the oracle ----------------------------------------------------------------------------------------------------------------------
@@ -416,9 +416,9 @@ BAD_ORACLE = [
 
 @pytest.mark.parametrize(("name", "q", "curv", "params", "error", "match"), BAD_ORACLE)
 def test_bad_oracle_input(name, q, curv, params, error, match):
-    refused(lambda: br.oracle.step(name, q, None, curv, **params), error, match)
+    expect_refusal(lambda: br.oracle.step(name, q, None, curv, **params), error, match)
     if "prior must be a dict" in match and name.endswith("fc"):
-        refused(lambda: br.oracle.step("blr-lin-hess-fc", plain(FCq), q, curv), error, match.replace("prior", "current"))
+        expect_refusal(lambda: br.oracle.step("blr-lin-hess-fc", plain(FCq), q, curv), error, match.replace("prior", "current"))
 
 
 @pytest.mark.parametrize("name", [n for n in br.methods() if n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")])
