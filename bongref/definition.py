@@ -139,8 +139,12 @@ def linear_f_delta(model, lik, x, y, mu: Array) -> tuple[Array, Array]:
 
 
 @eq("eq:gaussian-likelihood", "sec:proofs#10", "sec:proofs#11", "sec:proofs#12", "sec:proofs#13", "sec:EF#2")
-def linear_h_gaussian(model, lik, x, y, mu: Array) -> tuple[Array, Array]:
-    """Expected gradient and Hessian of log N(y | h̄(θ), R), h linearised at mu; they do not depend on q. R must not be singular."""
+def linear_h_gaussian(model, lik, x, y, mu: Array, Sigma: Array | None = None) -> tuple[Array, Array]:
+    """Expected gradient and Hessian of log N(y | h̄(θ), R) under N(mu, Sigma), h linearised at mu. R must not be singular.
+
+    The expectation is a mean over mu ± √P L e_k, Σ = L Lᵀ, which is exact for the polynomials of the first degree that these are;
+    without ``Sigma`` their value at mu.
+    """
     mean = lambda theta: lik.mean(model(theta, x))
     yhat, H = mean(mu), jacobian(mean)(mu)  # sec:linearized#3, eqn:jacH
     R = lik.var(model(mu, x))
@@ -151,7 +155,9 @@ def linear_h_gaussian(model, lik, x, y, mu: Array) -> tuple[Array, Array]:
         e = y - (yhat + anp.dot(H, theta - mu))  # eq:hbar
         return -anp.dot(e, anp.linalg.solve(R, e)) / 2
 
-    return grad(loglik)(mu), jacobian(grad(loglik))(mu)
+    offsets = np.zeros((1, len(mu))) if Sigma is None else np.sqrt(len(mu)) * np.linalg.cholesky(Sigma).T
+    thetas = [mu + sign * offset for offset in offsets for sign in (1, -1)]
+    return np.mean([grad(loglik)(t) for t in thetas], axis=0), np.mean([jacobian(grad(loglik))(t) for t in thetas], axis=0)
 
 
 # --- the parameter maps ψ → (μ, Σ) ---------------------------------------------------------------------------------------------

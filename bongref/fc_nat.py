@@ -168,6 +168,8 @@ def bong_ef(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
 
 def bong_kalman(prior: FC, current: FC | None, curv: Lin, alpha=1) -> FC:
     """BONG-LIN-HESS-FC as a Kalman update, which needs (ŷ, H, R) in place of (g, S) and a non-singular R; O(C P² + C³)."""
+    if np.linalg.matrix_rank(curv.R) < len(curv.R):
+        raise np.linalg.LinAlgError("R is singular, as for a softmax, and so is R + H Sigma H^T: use bong_woodbury")
     K = solve(curv.R + sym(curv.H @ prior.Sigma @ curv.H.T), curv.H @ prior.Sigma).T  # sec:linearized#13, sec:lbong-fc#5
     mu = prior.mu + K @ curv.e  # sec:linearized#11, sec:lbong-fc#3
     Sigma = sym(prior.Sigma - K @ curv.H @ prior.Sigma)  # sec:linearized#12, sec:lbong-fc#4
@@ -261,8 +263,8 @@ def bog_woodbury(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
     """BOG-FC with G = −S Sᵀ: O(K P² + K³), where the paper sees O(P³).
 
     The precision changes by −2α(vμᵀ + μvᵀ) + 2αVVᵀ with v = Σg, V = ΣS: a matrix of rank K + 2, U C Uᵀ with U = [v, μ, V]. Woodbury
-    gives Σ_t, and Σ_t Σ_{t|t-1}⁻¹ μ needs no inverse either. C is indefinite, which costs digits where Σ is ill-conditioned (up to
-    a hundred times the error of the displayed form), so that it runs only when it is asked for, ``form="efficient"``.
+    gives Σ_t, and Σ_t Σ_{t|t-1}⁻¹ μ needs no inverse either. C is indefinite, which costs digits where Σ is ill-conditioned, so
+    that this form runs only when it is asked for, ``form="efficient"``.
     """
     S, n = prior.Sigma, curv.S.shape[1] + 2
     U = np.concatenate([(S @ curv.g)[:, None], prior.mu[:, None], S @ curv.S], axis=1)

@@ -74,8 +74,13 @@ def test_linear_h_gaussian_is_linear_f_delta(kind, seed, C):
         with pytest.raises(np.linalg.LinAlgError, match="R is singular"):
             definition.linear_h_gaussian(model, lik, x, y, mu)
         return
-    g_h, G_h = definition.linear_h_gaussian(model, lik, x, y, mu)
+    Sigma = spd(np.random.default_rng(seed), len(mu), 1.0)
+    g_h, G_h = definition.linear_h_gaussian(model, lik, x, y, mu, Sigma)
     cond = 100 * np.linalg.cond(lik.var(model(mu, x)))
+    floor = float(np.max(np.abs(G_h))) * 10  # the size of the terms whose mean is g: H'R^-1 H times offsets of a few units
+    diff = compare.difference("g", g_h, g, cond, size=floor)
+    assert diff.agrees, str(diff)
+    g_h = definition.linear_h_gaussian(model, lik, x, y, mu)[0]
     same("g", g_h, g, cond)
     same("G", G_h, G, cond)
     lin = curvature.linearise(model, lik, x, y, mu)  # and eq:gL, eq:GL as they are printed

@@ -8,11 +8,12 @@ from hypothesis import given, settings
 from problems import DERIVED, LOW_RANK, Size, agree, conditions, make, marked, plain, sizes
 
 import bongref as br
-from bongref import compare, definition, dlr, exact, fc_nat
+from bongref import compare, curvature, definition, dlr, exact, fc_nat
 from bongref.curvature import Curv, Lin, dense
 from bongref.filter import _step
 from bongref.gaussians import is_valid
 from bongref.methods import EFFICIENT, FEW, MODULES
+from bongref.states import FC
 
 EFFICIENT_NAMES = [n for n in LOW_RANK if (n.split("-")[0], n.split("-")[3]) in EFFICIENT]
 
@@ -102,6 +103,16 @@ def test_kalman_form(size):
     curv = Curv(S @ np.linalg.solve(L, e), S=S)
     cond = compare.condition(plain(p.m), p.prior, None, curv)
     agree(fc_nat.bong_kalman(p.prior, None, Lin(e, H, R, e)), plain(p.m)(p.prior, None, curv), cond, "bong_kalman")
+
+
+def test_kalman_form_refuses_a_singular_variance():
+    """The softmax: R + HΣHᵀ has no inverse, and a solver need not notice."""
+    rng = np.random.default_rng(0)
+    model, lik = br.models.linear(2, 3), br.likelihoods.Categorical()
+    prior = FC(rng.standard_normal(6), np.eye(6))
+    lin = curvature.linearise(model, lik, rng.standard_normal(2), lik.encode(1, 3), prior.mu)
+    with pytest.raises(np.linalg.LinAlgError, match="R is singular"):
+        fc_nat.bong_kalman(prior, None, lin)
 
 
 @pytest.mark.eq("eq:bbb-dlr-B", "eq:bbb-dlr-diagSigGSig", "eq:bbb-dlr-SigGSigW", "eq:bbb-dlr-Woodbury")
