@@ -13,6 +13,8 @@ from .states import DLR, FC, Diag, State
 
 def array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = None, shape: tuple[int | None, ...] | None = None) -> Array:
     """A finite float64 array with the given number of dimensions or shape (None: any length)."""
+    if np.ma.is_masked(value):
+        raise ValueError(f"{name} must have no masked entries, got {_short(value)}")
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub":

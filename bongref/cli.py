@@ -109,12 +109,13 @@ def _methods(args: argparse.Namespace) -> int:
     names = methods(args.pattern)
     if not names:
         raise ValueError(f"pattern must match one of the 80 names, got {args.pattern!r}")
-    print(f"{'method':<24}{'cost':<18}parameters (defaults)")
+    print(f"{'method':<24}{'stated cost':<18}parameters (defaults)")
     for name in names:
         if name in NOT_DERIVED:
             print(f"{name:<24}{'-':<18}not derived: the SVD projection needs G = -S S^T (sec:DLR-deriv)")
         else:
             params = ", ".join(f"{k}={v}" for k, v in method(name).params.items())
             print(f"{name:<24}{cost(name):<18}{params or 'none'}")
+    print("the costs are those that the paper states; bongref errata --kind 'wrong cost' lists what is wrong with them")
     print(f"{len(names)} names")
     return 0

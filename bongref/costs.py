@@ -300,7 +300,7 @@ def _inner_loop(m: Method, curv: Curv, form: str = "auto") -> Any:
 
 
 def _large(m: Method, curv: Curv, form: str = "auto") -> str:
-    """The form that "auto" is where P is large beside everything else."""
+    """The efficient form, where there is one: "auto" where P is large, except for bog in fc, which has to be asked for it."""
     return "efficient" if form == "auto" and curv.S is not None and (m.rule, m.family) in EFFICIENT else form
 
 

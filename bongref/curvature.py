@@ -69,15 +69,15 @@ def diagonal(curv: Curv) -> Array:
 def factor(curv: Curv) -> Array:
     """S with G = −S Sᵀ. A dense G is factored by its eigenvectors; it must be negative semi-definite.
 
-    Eigenvalues of −G that are negative by no more than the rounding with which a (P, P) product is formed,
-    P · eps · ‖G‖, count as the zeros that they stand for; anything below that is refused.
+    Eigenvalues of −G that are negative by no more than the rounding with which such a product of three matrices is formed,
+    2¹⁰ · P · eps · ‖G‖, count as the zeros that they stand for; anything below that is refused.
     """
     if curv.S is not None:
         return curv.S
     G = np.diag(curv.d) if curv.G is None else curv.G
     lam, Q = eigh(-G)
     top = max(abs(v) for v in lam)
-    if min(lam) < -len(G) * np.finfo(float).eps * top:
+    if min(lam) < -(2**10) * len(G) * np.finfo(float).eps * top:
         raise ValueError(
             f"curv.G must be negative semi-definite to be written as -S S^T (sec:DLR-deriv); "
             f"the largest eigenvalue of G is {-float(min(lam)):.3g}"
@@ -91,7 +91,10 @@ def factor(curv: Curv) -> Array:
 
 def _gradient(model, lik, x, y, theta: Array) -> Array:
     """∇_θ log p(y | f(x, θ)) = Jᵀ ∂log p/∂o: one reverse sweep, exact also where the likelihood saturates."""
-    return model.vjp(theta, x, lik.score(model(theta, x), y))
+    score = lik.score(model(theta, x), y)
+    return (
+        model.vjp(theta, x, score) if np.all(np.isfinite(score)) else np.full(len(theta), np.nan)
+    )  # an overflow is the caller's to report
 
 
 @eq("eq:exfam-likelihood-general", "sec:pseudocode#6", "sec:pseudocode#9")

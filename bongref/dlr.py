@@ -102,7 +102,7 @@ def project_printed(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array,
 def _bong(prior: DLR, curv: Curv, inverse_times) -> DLR:
     Ups_tilde = prior.Ups  # sec:DLR-deriv#17
     W_tilde = np.concatenate([prior.W, factor(curv)], axis=1)  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
-    mu = prior.mu + inverse_times(Ups_tilde, W_tilde, curv.g)  # sec:DLR-deriv#19, eq:bong-dlr-mu, sec:DLR-deriv#24
+    mu = prior.mu + inverse_times(Ups_tilde, W_tilde, prior.W, curv, 1, curv.g)  # sec:DLR-deriv#19, eq:bong-dlr-mu, sec:DLR-deriv#24
     return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
@@ -127,7 +127,9 @@ def _blr(prior: DLR, current: DLR, curv: Curv, alpha, inverse_times) -> DLR:
     W_tilde = np.concatenate(blocks, axis=1)  # eq:blr-dlr-Wtilde, sec:LBLR-DLR#5
     delta = prior.mu - current.mu
     pull = prior.Ups * delta + prior.W @ (prior.W.T @ delta)
-    mu = current.mu + alpha * inverse_times(Ups_tilde, W_tilde, pull + curv.g)  # sec:BLR-DLR#5, eq:blr-dlr-mu, sec:LBLR-DLR#1
+    old = np.concatenate(blocks[:2], axis=1)
+    step = inverse_times(Ups_tilde, W_tilde, old, curv, alpha, pull + curv.g)
+    mu = current.mu + alpha * step  # sec:BLR-DLR#5, eq:blr-dlr-mu, sec:LBLR-DLR#1
     return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
@@ -151,8 +153,8 @@ def bog(prior: DLR, current: DLR | None, curv: Curv, alpha) -> DLR:
     Sigma = covariance(prior)
     SGS = Sigma @ dense(curv) @ Sigma
     mu = prior.mu + alpha * curv.g  # eq:bog-dlr-mu, sec:DLR-deriv#36
-    Ups = prior.Ups - alpha * np.diag(SGS) / 2  # sec:DLR-deriv#31
-    W = prior.W - alpha * SGS @ prior.W  # sec:DLR-deriv#32
+    Ups = prior.Ups - alpha * np.diag(SGS) / 2  # sec:DLR-deriv#31, sec:DLR-deriv#37
+    W = prior.W - alpha * SGS @ prior.W  # sec:DLR-deriv#32, sec:DLR-deriv#38
     return DLR(mu, Ups, W)
 
 
@@ -208,10 +210,11 @@ def _bbb_from_terms(prior: DLR, current: DLR, curv: Curv, alpha, diag_G: Array, 
     return DLR(mu, Ups, W)
 
 
+@eq("eq:bbb-dlr-Woodbury")
 def _sandwich_lowrank(q: DLR, X: Array) -> tuple[Array, Array]:
     """diag(ΣXXᵀΣ) and ΣXXᵀΣW."""
-    B = woodbury_solve(q.Ups, q.W, X)  # eq:bbb-dlr-Woodbury
-    return rowdot(B, B), B @ gram(B, q.W)
+    SX = woodbury_solve(q.Ups, q.W, X)
+    return rowdot(SX, SX), SX @ gram(SX, q.W)
 
 
 def _sandwich_diagonal(q: DLR, a: Array) -> tuple[Array, Array]:
@@ -223,9 +226,11 @@ def _sandwich_diagonal(q: DLR, a: Array) -> tuple[Array, Array]:
     return diag, woodbury_solve(q.Ups, q.W, a[:, None] * SW)
 
 
-def _dense_inverse_times(Ups: Array, W: Array, x: Array) -> Array:
-    return inv(np.diag(Ups) + W @ W.T) @ x
+def _dense_inverse_times(Ups: Array, W_tilde: Array, W: Array, curv: Curv, alpha, x: Array) -> Array:
+    """(Υ̃ + W Wᵀ − αG)⁻¹ x with G itself, not its factor in W̃."""
+    return inv(np.diag(Ups) + W @ W.T - alpha * dense(curv)) @ x
 
 
-def _woodbury_times(Ups: Array, W: Array, x: Array) -> Array:
-    return woodbury_solve(Ups, W, x[:, None])[:, 0]
+def _woodbury_times(Ups: Array, W_tilde: Array, W: Array, curv: Curv, alpha, x: Array) -> Array:
+    """(Υ̃ + W̃ W̃ᵀ)⁻¹ x."""
+    return woodbury_solve(Ups, W_tilde, x[:, None])[:, 0]

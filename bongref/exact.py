@@ -31,13 +31,16 @@ def step(m: Method, prior: State, current: State | None, curv: Curv, digits: int
     current = prior if current is None else current
     fn = getattr(MODULES[m.family], m.rule)
     alpha = m.params.get("alpha", 1.0)
-    if not needs_roots(m) and len(prior.mu) <= RATIONAL_UP_TO:
-        out = fn(_each(prior, rational), _each(current, rational), _each(curv, rational), Fraction(alpha))
-        return _only(out, Rational)
-    mp = _mpmath()
-    with mp.workdps(2 * digits + 20):
-        out = fn(_each(prior, _mpf), _each(current, _mpf), _each(curv, _mpf), mp.mpf(alpha))
-        return _only(out, mp.mpf)
+    try:
+        if not needs_roots(m) and len(prior.mu) <= RATIONAL_UP_TO:
+            out = fn(_each(prior, rational), _each(current, rational), _each(curv, rational), Fraction(alpha))
+            return _only(out, Rational)
+        mp = _mpmath()
+        with mp.workdps(2 * digits + 20):
+            out = fn(_each(prior, _mpf), _each(current, _mpf), _each(curv, _mpf), mp.mpf(alpha))
+            return _only(out, mp.mpf)
+    except ZeroDivisionError:  # a precision that is exactly 0 has no variance
+        return type(prior)(*(np.full(np.shape(a), np.nan, dtype=object) for a in prior))
 
 
 def rounded(state: State) -> State:

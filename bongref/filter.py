@@ -85,6 +85,8 @@ def step(m: Method | str, prior: State, current: State | None, curv: Curv, *, fo
     prior = checks.state("prior", prior, kind, R=m.params.get("rank"))
     P = len(prior.mu)
     R = prior.W.shape[1] if m.family == "dlr" else None  # type: ignore[union-attr]
+    if m.rule in ("bong", "bog"):
+        current = None  # they start at the prior
     if current is not None:
         current = checks.state("current", current, kind, P=P, R=R)
     curv = checks.curv(curv, P, diagonal_ok=m.family in ("diag", "diag_mom"))
@@ -215,6 +217,8 @@ def _check_form(form: str) -> None:
 
 
 def _check_prior(m: Method, model, prior) -> State:
+    if not hasattr(model, "n_params") or not hasattr(model, "jac"):
+        raise TypeError(f"model must be made by bongref.models (linear, mlp, cnn, wrap), got {model!r}")
     prior = checks.state("prior", prior, STATES[m.family], R=m.params.get("rank"))
     if len(prior.mu) != model.n_params:
         raise ValueError(f"prior.mu must have shape ({model.n_params},) for this model, got {prior.mu.shape}")
@@ -222,6 +226,10 @@ def _check_prior(m: Method, model, prior) -> State:
 
 
 def _encode(model, lik, prior: State, x, y) -> Array:
+    if isinstance(lik, type | str) or not hasattr(lik, "encode"):
+        raise TypeError(f"lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got {lik!r}")
+    if np.ma.is_masked(y):
+        raise ValueError(f"y must have no masked entries, got {y!r}; None stands for a missing observation")
     n_outputs = model.n_outputs if model.n_outputs is not None else np.shape(model(prior.mu, x))[-1]
     return lik.encode(y, n_outputs, batch=len(x) if model.is_batch(x) else None)
 
@@ -254,6 +262,8 @@ def _check_draws(m: Method, P: int, rng, samples, probes, steps: int | None = No
         n = samples.shape[-2] if samples is not None else m.params["n_samples"]
         if probes.ndim != len(lead) + 4 or probes.shape[:-2] != (*lead, m.n_iter, n) or probes.shape[-1] != P:
             raise ValueError(f"probes must have shape ({', '.join(map(str, (*lead, m.n_iter, n)))}, N, {P}), got {probes.shape}")
+        if not np.all(np.abs(probes) == 1):
+            raise ValueError(f"probes must be 1 or -1, got {probes[np.abs(probes) != 1][0]}")
     return Draws(samples, probes)
 
 

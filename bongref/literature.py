@@ -12,7 +12,7 @@ rvga     Lambert, Bonnabel, Bach 2021      explicit scheme = bong-*-fc with the 
 cm-ekf   Tronarp et al. 2018;              = ``bong-lin-hess-fc``
          Ollivier 2018
 lo-fi    Chang et al. 2023                 diagonal version = ``bong-lin-hess-dlr``; the spherical one drops what the SVD cuts off
-vd-ekf   Chang, Murphy, Jones 2022         the variance of ``bong-lin-hess-diag``, another mean
+vd-ekf   Chang, Murphy, Jones 2022         as the KL projection of its abstract: the variance of ``bong-lin-hess-diag``, another mean
 von …    Khan et al. 2018, Mishkin 2018    batch methods: see :mod:`bongref.batch`
 bbb      Blundell et al. 2015              softplus and sampled gradients: other numbers than ``bbb-mc-*-diag_mom``
 =======  ================================  ==================================================================================

@@ -37,8 +37,8 @@ EFFICIENT: dict[tuple[str, str], str] = {
     **{(rule, "dlr"): f"{rule}_woodbury" for rule in RULES},
 }
 
-# full covariances take the efficient form where S has at most P/FEW columns: with more it saves nothing, and where S reaches every
-# direction the covariance that it arrives at can be small beside the one that it subtracts from
+# an inner loop without inversions is taken where its iterations have at most P/FEW columns: with more it saves nothing, and where they
+# reach every direction the covariance that it arrives at can be small beside the one that it subtracts from
 FEW = 4
 
 NOT_DERIVED = {
@@ -106,7 +106,7 @@ class Method:
             usable = bool(np.all(prior.Ups != 0))  # Woodbury divides by Υ
         if form == "efficient" and not usable:
             raise ValueError(f"form='efficient': {self.name} has no efficient form for this curvature")
-        pays = self.family != "fc" or (self.rule == "bong" and usable and FEW * curv.S.shape[1] <= len(curv.g))
+        pays = (self.rule, self.family) != ("bog", "fc")  # which costs digits, see its docstring
         return getattr(MODULES[self.family], efficient if usable and (form == "efficient" or (form == "auto" and pays)) else self.rule)
 
     def inner_loop(self, curv: Curv, form: str = "auto") -> Any:

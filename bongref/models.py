@@ -93,12 +93,27 @@ def gelu(x):
     return x * _Phi(x)
 
 
+@primitive
+def tanh(x):
+    """tanh, with the derivative 4e^{−2|x|}/(1 + e^{−2|x|})², which does not overflow as 1/cosh² does."""
+    return np.tanh(x)
+
+
+def _sech2(x):
+    e = anp.exp(-2.0 * anp.abs(x))
+    return 4.0 * e / (1.0 + e) ** 2
+
+
+defvjp(tanh, lambda ans, x: lambda g: g * _sech2(x))
+defjvp(tanh, lambda g, ans, x: g * _sech2(x))
+
+
 def gelu_tanh(x):
     r"""\(\tfrac12 x (1 + \tanh(\sqrt{2/\pi}\,(x + 0.044715 x^3)))\), the approximation to gelu."""
-    return 0.5 * x * (1.0 + anp.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * (1.0 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
 
 
-ACTIVATIONS: dict[str, Callable] = {"tanh": anp.tanh, "relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
+ACTIVATIONS: dict[str, Callable] = {"tanh": tanh, "relu": relu, "gelu": gelu, "gelu_tanh": gelu_tanh}
 SCHEMES = ("lecun_normal", "he_normal", "xavier_uniform", "zeros")
 
 

@@ -31,7 +31,9 @@ def step(
 ) -> dict[str, Any]:
     """One step as dicts. With ``digits`` it comes from exact arithmetic, or where the SVD enters from so many digits, rounded once."""
     kind = STATES[method(name).family]
-    q0, q = _state("prior", prior, kind), None if current is None else _state("current", current, kind)
+    q0 = _state("prior", prior, kind)
+    ignored = current is None or method(name).rule in ("bong", "bog")
+    q = None if ignored else _state("current", current, kind)
     if kind is STATES["dlr"]:
         rank = checks.array("prior.W", q0.W, ndim=2).shape[1]  # type: ignore[union-attr]
         if params.setdefault("rank", rank) != rank:
@@ -58,13 +60,13 @@ def _checked(m: Any, prior: State, current: State | None, curv: Curv) -> tuple[S
 def _state(name: str, value: Any, kind: Any) -> State:
     fields = kind._fields
     if not isinstance(value, Mapping) or set(value) - {"valid"} != set(fields):
-        got = sorted(value) if isinstance(value, Mapping) else value
+        got = sorted(map(str, value)) if isinstance(value, Mapping) else value
         raise ValueError(f"{name} must be a dict with the keys {', '.join(fields)}, got {got!r}")
     return kind(*(value[f] for f in fields))
 
 
 def _curv(value: Any) -> Curv:
     if not isinstance(value, Mapping) or set(value) not in ({"g", "S"}, {"g", "G"}, {"g", "d"}):
-        got = sorted(value) if isinstance(value, Mapping) else value
+        got = sorted(map(str, value)) if isinstance(value, Mapping) else value
         raise ValueError(f"curv must be a dict with the keys g and one of S, G, d, got {got!r}")
     return Curv(**value)

@@ -48,7 +48,7 @@ def recording(method_name: str) -> Iterator[list[Symbol]]:
             return
         for name, ids in line_symbols(fn).items():
             own = [eq_id for eq_id in ids if belongs(eq_id)]
-            if own and name in frame.f_locals:
+            if own and name != "_" and name in frame.f_locals:
                 value = frame.f_locals[name]
                 where = f"{module.removeprefix('bongref.')}.{frame.f_code.co_name}"
                 # of several equations that print the same symbol for this method, the line names the most specific one last

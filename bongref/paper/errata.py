@@ -40,12 +40,13 @@ class Erratum(NamedTuple):
     latex: str = ""  # a piece of the equation as the ledger has it that shows the slip
     test: str = ""  # goes red if the printed form were right; empty: by reading
     function: str = ""  # the printed form, in bongref.paper.printed
+    methods: tuple[str, ...] = ()  # globs of the methods it is about; empty: those of its equations
 
 
 _T = "tests/test_errata.py::test_"
 _ITERATE = "none if the left side is read as the new iterate"
 
-ERRATA: tuple[Erratum, ...] = (
+_ENTRIES: tuple[Erratum, ...] = (
     Erratum(
         "E01",
         "DLR-covariance",
@@ -547,15 +548,15 @@ ERRATA: tuple[Erratum, ...] = (
         "E40",
         "bbb-FC-cost",
         "eq:bbb-FC-nat-mu",
-        "wrong cost",
+        "convention",
         "BBB-FC takes O(P³) per iteration because of the matrix inversion; likewise BBB-FC_MOM",
         (
             "with G = −SSᵀ the loop stays in a Krylov space of the prior's covariance: quadratic in P for a fixed number of "
             "iterations, given the prior's precision, which it hands on"
         ),
         (
-            "an upper bound that is not tight; the number of columns grows with i, so it pays for few iterations; for MC-HESS "
-            "the statement stands"
+            "right as an upper bound and for the form to run: the number of columns grows with i, and the powers of the covariance lose "
+            "digits; for MC-HESS the statement stands"
         ),
         2811,
         also=("bbb-FC-mom-cov", "tab:methods"),
@@ -654,8 +655,9 @@ ERRATA: tuple[Erratum, ...] = (
         "wrong claim",
         "BONG-LIN-HESS-DIAG is equivalent to VD-EKF",
         (
-            "it has the variance of VD-EKF and another mean: VD-EKF keeps the mean of the full EKF, Σ_{t|t-1}Hᵀ(R + HΣHᵀ)⁻¹(y "
-            "− ŷ), where BONG moves by σ_t² Hᵀ R⁻¹(y − ŷ)"
+            "to an implementation by its authors of the time (dynamax, end of 2022). As its abstract defines it, by the smallest KL(q | p) "
+            "to the EKF's posterior, VD-EKF has the same variance and another mean, that of the full EKF: "
+            "Σ_{t|t-1}Hᵀ(R + HΣHᵀ)⁻¹(y − ŷ), where BONG moves by σ_t² Hᵀ R⁻¹(y − ŷ)"
         ),
         ("prior N(0, I), H = [1, 1], R = 1, y − ŷ = 1: 1/3 for each parameter by VD-EKF, 1/2 by BONG; equal where HᵀR⁻¹H is diagonal"),
         3117,
@@ -869,7 +871,181 @@ ERRATA: tuple[Erratum, ...] = (
         test=_T + "slang_lin_ef_with_an_identity_of_rank",
         function="slang_lin_ef",
     ),
+    Erratum(
+        "E66",
+        "blr-dlr-first-iteration",
+        "sec:speed",
+        "wrong claim",
+        "BLR in DLR takes the SVD of a larger matrix than BONG, even with one iteration; 2R + M columns",
+        "from the second iteration on: in the first W_{t,0} = W_{t|t-1}, and the two blocks are one of R columns",
+        "R = 2, M = 3: the low-rank part of the first new precision has rank 5, not 7",
+        1720,
+        also=("sec:BLR-DLR", "sec:LBLR-DLR"),
+        test=_T + "low_rank_part_of_the_first_iteration_of_blr_dlr",
+        methods=("blr-*-dlr",),
+    ),
+    Erratum(
+        "E67",
+        "implicit-is-stationary",
+        "eq:bong-implicit",
+        "wrong claim",
+        "in general the exact solution of the online variational problem is the implicit update",
+        "the exact solution satisfies it; so does every other stationary point of the loss",
+        "log p = −5(4 − θ²)² with prior N(0, 4): N(0, 1.342) satisfies it with a loss of 53.5, and there is a belief with a loss of 3.7",
+        2481,
+        test=_T + "implicit_update_has_solutions_that_are_no_minimum",
+    ),
+    Erratum(
+        "E68",
+        "slang-differences",
+        "sec:blr-batch",
+        "wrong claim",
+        "batch BLR-DLR is SLANG except for the mini-batch with one sample, the SVD routine and the projection before the mean",
+        "also: SLANG sums the outer products of single examples, scales them by N/B, and has a step size of its own for the mean",
+        "two examples: the sum of the outer products is another matrix than the outer product of the sum",
+        3837,
+        test="tests/test_batch.py::test_slang_sums_outer_products_where_mc_ef_has_that_of_the_sum",
+        methods=("blr-mc-ef-dlr",),
+    ),
+    Erratum(
+        "E69",
+        "thin-svd",
+        "sec:DLR-deriv#12",
+        "typo",
+        "U and V orthogonal, Λ rectangular-diagonal",
+        "the thin SVD: U with R + M orthonormal columns",
+        "none on the update; an orthogonal U is P × P, which does not fit the O((R+M)²P) stated for it",
+        3440,
+    ),
+    Erratum(
+        "E70",
+        "two-Bs",
+        "eq:bog-dlr-B",
+        "convention",
+        "B = ΣĜ in BOG-DLR, B = Υ⁻¹W(I + WᵀΥ⁻¹W)⁻¹WᵀΥ⁻¹Ĝ in BBB-DLR",
+        "two matrices under one letter: the first is Υ⁻¹Ĝ minus the second",
+        "one in the place of the other gives other numbers",
+        3595,
+        also=("eq:bbb-dlr-B",),
+        test=_T + "two_matrices_called_B",
+        methods=("bog-*-dlr", "bbb-*-dlr"),
+    ),
+    Erratum(
+        "E71",
+        "bbb-dlr-per-iteration",
+        "sec:bbb-dlr",
+        "typo",
+        "BBB-DLR takes O((R+M)RP + …)",
+        "per iteration, as in every other BLR and BBB section",
+        "none: the table has the I",
+        3665,
+        methods=("bbb-*-dlr",),
+    ),
+    Erratum(
+        "E72",
+        "hutchinson-diagonal",
+        "sec:diag-Nat",
+        "typo",
+        "Hutchinson's trace estimation method for the diagonal of the Hessian",
+        "its diagonal form, the mean of v ∘ Gv; the trace estimator is the sum of that",
+        "none",
+        3087,
+        methods=("*-mc-hess-diag*",),
+    ),
+    Erratum(
+        "E73",
+        "LD-normalised",
+        "sec:linearized#8",
+        "typo",
+        "p̄^LD ∝ exp(f̄ᵀy − A(f̄) − b(y))",
+        "=, as in eq:exfam-likelihood-general: A normalises it",
+        "none",
+        831,
+        latex=r"\propto",
+    ),
+    Erratum(
+        "E74",
+        "mc-samples-of-fc",
+        "tab:methods",
+        "wrong cost",
+        "BONG with MC-EF: O(MP²) in the full-covariance families",
+        "O(MP²) with the samples given; drawing them takes a root of Σ, P³/3 for a Cholesky factor (for DLR the text counts the sampling)",
+        "cubic in P unless a root is carried along",
+        1303,
+        also=("sec:FC-Nat-bong", "eq:bong-FC-mom-cov"),
+        test="tests/test_costs.py::test_the_verdicts_on_the_table",
+        methods=("bong-mc-ef-fc", "bong-mc-ef-fc_mom", "bog-mc-ef-fc_mom"),
+    ),
+    Erratum(
+        "E75",
+        "theta-index",
+        "sec:pseudocode#24",
+        "index",
+        "∂h_t/∂θ_t at θ = μ_{t,i-1}",
+        "at θ_t = μ_{t,i-1}",
+        "none",
+        1677,
+        also=("sec:derivations#16",),
+        methods=("*-lin-hess-*",),
+    ),
+    Erratum(
+        "E76",
+        "update-arguments",
+        "sec:pseudocode#2",
+        "typo",
+        "update(ψ, x, y) in the main loop",
+        "the update is defined with nine arguments: f, A, grad-fn, inner-step-fn, α, I and M are left out",
+        "none",
+        1590,
+    ),
+    Erratum(
+        "E77",
+        "boldface",
+        "eq:diag-mom-Fisher",
+        "typo",
+        "σ² and σ⁴ of a vector in lightface",
+        "bold, as in the rest of the section; likewise ℓ of a scalar function is bold in sec:FC-Nat and sec:diag-Nat",
+        "none",
+        3251,
+        also=("sec:FC-Nat", "sec:diag-Nat"),
+    ),
 )
+
+# what an erratum is about, where its equations do not say it
+_METHODS: dict[str, tuple[str, ...]] = {
+    "E01": ("*-dlr",),
+    "E12": ("*-dlr",),
+    "E13": ("bong-mc-ef-fc", "blr-mc-ef-diag"),
+    "E14": ("bbb-lin-hess-dlr",),
+    "E18": ("*-mc-hess-*",),
+    "E19": ("*-ef-*",),
+    "E29": ("bong-mc-hess-dlr", "blr-mc-hess-dlr"),
+    "E35": ("blr-mc-ef-fc*", "blr-lin-*-fc*"),
+    "E36": ("bog-*-fc", "bbb-*-fc"),
+    "E37": ("bog-mc-ef-fc", "bog-lin-*-fc"),
+    "E40": ("bbb-mc-ef-fc*", "bbb-lin-*-fc*"),
+    "E42": ("bog-mc-*-*_mom", "bog-mc-*-dlr"),
+    "E46": ("*-diag*",),
+    "E47": ("bong-lin-hess-diag",),
+    "E48": ("bong-lin-hess-diag",),
+    "E49": ("bbb-*-diag",),
+    "E52": ("bong-*-dlr", "blr-*-dlr"),
+    "E53": ("bong-*-dlr", "blr-*-dlr"),
+    "E54": ("bong-*-dlr", "blr-*-dlr"),
+    "E55": ("*-lin-hess-dlr",),
+    "E56": ("blr-*-dlr",),
+    "E57": ("blr-*-dlr", "bbb-*-dlr"),
+    "E58": ("bog-mc-ef-dlr", "bog-lin-ef-dlr"),
+    "E59": ("bog-lin-hess-dlr",),
+    "E60": ("bbb-*-dlr",),
+    "E61": ("blr-lin-hess-*",),
+    "E62": ("blr-mc-ef-diag",),
+    "E63": ("blr-mc-ef-dlr",),
+    "E64": ("blr-mc-ef-dlr",),
+    "E65": ("blr-lin-ef-dlr",),
+}
+
+ERRATA: tuple[Erratum, ...] = tuple(e._replace(methods=e.methods or _METHODS.get(e.id, ())) for e in _ENTRIES)
 
 
 def for_equation(id: str) -> tuple[Erratum, ...]:

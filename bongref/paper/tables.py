@@ -65,7 +65,8 @@ def select(
         out.append(row)
     if not out:
         known = ", ".join([*_scopes(), *PLACES])
-        raise ValueError(f"nothing passes these filters; sections and tables: {known}")
+        about = f"method: a glob over the names that bongref methods lists, got {method!r}; " if method else ""
+        raise ValueError(f"nothing passes these filters; {about}sections and tables: {known}")
     return out
 
 
@@ -126,9 +127,9 @@ def _clip(text: str, width: int) -> str:
 
 
 INTRO = {
-    "errata": "What the paper prints and what it should print, in the paper's order. The code computes the corrected form; a printed "
-    "form that gives other numbers is kept in bongref.paper.printed, and the test named shows how far it is off. Entries marked "
-    "*by reading* are two places of the paper that contradict each other, or a slip that changes no number.",
+    "errata": "What the paper prints and what it should print, in the paper's order (from E66 on in that of their finding). The code "
+    "computes the corrected form; a printed form that gives other numbers is kept in bongref.paper.printed, and the test named shows how "
+    "far it is off. Entries marked *by reading* are two places of the paper that contradict each other, or a slip that changes no number.",
     "claims": "Statements of the paper that can be true or false and can be tested without its experiments, in the paper's order, each "
     "with a verdict and the tests, errata or equations that it rests on.",
 }
