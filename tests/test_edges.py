@@ -88,7 +88,7 @@ def test_model_and_likelihood_are_named_in_errors():
         with pytest.raises(TypeError, match="lik must be a likelihood such as"):
             br.update("bong-lin-ef-diag", br.models.linear(1), lik, prior, [1.0], 1)
     for model in (None, lambda theta, x: theta * x):
-        with pytest.raises(TypeError, match="model must be made by bongref.models"):
+        with pytest.raises(TypeError, match=r"model must be made by bongref\.models"):
             br.update("bong-lin-ef-diag", model, br.likelihoods.Bernoulli(), prior, [1.0], 1)
     m = br.method("bong-mc-hess-diag", n_samples=1, n_probes=1)
     with pytest.raises(ValueError, match="probes must be 1 or -1, got 0"):
