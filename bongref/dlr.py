@@ -99,50 +99,59 @@ def project_printed(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array,
 # --- BONG ----------------------------------------------------------------------------------------------------------------------
 
 
-def _bong(prior: DLR, curv: Curv, inverse_times) -> DLR:
+@eq("sec:DLR-deriv#16", "sec:DLR-deriv#29")
+def _bong_tilde(prior: DLR, curv: Curv) -> tuple[Array, Array]:
+    """Υ̃ and W̃ of the new precision, before the projection."""
     Ups_tilde = prior.Ups  # sec:DLR-deriv#17
     W_tilde = np.concatenate([prior.W, factor(curv)], axis=1)  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
-    mu = prior.mu + inverse_times(Ups_tilde, W_tilde, prior.W, curv, 1, curv.g)  # sec:DLR-deriv#19, eq:bong-dlr-mu, sec:DLR-deriv#24
-    return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
+    return Ups_tilde, W_tilde
 
 
-@eq("sec:DLR-deriv#15", "sec:DLR-deriv#16", "sec:DLR-deriv#29")
 def bong(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
     """BONG-DLR: the FC update of the precision, projected to rank R; O(P³) as displayed. LIN-HESS: LO-FI."""
-    return _bong(prior, curv, _dense_inverse_times)
+    Sigma_tilde = inv(precision(prior) - dense(curv))  # sec:DLR-deriv#15
+    mu = prior.mu + Sigma_tilde @ curv.g  # sec:DLR-deriv#19, sec:DLR-deriv#24
+    return DLR(mu, *project(*_bong_tilde(prior, curv), prior.W.shape[1]))
 
 
-@eq("eq:bong-dlr-mu", "sec:DLR-deriv#24")
 def bong_woodbury(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
     """BONG-DLR with the mean by the Woodbury identity; O((R+K)² P + (R+K)³)."""
-    return _bong(prior, curv, _woodbury_times)
+    Ups_tilde, W_tilde = _bong_tilde(prior, curv)
+    mu = prior.mu + woodbury_solve(Ups_tilde, W_tilde, curv.g[:, None])[:, 0]  # eq:bong-dlr-mu, sec:DLR-deriv#24
+    return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
 # --- BLR -----------------------------------------------------------------------------------------------------------------------
 
 
-def _blr(prior: DLR, current: DLR, curv: Curv, alpha, inverse_times) -> DLR:
+@eq("sec:BLR-DLR#2", "sec:LBLR-DLR#6")
+def _blr_tilde(prior: DLR, current: DLR, curv: Curv, alpha) -> tuple[Array, Array]:
+    """Υ̃ and W̃ of the new precision, before the projection."""
     Ups_tilde = (1 - alpha) * current.Ups + alpha * prior.Ups  # eq:blr-dlr-UpsTilde, sec:LBLR-DLR#7
     blocks = [sqrt(1 - alpha) * current.W, sqrt(alpha) * prior.W, sqrt(alpha) * factor(curv)]
     W_tilde = np.concatenate(blocks, axis=1)  # eq:blr-dlr-Wtilde, sec:LBLR-DLR#5
+    return Ups_tilde, W_tilde
+
+
+def _pull(prior: DLR, current: DLR, curv: Curv) -> Array:
+    """(Υ + W Wᵀ)(μ_{t|t-1} − μ_{t,i-1}) + g with the prior's Υ and W."""
     delta = prior.mu - current.mu
-    pull = prior.Ups * delta + prior.W @ (prior.W.T @ delta)
-    old = np.concatenate(blocks[:2], axis=1)
-    step = inverse_times(Ups_tilde, W_tilde, old, curv, alpha, pull + curv.g)
-    mu = current.mu + alpha * step  # sec:BLR-DLR#5, eq:blr-dlr-mu, sec:LBLR-DLR#1
-    return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
+    return prior.Ups * delta + prior.W @ (prior.W.T @ delta) + curv.g
 
 
-@eq("sec:BLR-DLR#1", "sec:BLR-DLR#2", "sec:LBLR-DLR#6")
 def blr(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
     """BLR-DLR: the FC update of the precision, projected to rank R; 0 < α ≤ 1; O(P³) per iteration as displayed."""
-    return _blr(prior, current, curv, alpha, _dense_inverse_times)
+    prec = (1 - alpha) * precision(current) + alpha * precision(prior) - alpha * dense(curv)  # sec:BLR-DLR#1
+    mu = current.mu + alpha * inv(prec) @ _pull(prior, current, curv)  # sec:BLR-DLR#5, sec:LBLR-DLR#1
+    return DLR(mu, *project(*_blr_tilde(prior, current, curv, alpha), prior.W.shape[1]))
 
 
-@eq("eq:blr-dlr-mu", "sec:LBLR-DLR#1")
 def blr_woodbury(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
     """BLR-DLR with the mean by the Woodbury identity; O((2R+K)² P + (2R+K)³) per iteration."""
-    return _blr(prior, current, curv, alpha, _woodbury_times)
+    Ups_tilde, W_tilde = _blr_tilde(prior, current, curv, alpha)
+    step = woodbury_solve(Ups_tilde, W_tilde, _pull(prior, current, curv)[:, None])[:, 0]
+    mu = current.mu + alpha * step  # eq:blr-dlr-mu, sec:LBLR-DLR#1
+    return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
 # --- BOG -----------------------------------------------------------------------------------------------------------------------
@@ -199,12 +208,10 @@ def bbb_expanded(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
 
 def _bbb_from_terms(prior: DLR, current: DLR, curv: Curv, alpha, diag_G: Array, G_W: Array) -> DLR:
     """The update from diag(−ΣGΣ) and −ΣGΣW, with the KL terms Σ(Υ₀ − Υ + W₀W₀ᵀ − WWᵀ)Σ expanded in the same way."""
-    delta = prior.mu - current.mu
-    pull = prior.Ups * delta + prior.W @ (prior.W.T @ delta)
     diag_D, D_W = _sandwich_diagonal(current, prior.Ups - current.Ups)
     diag_0, O_W = _sandwich_lowrank(current, prior.W)
     diag_i, I_W = _sandwich_lowrank(current, current.W)
-    mu = current.mu + alpha * pull + alpha * curv.g  # eq:bbb-dlr-mu, sec:DLR-deriv#40
+    mu = current.mu + alpha * _pull(prior, current, curv)  # eq:bbb-dlr-mu, sec:DLR-deriv#40
     Ups = current.Ups + alpha * (diag_D + diag_0 - diag_i + diag_G) / 2  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
     W = current.W + alpha * (D_W + O_W - I_W + G_W)  # eq:bbb-dlr-W, sec:DLR-deriv#42
     return DLR(mu, Ups, W)
@@ -224,13 +231,3 @@ def _sandwich_diagonal(q: DLR, a: Array) -> tuple[Array, Array]:
     diag = a / q.Ups**2 - 2 * a / q.Ups * rowdot(Q, UW) + rowdot(Q @ gram(UW, a[:, None] * UW), Q)
     SW = woodbury_solve(q.Ups, q.W, q.W)
     return diag, woodbury_solve(q.Ups, q.W, a[:, None] * SW)
-
-
-def _dense_inverse_times(Ups: Array, W_tilde: Array, W: Array, curv: Curv, alpha, x: Array) -> Array:
-    """(Υ̃ + W Wᵀ − αG)⁻¹ x with G itself, not its factor in W̃."""
-    return inv(np.diag(Ups) + W @ W.T - alpha * dense(curv)) @ x
-
-
-def _woodbury_times(Ups: Array, W_tilde: Array, W: Array, curv: Curv, alpha, x: Array) -> Array:
-    """(Υ̃ + W̃ W̃ᵀ)⁻¹ x."""
-    return woodbury_solve(Ups, W_tilde, x[:, None])[:, 0]

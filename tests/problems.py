@@ -111,7 +111,7 @@ def functions(name: str, form: str = "plain"):
     module = MODULES[family]
     names = [rule if form == "plain" else EFFICIENT.get((rule, family), rule)]
     if family == "dlr" and rule in ("bong", "blr"):
-        names += [f"_{rule}", "project"]
+        names += [f"_{rule}_tilde", "project"]
     if family == "dlr" and rule == "bbb" and form != "plain":
         names += ["_bbb_from_terms", "_sandwich_lowrank"]
     return [getattr(module, n) for n in names]
