@@ -4,7 +4,8 @@
     out = oracle.step("blr-lin-hess-dlr", prior, current, curv, alpha=0.1, digits=50)
 
 ``prior``, ``current``, ``out``: {"mu", "Sigma"} | {"mu", "var"} | {"mu", "Ups", "W"};
-``curv``: {"g", "S"} (G = −S Sᵀ) | {"g", "G"} (dense, every family) | {"g", "d"} (diag G, the diagonal families).
+``curv``: "g" and at least one of "S" (G = −S Sᵀ), "G" (dense, every family), "d" (diag G, the diagonal families); of several,
+which must be the same Hessian, the first in this order is used.
 ``out["valid"]`` says whether the result is still a Gaussian; the values are those of the equations, whatever they are.
 """
 
@@ -13,8 +14,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
+
 from . import checks, exact, filter
-from .curvature import Curv
+from .curvature import Curv, dense, diagonal
 from .gaussians import is_valid
 from .methods import STATES, method
 from .states import State
@@ -66,7 +69,20 @@ def _state(name: str, value: Any, kind: Any) -> State:
 
 
 def _curv(value: Any) -> Curv:
-    if not isinstance(value, Mapping) or set(value) not in ({"g", "S"}, {"g", "G"}, {"g", "d"}):
+    if not isinstance(value, Mapping) or "g" not in value or not {"g"} < set(value) <= {"g", "S", "G", "d"}:
         got = sorted(map(str, value)) if isinstance(value, Mapping) else value
-        raise ValueError(f"curv must be a dict with the keys g and one of S, G, d, got {got!r}")
-    return Curv(**value)
+        raise ValueError(f"curv must be a dict with the key g and at least one of S, G, d, got {got!r}")
+    first, *others = [Curv(value["g"], **{key: value[key]}) for key in ("S", "G", "d") if key in value]
+    for other in others:
+        _same_hessian(first, other)
+    return first
+
+
+def _same_hessian(one: Curv, other: Curv) -> None:
+    """Refuse two Hessians in one curv that are not the same, to 1e-8 of the largest entry."""
+    P = len(checks.array("curv.g", one.g, ndim=1))
+    one, other = (checks.curv(c, P, diagonal_ok=True) for c in (one, other))
+    a, b = (dense(one), dense(other)) if other.d is None else (diagonal(one), diagonal(other))
+    if float(np.max(np.abs(a - b))) > 1e-8 * float(np.max(np.abs(a))):
+        names = [next(k for k in ("S", "G", "d") if getattr(c, k) is not None) for c in (one, other)]
+        raise ValueError(f"curv: {' and '.join(names)} must be the same Hessian (G = -S S^T, d = diag G), got two that are not")

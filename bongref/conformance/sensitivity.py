@@ -1,0 +1,223 @@
+"""How far rounding may move the result of a case, whichever way an implementation computes it.
+
+A case's inputs are exact; what an implementation rounds are the steps in between. Three kinds of rounding matter: of the inputs of a step
+(which stand for every intermediate that is computed from them), of the iterates between steps, and of the predicted mean ŷ, from which
+y − ŷ and R are made: where a logit saturates, these differences lose digits that no user can ask for. So all of them are moved by a
+relative δ, in a few random directions, and the largest change of each quantity, over δ, is its sensitivity. Beside it stands the
+condition of the matrices that the equations invert (:mod:`bongref.compare`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import compare, curvature, models
+from ..curvature import Curv
+from ..dynamics import propagate
+from ..linalg import Array
+from ..methods import MODULES
+from ..states import Diag, State
+from . import vectors
+
+DELTA = compare.DELTA
+DRAWS = 4
+MOVED = ("prior", "current", "curv", "theta", "x", "X", "samples", "state", "dynamics", "likelihood", "y", "Y")
+
+
+class Sensitivity(NamedTuple):
+    """Of each quantity the absolute change over δ; and the condition of what is inverted on the way."""
+
+    change: dict[str, float]
+    floor: float
+
+
+def measure(
+    fn: Callable[[dict[str, Any], float, np.random.Generator], dict[str, Array]], given: dict[str, Any], states: list[State]
+) -> Sensitivity:
+    """``fn(inputs, δ, rng)``: the quantities, with every ŷ on the way moved by a relative δ."""
+    rng = np.random.default_rng(0)
+    with np.errstate(all="ignore"):
+        base = fn(given, 0.0, rng)
+        change = dict.fromkeys(base, 0.0)
+        for _ in range(DRAWS):
+            moved = fn({k: move(v, rng) if k in MOVED else v for k, v in given.items()}, DELTA, rng)
+            for key in base:
+                gap = np.max(np.abs(moved[key] - base[key]), initial=0)
+                change[key] = max(change[key], float(gap) / DELTA)
+    return Sensitivity(change, floor(states))
+
+
+def floor(states: list[State]) -> float:
+    """The condition of the covariances, and what a Woodbury difference loses; diagonal states invert nothing but numbers."""
+    full: list[State] = [q for q in states if not isinstance(q, Diag)]
+    kept = [c for c in (compare._matrix_condition(q) for q in full) if np.isfinite(c)]
+    return max([1.0, compare._woodbury_loss(full), *kept])
+
+
+def move(value: Any, rng: np.random.Generator) -> Any:
+    """Every array of floats moved by a relative δ; labels and counts (arrays of whole numbers that must stay so) are not."""
+    if isinstance(value, dict):
+        return {k: move(v, rng) for k, v in value.items()}
+    if isinstance(value, list):
+        return [move(v, rng) for v in value]
+    if not isinstance(value, np.ndarray):
+        return value
+    return compare.perturb(value, rng, DELTA)
+
+
+# --- the calls in float64, with ŷ moved -----------------------------------------------------------------------------------------------
+
+
+def estimate(
+    hess: str, model: models.Model, lik: Any, theta: Array, x: Array, y: Array, samples: Array | None, delta: float, rng: Any
+) -> Curv:
+    """(g, G) by the displayed equations from ŷ (1 + δz)."""
+    xs, ys = (x, y) if model.is_batch(x) else (x[None], y[None])
+    points = [theta] if hess.startswith("lin") else list(samples)  # type: ignore[arg-type]
+    grads, Gs, factors = [], [], []
+    for point in points:
+        g, G = np.zeros(len(point)), np.zeros((len(point), len(point)))
+        for xi, yi in zip(xs, ys, strict=True):
+            o = model(point, xi)
+            h = np.asarray(lik.mean(o))
+            h = h * (1 + delta * rng.uniform(-1, 1, h.shape))
+            J, score, info = model.jac(point, xi), _score(lik, h, yi), _info(lik, h)
+            g = g + J.T @ score
+            if hess.endswith("hess"):
+                lam, Q = np.linalg.eigh(info)
+                factors.append(J.T @ (Q * np.sqrt(np.maximum(lam, 0))))
+                G = G - J.T @ info @ J
+            if hess == "mc-hess" and model.kind != "linear":
+                G = G + np.sum([s * models.hessian(lambda t, c=c, xi=xi: model(t, xi)[c])(point) for c, s in enumerate(score)], axis=0)
+        grads.append(g)
+        Gs.append(G)
+    if hess == "mc-hess":
+        return Curv(np.mean(grads, axis=0), G=np.mean(Gs, axis=0))
+    if hess == "lin-hess":
+        return Curv(grads[0], S=np.concatenate(factors, axis=1))
+    return Curv(np.mean(grads, axis=0), S=np.stack(grads, axis=1) / np.sqrt(len(grads)))
+
+
+def _score(lik: Any, h: Array, y: Array) -> Array:
+    return lik.score(h, y) if lik.name == "gaussian" else y - h
+
+
+def _info(lik: Any, h: Array) -> Array:
+    if lik.name == "gaussian":
+        return lik.info(h)
+    if lik.name == "categorical":
+        return np.diag(h) - np.outer(h, h)
+    return np.diag(h * (1 - h) if lik.name == "bernoulli" else h)
+
+
+def step(name: str, prior: State, current: State, curv: Curv, alpha: float | None) -> State:
+    rule, *_, family = name.split("-")
+    return getattr(MODULES[family], rule)(prior, current, curv, 1 if alpha is None else alpha)
+
+
+def update(
+    name: str, model: models.Model, lik: Any, prior: State, x, y, samples, params: dict[str, Any], delta: float, rng: Any
+) -> list[State]:
+    """The states of the inner iterations, each rounded by δ."""
+    hess, states = "-".join(name.split("-")[1:3]), [prior]
+    for i in range(params.get("n_iter", 1)):
+        curv = estimate(hess, model, lik, states[-1].mu, x, y, None if samples is None else samples[i], delta, rng)
+        states.append(compare.perturb(step(name, prior, states[-1], curv, params.get("alpha")), rng, delta))
+    return states[1:]
+
+
+def of_step(name: str, given: dict[str, Any], alpha: float | None, states: list[State]) -> Sensitivity:
+    """Of a step from S where there is one, and from the dense G where the family takes one."""
+    family = name.split("-")[-1]
+    forms = [form for form in ("S", "G") if form in given["curv"]]
+    if family == "dlr" and name.split("-")[0] in ("bong", "blr"):
+        forms = ["S"]
+
+    def fn(inputs: dict[str, Any], delta: float, rng: Any, *, form: str) -> dict[str, Array]:
+        prior, curv = vectors.state(family, inputs["prior"]), Curv(inputs["curv"]["g"], **{form: inputs["curv"][form]})
+        current = prior if name.split("-")[0] in ("bong", "bog") else vectors.state(family, inputs["current"])
+        return compare.invariants(step(name, prior, current, curv, alpha))
+
+    found = [measure(partial(fn, form=form), given, states) for form in forms]
+    return Sensitivity({key: max(s.change[key] for s in found) for key in found[0].change}, found[0].floor)
+
+
+def of_estimate(hess: str, given: dict[str, Any]) -> Sensitivity:
+    model = vectors.model(given["model"])
+
+    def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
+        lik = vectors.likelihood(inputs["likelihood"])
+        y = inputs["y"] if lik.name == "gaussian" else given["y"]
+        curv = estimate(hess, model, lik, inputs["theta"], inputs["x"], y, inputs["samples"], delta, rng)
+        return {"g": curv.g, "G": curvature.dense(curv), "diag G": curvature.diagonal(curv)}
+
+    return measure(fn, given, [])
+
+
+def of_update(name: str, given: dict[str, Any], states: list[State]) -> Sensitivity:
+    model, family = vectors.model(given["model"]), name.split("-")[-1]
+
+    def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
+        lik = vectors.likelihood(inputs["likelihood"])
+        y = inputs["y"] if lik.name == "gaussian" else given["y"]
+        prior = vectors.state(family, inputs["prior"])
+        out = update(name, model, lik, prior, inputs["x"], y, inputs["samples"], inputs["params"], delta, rng)[-1]
+        return compare.invariants(out)
+
+    return measure(fn, given, states)
+
+
+def of_stream(name: str, given: dict[str, Any], states: list[State]) -> Sensitivity:
+    """Of every state on the way, as ``state[t].quantity``."""
+    model, family = vectors.model(given["model"]), name.split("-")[-1]
+
+    def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
+        lik, moving = vectors.likelihood(inputs["likelihood"]), vectors.dynamics(inputs["dynamics"])
+        Y = inputs["Y"] if lik.name == "gaussian" else given["Y"]
+        state = vectors.state(family, inputs["prior"])
+        out: dict[str, Array] = {}
+        for t, (x, y) in enumerate(zip(inputs["X"], Y, strict=True)):
+            state = compare.perturb(propagate(state, moving), rng, delta)
+            if y is not None:
+                here = None if inputs["samples"] is None else inputs["samples"][t]
+                state = update(name, model, lik, state, x, y, here, inputs["params"], delta, rng)[-1]
+            out |= {f"state[{t + 1}].{key}": a for key, a in compare.invariants(state).items()}
+        return out
+
+    return measure(fn, given, states)
+
+
+def of_predict(family: str, given: dict[str, Any], states: list[State]) -> Sensitivity:
+    def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
+        return compare.invariants(propagate(vectors.state(family, inputs["state"]), vectors.dynamics(inputs["dynamics"])))
+
+    return measure(fn, given, states)
+
+
+def of_predictive(kind: str, family: str, given: dict[str, Any]) -> Sensitivity:
+    """Of mean, variance and log-density, each from ŷ (1 + δz)."""
+    from ..predictive import Predictive
+
+    model = vectors.model(given["model"])
+
+    def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
+        lik, mu = vectors.likelihood(inputs["likelihood"]), inputs["state"]["mu"]
+        Y = inputs["Y"] if lik.name == "gaussian" else given["Y"]
+        thetas = [mu] if kind == "plugin" else inputs["samples"]
+        values = []
+        for theta in thetas:
+            at = theta if kind == "mc" else mu
+            o = model(at, inputs["X"])
+            h = np.asarray(lik.mean(o))
+            if kind == "lin_mc":
+                h = h + np.einsum("nij,njp,p->ni", lik.jac_mean(o), model.jac(at, inputs["X"]), theta - mu)
+            values.append(h * (1 + delta * rng.uniform(-1, 1, h.shape)))
+        pred = Predictive(kind, lik, np.stack(values), True)
+        logs = pred.log_density(Y)
+        return {"mean": pred.mean, "var": pred.var, "log_density": logs, "nlpd": -np.mean(logs)}
+
+    return measure(fn, given, [vectors.state(family, given["state"])])

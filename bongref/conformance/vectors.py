@@ -1,0 +1,272 @@
+"""The vectors: what a case is, how it is read and written, and what its neutral terms mean in bongref.
+
+A case is one call of an implementation, its arguments as plain numbers, and what the call must return. The files are JSON under
+``schema/bongref-vectors-1.json``; a float is written with the fewest digits that read back to the same bits.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from fnmatch import fnmatchcase
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import models
+from ..dynamics import OU, Dynamics, Linear, Static
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
+from ..linalg import Array
+from ..methods import STATES
+from ..states import State
+
+SCHEMA = "bongref-vectors-1"
+FOLDER = Path(__file__).parent / "vectors"
+SCHEMA_FILE = Path(__file__).parent / "schema" / f"{SCHEMA}.json"
+
+LEVELS = {"L0": "step", "L1": "estimate", "L2": "update", "L3": "stream", "L4": "predictive", "predict": "predict"}
+
+# level -> the arguments of the call, in the order of the adapter's signature
+CALLS = {
+    "step": ("method", "prior", "current", "curv", "params"),
+    "estimate": ("hess", "model", "likelihood", "theta", "x", "y", "samples"),
+    "update": ("method", "model", "likelihood", "prior", "x", "y", "samples", "params"),
+    "stream": ("method", "model", "likelihood", "prior", "X", "Y", "samples", "dynamics", "params"),
+    "predictive": ("kind", "family", "model", "likelihood", "state", "X", "samples"),
+    "predict": ("family", "state", "dynamics"),
+}
+
+RESULTS = ("value", "refuse", "not positive definite")
+
+
+class Quantity(NamedTuple):
+    """One number, vector or matrix that a call must return, or may return on the way."""
+
+    name: str
+    equation: str  # the paper's equation that defines it
+    value: Array
+    scale: float  # differences are relative to this: the largest entry, or where that is 0 what the entry is made of
+    cond: float  # the condition of the problem: relative change of this quantity over relative change of the inputs
+    tolerance: dict[str, float | None]  # dtype -> c · cond · eps(dtype); None where that dtype cannot hold the problem
+    role: str = "result"  # "intermediate": compared if returned
+
+
+class Case(NamedTuple):
+    """One call and what it must return."""
+
+    id: str
+    level: str
+    subject: dict[str, str]  # method, or hess, or family and kind: the words of the call
+    flags: tuple[str, ...]
+    input: dict[str, Any]
+    result: str  # one of RESULTS
+    expected: tuple[Quantity, ...]  # in the order of computation
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The keyword arguments of the call, arrays as fresh float64 arrays that the callee may write to."""
+        whole = {**self.subject, **self.input}
+        return {key: _copy(whole[key]) for key in CALLS[self.level]}
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What ``--methods`` globs are held against: the method, or all that share the estimator or family."""
+        return tuple(self.subject.values())
+
+
+def load(levels: Sequence[str] | None = None, methods: Sequence[str] | None = None, folder: Any = None) -> list[Case]:
+    """The shipped cases of these levels ("L0" or "step", all without) for these methods (names or globs, all without).
+
+    Cases of an estimator or a family alone (levels estimate, predict, predictive) are kept when one of the methods uses it.
+    """
+    wanted = check_levels(levels)
+    cases = [case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted]
+    return cases if methods is None else [case for case in cases if _concerns(case, methods)]
+
+
+def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
+    """The names of levels given as L0 … L4 or by name."""
+    if levels is None:
+        return tuple(LEVELS.values())
+    named = {**{k.lower(): v for k, v in LEVELS.items()}, **{v: v for v in LEVELS.values()}}
+    for level in levels:
+        if str(level).lower() not in named:
+            raise ValueError(f"levels must be among {', '.join(LEVELS)} ({', '.join(LEVELS.values())}), got {level!r}")
+    return tuple(named[str(level).lower()] for level in levels)
+
+
+def check_methods(methods: Sequence[str] | None) -> None:
+    """Refuse a glob that matches none of the 80 names."""
+    from ..methods import NAMES
+
+    for glob in methods or ():
+        if not any(fnmatchcase(name, glob) for name in NAMES):
+            raise ValueError(f"methods must match some of the 80 names of `bongref methods`, got {glob!r}")
+
+
+def _concerns(case: Case, methods: Sequence[str]) -> bool:
+    from ..methods import NAMES
+
+    subject = case.subject
+    for name in NAMES:
+        if any(fnmatchcase(name, glob) for glob in methods):
+            _, a, b, family = name.split("-")
+            own = {"method": name, "hess": f"{a}-{b}", "family": family}
+            if all(own.get(key, word) == word for key, word in subject.items()):
+                return True
+    return False
+
+
+@lru_cache(maxsize=4)
+def _all(folder: Path) -> tuple[Case, ...]:
+    files = sorted(folder.glob("*.json"))
+    if not files:
+        raise FileNotFoundError(f"no vectors in {folder}: `bongref vectors --out DIR` makes them")
+    return tuple(case for file in files for case in read(file))
+
+
+def read(file: Path) -> Iterator[Case]:
+    """The cases of one file."""
+    data = json.loads(Path(file).read_text(encoding="utf-8"))
+    if data.get("schema") != SCHEMA:
+        raise ValueError(f"{file}: schema must be {SCHEMA!r}, got {data.get('schema')!r}")
+    for c in data["cases"]:
+        subject = {key: c[key] for key in ("method", "hess", "kind", "family") if key in c}
+        expected = tuple(
+            Quantity(
+                q["quantity"],
+                q["equation"],
+                np.array(q["value"], dtype=float),
+                q["scale"],
+                q["cond"],
+                q["tolerance"],
+                q.get("role", "result"),
+            )
+            for q in c["expected"]
+        )
+        yield Case(c["id"], data["level"], subject, tuple(c["flags"]), _arrays(c["input"]), c["result"], expected)
+
+
+def write(file: Path, level: str, cases: Sequence[Case], flags: dict[str, dict[str, str]]) -> None:
+    """One file, one case a line, so that a changed case is a changed line."""
+    used = sorted({flag for case in cases for flag in case.flags})
+    head = json.dumps({"schema": SCHEMA, "level": level, "flags": {f: flags[f] for f in used}}, ensure_ascii=False, allow_nan=False)
+    lines = ",\n".join(json.dumps(plain(case), ensure_ascii=False, allow_nan=False, separators=(",", ":")) for case in cases)
+    Path(file).write_text(f'{head[:-1]}, "cases": [\n{lines}\n]}}\n', encoding="utf-8")
+
+
+def plain(case: Case) -> dict[str, Any]:
+    """A case as JSON has it."""
+    expected = [
+        {
+            "quantity": q.name,
+            "equation": q.equation,
+            "value": _lists(q.value),
+            "scale": q.scale,
+            "cond": q.cond,
+            "tolerance": q.tolerance,
+            "role": q.role,
+        }
+        for q in case.expected
+    ]
+    body = {"flags": list(case.flags), "input": _lists(case.input), "result": case.result, "expected": expected}
+    return {"id": case.id, **case.subject, **body}
+
+
+def _lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _lists(v) for key, v in value.items()}
+    if isinstance(value, np.ndarray):
+        return _short(value.tolist())
+    if isinstance(value, list):
+        return [_lists(v) for v in value]
+    return value
+
+
+def _short(value: Any) -> Any:
+    """Whole numbers without a point: the same bits when they are read as floats."""
+    if isinstance(value, list):
+        return [_short(v) for v in value]
+    return int(value) if value == int(value) and abs(value) < 2**53 and not (value == 0 and np.signbit(value)) else value
+
+
+WORDS = ("kind", "activation", "padding", "pool", "flatten", "name")
+INTEGERS = ("sizes", "in_shape", "n_outputs", "layout", "features", "kernel", "hidden", "bias", "n_iter", "n_samples", "rank")
+
+
+def _arrays(value: Any) -> Any:
+    """Nested lists of numbers as float64 arrays; the words and whole numbers of a description as they are."""
+    if isinstance(value, dict):
+        return {key: v if key in WORDS + INTEGERS else _arrays(v) for key, v in value.items()}
+    if isinstance(value, list):
+        if any(v is None for v in value):  # Y with missing observations
+            return [None if v is None else np.array(v, dtype=float) for v in value]
+        return np.array(value, dtype=float)
+    return value
+
+
+def _copy(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _copy(v) for key, v in value.items()}
+    if isinstance(value, list):
+        return [_copy(v) for v in value]
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+# --- the neutral terms in bongref -----------------------------------------------------------------------------------------
+
+
+def model_spec(model: models.Model) -> dict[str, Any]:
+    """The neutral description of a built-in model."""
+    return {"kind": model.kind, **model.spec}
+
+
+def model(spec: dict[str, Any]) -> models.Model:
+    """The model of a neutral description."""
+    kind = spec["kind"]
+    if kind == "linear":
+        n_in, n_out = spec["sizes"]
+        return models.linear(n_in, n_out, bias=spec["bias"])
+    if kind == "mlp":
+        return models.mlp(spec["sizes"], spec["activation"])
+    if kind == "cnn":
+        return models.cnn(spec["in_shape"], spec["n_outputs"], spec["features"], spec["kernel"], spec["hidden"], spec["activation"])
+    raise ValueError(f"model['kind'] must be linear, mlp or cnn, got {kind!r}")
+
+
+def likelihood(spec: dict[str, Any]) -> Any:
+    """The likelihood of a neutral description."""
+    kind = spec["kind"]
+    if kind == "gaussian":
+        return Gaussian(spec["R"])
+    plain_kinds = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
+    if kind not in plain_kinds:
+        raise ValueError(f"likelihood['kind'] must be gaussian, bernoulli, categorical or poisson, got {kind!r}")
+    return plain_kinds[kind]()
+
+
+def dynamics(spec: dict[str, Any]) -> Dynamics:
+    """The dynamics of a neutral description."""
+    kind = spec["kind"]
+    if kind == "static":
+        return Static()
+    if kind == "ou":
+        return OU(spec["gamma"], spec["mu0"], spec["var0"])
+    if kind == "linear":
+        return Linear(spec["F"], spec["b"], spec["Q"])
+    raise ValueError(f"dynamics['kind'] must be static, ou or linear, got {kind!r}")
+
+
+def state(family: str, value: dict[str, Any]) -> State:
+    """The state of a dict in a family."""
+    kind = STATES[family]
+    return kind(*(value[field] for field in kind._fields))
+
+
+def invariants(family: str, value: dict[str, Any]) -> dict[str, Array]:
+    """What is compared of a state: its arrays, W as W Wᵀ."""
+    if family != "dlr":
+        return {field: value[field] for field in STATES[family]._fields}
+    return {"mu": value["mu"], "Ups": value["Ups"], "W W^T": value["W"] @ value["W"].T}

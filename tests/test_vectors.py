@@ -1,0 +1,197 @@
+"""The shipped vectors: valid under their schema, exact, complete, reproducible, and what they ought to be by a second route."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict
+
+import numpy as np
+import pytest
+
+from bongref.conformance import cases, precise, vectors
+from bongref.conformance.adapter import Reference
+from bongref.conformance.flags import FLAGS
+from bongref.conformance.runner import check
+from bongref.methods import FAMILIES, NAMES, NOT_DERIVED
+from bongref.paper import equations
+
+FILES = sorted(vectors.FOLDER.glob("*.json"))
+CASES = vectors.load()
+DERIVED = [name for name in NAMES if name not in NOT_DERIVED]
+
+
+# --- form ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_file_is_valid_under_the_schema(file):
+    jsonschema = pytest.importorskip("jsonschema")
+    schema = json.loads(vectors.SCHEMA_FILE.read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator.check_schema(schema)
+    data = json.loads(file.read_text(encoding="utf-8"))
+    assert not list(jsonschema.Draft202012Validator(schema).iter_errors(data))
+    broken = json.loads(json.dumps(data))
+    broken["cases"][0]["input"]["extra"] = 1
+    assert list(jsonschema.Draft202012Validator(schema).iter_errors(broken)), "the schema lets anything pass"
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
+def test_a_file_reads_back_bit_for_bit(file, tmp_path):
+    read = list(vectors.read(file))
+    vectors.write(tmp_path / file.name, read[0].level, read, FLAGS)
+    assert (tmp_path / file.name).read_bytes() == file.read_bytes()
+
+
+def test_floats_are_written_so_that_they_read_back():
+    rng = np.random.default_rng(0)
+    numbers = np.concatenate([rng.standard_normal(200) * 10.0 ** rng.integers(-300, 300, 200), [0.0, -0.0, 1.0, -3.0, 5e-324, 2.0**53]])
+    back = np.array(json.loads(json.dumps(vectors._lists(numbers))), dtype=float)
+    assert back.tobytes() == numbers.tobytes()
+
+
+def test_the_vectors_are_small_enough_to_ship():
+    assert sum(f.stat().st_size for f in FILES) < 5e6
+
+
+def test_ids_are_unique_and_flags_and_equations_known():
+    assert max(Counter(case.id for case in CASES).values()) == 1
+    known = equations()
+    for case in CASES:
+        assert set(case.flags) <= set(FLAGS), case.id
+        for q in case.expected:
+            assert q.equation in known or q.equation.startswith("sec:"), (case.id, q.equation)
+    assert {flag for case in CASES for flag in case.flags} == set(FLAGS), "a flag that no case has"
+
+
+# --- completeness ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["step", "update", "stream"])
+def test_all_78_methods_are_in_every_level_of_methods(level):
+    seen = {case.subject["method"] for case in CASES if case.level == level and case.result == "value"}
+    assert seen == set(DERIVED)
+
+
+def test_every_method_meets_what_its_mistakes_hide_in():
+    flags = defaultdict(set)
+    for case in CASES:
+        if "method" in case.subject:
+            flags[case.subject["method"]] |= set(case.flags)
+    everyone = {
+        "zero-gradient",
+        "ill-conditioned",
+        "C-many",
+        "C-one",
+        "saturated",
+        "singular-R",
+        "correlated-R",
+        "dynamics",
+        "missing",
+        "batch",
+    }
+    for name in DERIVED:
+        rule, h1, h2, family = name.split("-")
+        wanted = set(everyone)
+        wanted |= {"current-not-prior", "alpha-not-one", "many-iterations"} if rule in ("blr", "bbb") else set()
+        wanted |= {"many-samples", "P-more-than-M", "P-less-than-M"} if h1 == "mc" else set()
+        wanted |= {"zero-W", *(("rank-full", "rank-truncated") if rule in ("bong", "blr") else ())} if family == "dlr" else set()
+        wanted |= {"dense-G"} if (h1, h2) == ("mc", "hess") else {"low-rank-G"}
+        wanted |= {"lost-positive-definite"} if cases.can_lose(name) else set()
+        assert wanted <= flags[name], (name, wanted - flags[name])
+
+
+def test_estimates_predictions_and_predictives_are_complete():
+    likelihoods = {"gaussian", "bernoulli", "categorical", "poisson"}
+    for hess in ("mc-hess", "mc-ef", "lin-hess", "lin-ef"):
+        mine = [case for case in CASES if case.subject.get("hess") == hess]
+        assert likelihoods | {"saturated", "zero-gradient", "batch", "convolution", "C-one", "C-many"} <= {f for c in mine for f in c.flags}
+        assert {c.input["model"]["activation"] for c in mine} == {None, "tanh", "relu", "gelu", "gelu_tanh"}
+    assert {c.subject["family"] for c in CASES if c.level == "predict"} == set(FAMILIES)
+    kinds = {(c.subject["kind"], f) for c in CASES if c.level == "predictive" for f in c.flags if f in likelihoods}
+    assert kinds == {(k, f) for k in ("plugin", "mc", "lin_mc") for f in likelihoods}
+    named = {q.name for c in CASES if c.level == "predictive" for q in c.expected}
+    assert named == {"mean", "var", "log_density", "nlpd", "error", "ece"}
+
+
+def test_what_must_be_refused_is_there():
+    refused = {(case.subject["method"], flag) for case in CASES if case.result == "refuse" for flag in case.flags}
+    assert {(name, "not-derived") for name in NOT_DERIVED} <= refused
+    assert {(name, "alpha-too-large") for name in DERIVED if name.startswith("blr-") and name.endswith("-dlr")} <= refused
+    assert {tuple(n.split("-")[::3]) for n, flag in refused if flag == "indefinite-prior"} == {
+        (n.split("-")[0], n.split("-")[3]) for n in NAMES
+    }
+
+
+# --- exactness ---------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.level == "step"], ids=lambda c: c.id)
+def test_the_forms_of_G_are_the_same_to_the_last_bit(case):
+    curv = {k: precise.exactly(v) for k, v in case.input["curv"].items()}
+    if "S" in curv:
+        assert np.all(-(curv["S"] @ curv["S"].T) == curv["G"])
+    assert np.all(np.diag(curv["G"]) == curv["d"])
+
+
+def test_a_float32_tolerance_means_float32_inputs():
+    single = [c for c in CASES if any(q.tolerance["float32"] is not None for q in c.expected)]
+    assert len(single) > 0.9 * len(CASES)
+    for case in single:
+        assert cases.fits_float32(case.input), case.id
+
+
+def test_tolerances_are_c_cond_eps():
+    for case in CASES:
+        for q in case.expected:
+            assert q.tolerance["float64"] == pytest.approx(64 * q.cond * 2.0**-52, rel=2e-3), case.id
+            if q.tolerance["float32"] is not None:
+                assert q.tolerance["float32"] == pytest.approx(64 * q.cond * 2.0**-23, rel=2e-3), case.id
+                assert q.tolerance["float32"] <= 0.1
+            assert q.scale >= np.max(np.abs(q.value), initial=0) * (1 - 1e-12) or q.scale >= 1e-3 * np.max(np.abs(q.value)), case.id
+
+
+def test_most_tolerances_are_tight():
+    tight = [
+        max(q.tolerance["float64"] for q in c.expected) for c in CASES if c.expected and not {"ill-conditioned", "saturated"} & set(c.flags)
+    ]
+    assert np.median(tight) < 1e-13 and max(tight) < 1e-5
+
+
+# --- the values ----------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", vectors.LEVELS.values())
+def test_the_reference_agrees_with_every_value_by_its_own_route(level):
+    report = check(Reference, levels=[level], diagnose=False)
+    assert report.ok and set(report.counts) == {"pass"}, [(o.case.id, o.message) for o in report.failures][:3]
+
+
+def _again(case):
+    """The same case from scratch."""
+    level, *names, last = case.id.split("/")
+    if level == "step":
+        made = {c.id: c for c in cases.step_refusals(names[0])} if case.result == "refuse" else {}
+        return made.get(case.id) or cases.step_case(names[0], last)
+    if level == "estimate":
+        where, _, variant = last.partition("-")
+        return cases.estimate_case(names[0], where, variant)
+    if level == "update":
+        return cases.update_refusal(names[0]) if case.result == "refuse" else cases.update_case(names[0], last)
+    if level == "stream":
+        return cases.stream_case(names[0], last)
+    if level == "predict":
+        return cases.prediction_case(names[0], last)
+    return cases.predictive_case(*names[0].split("-"), last)
+
+
+@pytest.mark.parametrize("case", CASES[:: len(CASES) // 60], ids=lambda c: c.id)
+def test_a_sample_of_the_cases_is_made_again_bit_for_bit(case):
+    """`bongref vectors --check` does this for every case."""
+    assert vectors.plain(_again(case)) == vectors.plain(case)
+
+
+def test_a_wrong_value_would_be_seen():
+    case = next(c for c in CASES if c.id == "step/bong-lin-hess-fc/plain")
+    q = case.expected[0]
+    wrong = case._replace(expected=(q._replace(value=np.nextafter(q.value, np.inf)), *case.expected[1:]))
+    assert vectors.plain(_again(case)) != vectors.plain(wrong)
