@@ -94,8 +94,14 @@ def load_adapter(target: Any) -> Any:
             raise ValueError(f"adapter: {where} has no {what!r}" + (f"; its classes are {', '.join(names)}" if names else ""))
         found = getattr(found, part)
     offers = any(hasattr(found, call) for call in CALLS)
-    made = found() if inspect.isclass(found) or (callable(found) and not offers) else found
-    return check_adapter(made)
+    return check_adapter(_made(target, found) if inspect.isclass(found) or (callable(found) and not offers) else found)
+
+
+def _made(target: str, found: Any) -> Any:
+    try:
+        return found()
+    except Exception as error:
+        raise ValueError(f"adapter: {target} cannot be made without arguments ({type(error).__name__}: {error})") from error
 
 
 def _import(where: str) -> Any:
