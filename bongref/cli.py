@@ -1,11 +1,15 @@
-"""The command line: ``bongref audit``, ``bongref eq ID``, ``bongref methods``, ``bongref errata``, ``bongref claims``."""
+"""The command line: ``bongref audit``, ``eq ID``, ``methods``, ``errata``, ``claims``, and ``check``, ``vectors`` for other code."""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Sequence
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from ._version import __version__
 
@@ -58,7 +62,60 @@ def _parser() -> argparse.ArgumentParser:
     methods = commands.add_parser("methods", help="the 80 names with their parameters and costs")
     methods.add_argument("pattern", nargs="?", default="*", help="a glob, e.g. 'bong-*-diag*'")
     methods.set_defaults(command=_methods)
+
+    check = commands.add_parser("check", help="hold an implementation against the vectors; exit status 1 if anything it offers fails")
+    check.add_argument("adapter", help="module:Class or path.py:Class, e.g. my_adapter:Adapter; its methods are what it offers")
+    check.add_argument("--methods", metavar="GLOB,...", action="append", help="only cases of these methods, e.g. 'bong-*,*-dlr'")
+    check.add_argument("--levels", metavar="LEVEL,...", action="append", help="only these: L0,L1,L2,L3,L4,predict, or by name: step,update")
+    check.add_argument("--xfails", metavar="FILE", help="ids or globs of cases that are known to fail, one a line")
+    check.add_argument("--write-xfails", metavar="FILE", help="write the ids of all that fails to a new FILE for --xfails")
+    check.add_argument("--report", metavar="FILE", action="append", default=[], help="also write to FILE.json, .xml (JUnit) or .html")
+    check.add_argument("--vectors", metavar="DIR", help="other vectors than those that are shipped")
+    check.add_argument("--no-diagnosis", action="store_true", help="do not look for the mistake behind a failure")
+    check.add_argument("-q", "--quiet", action="store_true", help="only the verdict")
+    check.add_argument("-v", "--verbose", action="store_true", help="every failing case in full")
+    check.set_defaults(command=_check)
+
+    vectors = commands.add_parser("vectors", help="the shipped vectors: a summary; make them, or derive their values again and compare")
+    vectors.add_argument("--levels", metavar="LEVEL,...", action="append", help="only these: L0,L1,L2,L3,L4,predict, or by name")
+    one = vectors.add_mutually_exclusive_group()
+    one.add_argument("--list", action="store_true", help="a line for each case: id, result, flags")
+    one.add_argument("--out", metavar="DIR", help="make the files from scratch into DIR (minutes; needs mpmath)")
+    one.add_argument("--check", action="store_true", help="derive every value again from its inputs and compare, bit for bit")
+    vectors.add_argument("--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped")
+    vectors.set_defaults(command=_vectors)
     return parser
+
+
+def _words(given: list[str] | None) -> list[str] | None:
+    """The words of an option that takes a comma between them and can be repeated."""
+    return None if given is None else [word.strip() for one in given for word in one.split(",") if word.strip()]
+
+
+def _say(text: str) -> None:
+    """Print, with other signs where the terminal cannot show ours."""
+    from .conformance.reports import ASCII
+
+    encoding = sys.stdout.encoding or "utf-8"
+    try:
+        text.encode(encoding)
+    except UnicodeEncodeError:
+        text = text.translate(ASCII).encode(encoding, "replace").decode(encoding)
+    print(text)
+
+
+def _bar() -> Callable[[str], None] | None:
+    """Shows a line on a terminal in place of the last one, ten times a second at most; an empty one clears it."""
+    if not sys.stderr.isatty():
+        return None
+    last = [0.0]
+
+    def show(line: str) -> None:
+        if not line or time.monotonic() - last[0] > 0.1:
+            last[0] = time.monotonic()
+            print(f"\r\x1b[K{line}", end="", file=sys.stderr, flush=True)
+
+    return show
 
 
 def _audit(args: argparse.Namespace) -> int:
@@ -119,3 +176,93 @@ def _methods(args: argparse.Namespace) -> int:
     print("the costs are those that the paper states; bongref errata --kind 'wrong cost' lists what is wrong with them")
     print(f"{len(names)} names")
     return 0
+
+
+def adapter_of(target: str) -> Any:
+    """The adapter that a user names; what its own code raises becomes a ValueError that says where."""
+    from .conformance import load_adapter
+
+    try:
+        return load_adapter(target)
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if frames and Path(frames[-1].filename).parent == Path(__file__).parent / "conformance":  # our own words
+            raise
+        own = [f for f in frames if "importlib" not in f.filename and Path(f.filename).parent != Path(__file__).parent / "conformance"]
+        place = own[1:] or own  # the first is this function
+        where = f" ({place[-1].filename}, line {place[-1].lineno})" if place else ""
+        if isinstance(error, SyntaxError):
+            where = f" ({error.filename}, line {error.lineno})"
+            error = type(error)(error.msg)
+        raise ValueError(f"adapter {target} cannot be made: {type(error).__name__}: {error}{where}") from error
+
+
+def _check(args: argparse.Namespace) -> int:
+    from .conformance import reports, runner, vectors
+
+    methods, levels = _words(args.methods), _words(args.levels)
+    vectors.check_levels(levels)
+    vectors.check_methods(methods)
+    for path in args.report:
+        reports.check_path(path)
+    if args.write_xfails:
+        reports.check_path(args.write_xfails, "write-xfails", ())
+        if Path(args.write_xfails).exists():
+            raise ValueError(f"write-xfails must be a new file, and {args.write_xfails!r} is there")
+    if args.xfails and not Path(args.xfails).is_file():
+        raise ValueError(f"xfails: there is no file {args.xfails!r}")
+    if args.vectors and not Path(args.vectors).is_dir():
+        raise ValueError(f"vectors: there is no folder {args.vectors!r}")
+    adapter, bar, failed = adapter_of(args.adapter), _bar(), [0]
+
+    def progress(k: int, n: int, outcome: Any) -> None:
+        failed[0] += outcome.status in ("fail", "error")
+        if bar:
+            bar(f"{k} of {n} cases, {failed[0]} fail: {outcome.case.id}")
+
+    report = runner.check(
+        adapter,
+        methods=methods,
+        levels=levels,
+        xfails=args.xfails,
+        diagnose=not args.no_diagnosis,
+        progress=progress,
+        folder=args.vectors,
+    )
+    if bar:
+        bar("")
+    _say(reports.verdict_line(report) if args.quiet else reports.text(report, args.verbose, args.xfails))
+    for path in args.report:
+        reports.write(path, report)
+        print(f"written to {path}")
+    if args.write_xfails and not report.interrupted:
+        Path(args.write_xfails).write_text(reports.xfails(report), encoding="utf-8", errors="replace")
+        print(f"written to {args.write_xfails}")
+    return 130 if report.interrupted else 0 if report.ok else 1
+
+
+def _vectors(args: argparse.Namespace) -> int:
+    from .conformance import shipped, vectors
+
+    levels = _words(args.levels)
+    vectors.check_levels(levels)
+    if args.list:
+        print(shipped.listing(vectors.load(levels)))
+        return 0
+    if not args.out and not args.check:
+        _say(shipped.summary(levels))
+        return 0
+    bar = _bar()
+    if args.out:
+        files = shipped.make(levels, bar and (lambda id, k: bar(f"{k} cases of this level: {id}")))
+        if bar:
+            bar("")
+        for line in shipped.write(args.out, files):
+            print(line)
+        return 0
+    cases = vectors.load(levels, folder=args.vectors)
+    differences = list(shipped.rederive(cases, bar and (lambda id, k: bar(f"{k} of {len(cases)} cases: {id}"))))
+    if bar:
+        bar("")
+    _say("\n".join([*differences, shipped.verdict(cases, differences)]))
+    return 1 if differences else 0

@@ -40,6 +40,7 @@ FLAGS: dict[str, dict[str, str]] = {
     "indefinite-prior": {"what": "the prior is no Gaussian", "catches": "input that is not looked at"},
     "alpha-too-large": {"what": "alpha > 1 where sqrt(1 - alpha) enters", "catches": "NaN, or the root of an absolute value"},
     "not-derived": {"what": "a name for which the paper derives no update", "catches": "an update that is made up"},
+    "isotropic-prior": {"what": "the prior is N(0, cI), c not 1", "catches": "c taken for 1/c, or for a standard deviation"},
     "convolution": {"what": "a convolutional network", "catches": "a flipped kernel, another order of theta, another padding"},
     "gaussian": {"what": "Gaussian likelihood", "catches": "R in place of its inverse"},
     "bernoulli": {"what": "Bernoulli likelihood", "catches": "a missing p(1 - p)"},

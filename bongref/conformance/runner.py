@@ -84,7 +84,9 @@ class Report(NamedTuple):
 
     @property
     def offered(self) -> int:
-        return sum(o.status not in ("not offered", "not applicable") for o in self.outcomes)
+        """How many cases the adapter answered; none if all it does is to refuse."""
+        answered = [o for o in self.outcomes if o.status not in ("not offered", "not applicable")]
+        return len(answered) if any(o.case.result == "value" for o in answered) else 0
 
     @property
     def ok(self) -> bool:
@@ -273,8 +275,17 @@ def _state_answer(case: Case, got: Mapping[str, Any], full: bool = True, prefix:
     rank = case.input.get("params", {}).get("rank") or np.shape(case.input.get("state", {}).get("W", np.zeros((0, 0))))[-1]
     if full and "W" in value and rank and value["W"].shape[1] != rank:
         raise ValueError(f"{prefix}W has shape {value['W'].shape}; wanted ({P}, {rank})")
-    extra = {k: v for k, v in value.items() if k not in fields}
-    return {**extra, **(vectors.invariants(family, value) if value["mu"].ndim else value)}
+    return {**_seam(case, value), **(vectors.invariants(family, value) if value["mu"].ndim else value)}
+
+
+def _seam(case: Case, value: dict[str, Array]) -> dict[str, Array]:
+    """g and G of an update that returns them too; of several inner iterations it would not be clear which."""
+    if case.level != "update" or case.input["params"].get("n_iter", 1) > 1:
+        return {}
+    seam: dict[str, Array] = {key: value[key] for key in ("g", "G", "diag G") if key in value}
+    if "d" in value or "G" in value:
+        seam["diag G"] = value["d"] if "d" in value else np.diag(value["G"]) if value["G"].ndim == 2 else value["G"]
+    return seam
 
 
 def _estimate_answer(case: Case, got: Mapping[str, Any]) -> dict[str, Array]:

@@ -75,7 +75,7 @@ def move(value: Any, rng: np.random.Generator) -> Any:
 def estimate(
     hess: str, model: models.Model, lik: Any, theta: Array, x: Array, y: Array, samples: Array | None, delta: float, rng: Any
 ) -> Curv:
-    """(g, G) by the displayed equations from ŷ (1 + δz)."""
+    """(g, G) by the displayed equations from a rounded ŷ."""
     xs, ys = (x, y) if model.is_batch(x) else (x[None], y[None])
     points = [theta] if hess.startswith("lin") else list(samples)  # type: ignore[arg-type]
     grads, Gs, factors = [], [], []
@@ -83,8 +83,7 @@ def estimate(
         g, G = np.zeros(len(point)), np.zeros((len(point), len(point)))
         for xi, yi in zip(xs, ys, strict=True):
             o = model(point, xi)
-            h = np.asarray(lik.mean(o))
-            h = h * (1 + delta * rng.uniform(-1, 1, h.shape))
+            h = rounded_mean(lik, o, delta, rng)
             J, score, info = model.jac(point, xi), _score(lik, h, yi), _info(lik, h)
             g = g + J.T @ score
             if hess.endswith("hess"):
@@ -100,6 +99,12 @@ def estimate(
     if hess == "lin-hess":
         return Curv(grads[0], S=np.concatenate(factors, axis=1))
     return Curv(np.mean(grads, axis=0), S=np.stack(grads, axis=1) / np.sqrt(len(grads)))
+
+
+def rounded_mean(lik: Any, o: Array, delta: float, rng: Any) -> Array:
+    """ŷ with a rounding error of δ: of its size, for a probability of 1, since some compute it as 1 minus another."""
+    h = np.asarray(lik.mean(o))
+    return h + delta * rng.uniform(-1, 1, h.shape) * (1.0 if lik.name in ("bernoulli", "categorical") else h)
 
 
 def _score(lik: Any, h: Array, y: Array) -> Array:
@@ -199,7 +204,7 @@ def of_predict(family: str, given: dict[str, Any], states: list[State]) -> Sensi
 
 
 def of_predictive(kind: str, family: str, given: dict[str, Any]) -> Sensitivity:
-    """Of mean, variance and log-density, each from ŷ (1 + δz)."""
+    """Of mean, variance and log-density, each from a rounded ŷ."""
     from ..predictive import Predictive
 
     model = vectors.model(given["model"])
@@ -212,10 +217,10 @@ def of_predictive(kind: str, family: str, given: dict[str, Any]) -> Sensitivity:
         for theta in thetas:
             at = theta if kind == "mc" else mu
             o = model(at, inputs["X"])
-            h = np.asarray(lik.mean(o))
+            h = rounded_mean(lik, o, delta, rng)
             if kind == "lin_mc":
                 h = h + np.einsum("nij,njp,p->ni", lik.jac_mean(o), model.jac(at, inputs["X"]), theta - mu)
-            values.append(h * (1 + delta * rng.uniform(-1, 1, h.shape)))
+            values.append(h)
         pred = Predictive(kind, lik, np.stack(values), True)
         logs = pred.log_density(Y)
         return {"mean": pred.mean, "var": pred.var, "log_density": logs, "nlpd": -np.mean(logs)}

@@ -61,8 +61,8 @@ class Case(NamedTuple):
     subject: dict[str, str]  # method, or hess, or family and kind: the words of the call
     flags: tuple[str, ...]
     input: dict[str, Any]
-    result: str  # one of RESULTS
-    expected: tuple[Quantity, ...]  # in the order of computation
+    result: str = "value"  # one of RESULTS
+    expected: tuple[Quantity, ...] = ()  # in the order of computation
 
     @property
     def arguments(self) -> dict[str, Any]:

@@ -142,7 +142,7 @@ _ENTRIES: tuple[Erratum, ...] = (
         (
             "with one-hot y, R = diag(p) − ppᵀ has rank C − 1: the printed form cannot be evaluated. R + 10⁻³I in its place "
             "moves FᵀRF with F = I by 0.27 % at p = (0.2, 0.3, 0.5) and by 3.3 % at p = (0.01, 0.01, 0.98); a pseudo-inverse "
-            "gives the right numbers"
+            "gives the right numbers if its cut-off lies above the rounding of R"
         ),
         859,
         also=("eq:GL", "sec:proofs#16", "sec:pseudocode#26", "sec:pseudocode#27"),

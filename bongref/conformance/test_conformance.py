@@ -1,0 +1,17 @@
+"""Every case of the vectors, as a test of the implementation that ``--bongref-adapter`` names (:mod:`.plugin`)."""
+
+import pytest
+
+from bongref.conformance import plugin
+from bongref.conformance.plugin import pytest_generate_tests  # noqa: F401  (pytest looks for it here)
+
+
+def test_case(bongref_case, pytestconfig):
+    plugin.judge(pytestconfig, bongref_case)
+
+
+def test_something_is_offered(pytestconfig):
+    if plugin.KIT not in pytestconfig.stash:
+        pytest.skip(plugin.HOW)
+    if not plugin.something_is_offered(pytestconfig):
+        pytest.fail("the adapter offers none of these cases", pytrace=False)
