@@ -52,10 +52,15 @@ def test_there_are_pages():
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
-def test_snippets_print_what_the_page_says(page):
+def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
+    """A block that begins with the name of a file is that file too, for the commands that follow."""
     namespace = {"__name__": "snippet"}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     for language, text, line, output in blocks(page):
         if language == "python":
+            if (file := re.match(r"# (\w+\.py)\n", text)) is not None:
+                (tmp_path / file[1]).write_text(text, encoding="utf-8")
             got = python(text, page, line, namespace)
         elif language == "sh" and re.search(r"^bongref ", text, re.MULTILINE):
             got = shell(text)
@@ -72,8 +77,8 @@ def test_inline_commands_exist():
     for page in PAGES:
         for line in re.findall(r"`(bongref [^`]+)`", FENCE.sub("", page.read_text(encoding="utf-8"))):
             words = shlex.split(line)[1:]
-            assert words[0] in ("audit", "eq", "methods", "errata", "claims"), line
-            if words[0] != "audit" and not re.search(r"\b(ID|SECTION)\b", line):
+            assert words[0] in ("audit", "eq", "methods", "errata", "claims", "check", "vectors"), line
+            if words[0] not in ("audit", "check", "vectors") and not re.search(r"\b(ID|SECTION)\b", line):
                 assert shell(line), line
 
 

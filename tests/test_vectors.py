@@ -53,6 +53,11 @@ def test_the_vectors_are_small_enough_to_ship():
     assert sum(f.stat().st_size for f in FILES) < 5e6
 
 
+def test_the_page_says_how_many_there_are():
+    page = (vectors.FOLDER.parents[2] / "docs" / "conformance.md").read_text(encoding="utf-8")
+    assert f"{len(CASES):,} cases" in page
+
+
 def test_ids_are_unique_and_flags_and_equations_known():
     assert max(Counter(case.id for case in CASES).values()) == 1
     known = equations()

@@ -136,6 +136,18 @@ def can_lose(name: str) -> bool:
     return (h1, h2) == ("mc", "hess") or not (natural or (rule, family) == ("bog", "dlr"))
 
 
+# learning rates that are no powers of 2, so that a missing alpha is not a 4 or the root of another mistake
+ALPHAS = {
+    "plain": 5 / 16,
+    "wide": 3 / 8,
+    "zero-gradient": 3 / 16,
+    "ill-conditioned": 7 / 16,
+    "rank-full": 5 / 8,
+    "zero-W": 3 / 8,
+    "alpha-one": 1.0,
+}
+
+
 def step_case(name: str, variant: str) -> Case:
     rule, h1, h2, family = name.split("-")
     hess, case_id = f"{h1}-{h2}", f"step/{name}/{variant}"
@@ -143,7 +155,7 @@ def step_case(name: str, variant: str) -> Case:
     P, R = (3, 2) if variant in ("wide", "alpha-one") else (6, 2) if family == "dlr" else (5, 2)
     R = P if variant == "rank-full" else R
     K = {"mc-hess": 0, "mc-ef": 4, "lin-hess": 4 if variant == "wide" else 1 if variant == "plain" else 2, "lin-ef": 1}[hess]
-    alpha = None if rule == "bong" else 1.0 if variant == "alpha-one" else 0.25
+    alpha = None if rule == "bong" else ALPHAS.get(variant, 0.25)
     sizes = [k % 8 - 5 for k in range(64)] if variant == "lost" else list(range(0, 24, 2))  # of G, 4^−size, until it is lost or kept
     for size in sizes:
         if variant == "ill-conditioned":
@@ -349,7 +361,7 @@ def problem(name: str, where: str, rng: np.random.Generator, tries: int, T: int 
         prior = prior._replace(mu=_nonzero(rng, P) * (32 if variant == SATURATED else 1))
     batch = 2 if variant == BATCH else None
     seen = [observe(rng, model, lik, prior.mu, batch) for _ in range(T or 1)]
-    params: dict[str, Any] = {} if rule == "bong" else {"alpha": 0.25 / 2.0**tries}
+    params: dict[str, Any] = {} if rule == "bong" else {"alpha": 0.3125 / 2.0**tries}
     n_iter = 2 if rule in ("blr", "bbb") else 1
     if rule in ("blr", "bbb"):
         params["n_iter"] = n_iter

@@ -722,7 +722,7 @@ def _calibration(likelihood: Mapping[str, Any], mean: Array, ys: Array) -> dict[
 # --- enough digits? --------------------------------------------------------------------------------------------------------------
 
 
-def stable(fn: Callable[[], Any], digits: Sequence[int] = (DPS, 90, 200, 500)) -> Any:
+def stable(fn: Callable[[], Any], digits: Sequence[int] = (DPS, 90, 200, 500, 900)) -> Any:
     """fn() at the first of these precisions that gives the same float64, bit for bit, in every entry as the one before it.
 
     A W is compared as W Wᵀ. An entry that is below 10^(10 − digits) of its array, of 1 where all of the array is, and falls with the
