@@ -77,14 +77,13 @@ def ill_conditioned(rng: np.random.Generator, family: str, P: int, R: int) -> St
     return DLR(mu, 1 / scales, dyadic(rng, (P, R), -4, 4, 2))
 
 
-def draw_curv(
-    rng: np.random.Generator, hess: str, P: int, K: int, size: int = 0, zero: bool = False, convex: bool = False
-) -> dict[str, Array]:
+def draw_curv(rng: np.random.Generator, hess: str, P: int, K: int, size: int = 0, zero: bool = False, convex: int = 0) -> dict[str, Array]:
     """g and G as an estimator would hand them over: mc-ef from K = 4 or 16 gradients, lin-hess with g in the range of S, lin-ef S = g."""
     if hess == "mc-hess":
         A = dyadic(rng, (P, P), -6, 6, 3) / 2.0**size
         g = np.zeros(P) if zero else dyadic(rng, P, -8, 8, 3) / 2.0**size
-        G = (A + A.T) / 2 + (1 if convex else -1) * np.eye(P) / 2.0**size
+        signs = np.where(np.arange(P) < convex, 1, -1)  # ``convex`` entries of the diagonal are mostly positive
+        G = (A + A.T) / 2 + np.diag(signs) / 2.0**size
         return {"g": g, "G": G, "d": np.diag(G).copy()}
     if hess == "mc-ef":
         Ghat = dyadic(rng, (P, K), -8, 8, 3) / 2.0**size
@@ -168,7 +167,8 @@ def step_case(name: str, variant: str) -> Case:
         if variant == "lost" and size % 2:
             prior = prior._replace(mu=4 * prior.mu)
         current = prior if rule in ("bong", "bog") else current
-        curv = draw_curv(rng, hess, P, K, size, zero=variant == "zero-gradient", convex=variant == "lost" and bool(rng.integers(2)))
+        convex = P * int(rng.integers(2)) if variant == "lost" else P // 2 if variant == "wide" else 0
+        curv = draw_curv(rng, hess, P, K, size, zero=variant == "zero-gradient", convex=convex)
         out = exact_step(name, prior, current, curv, alpha)
         if is_valid(out) == (variant != "lost") and _gap(name, prior, current, curv, alpha) > 1.2:
             break

@@ -7,7 +7,6 @@ then found by running it. The id of the equation is the one in the comment at th
 from __future__ import annotations
 
 import ast
-import copy
 import inspect
 import re
 import textwrap
@@ -16,16 +15,20 @@ from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
+import numpy as np
+
+from .. import linalg
+
 IDS = re.compile(r"(?:eqn?|sec):[\w-]+(?:#\d+)?|bbb-FC-mom-\w+")
 
 # one name taken for another: the iterate for the prior, the new for the old
 TWINS: dict[str, tuple[str, ...]] = {
-    "v": ("v0",),
-    "v0": ("v",),
+    "v": ("v0", "v ** 2", "np.sqrt(v)"),
+    "v0": ("v", "v0 ** 2", "np.sqrt(v0)"),
     "prec": ("prec0",),
     "prec0": ("prec",),
     "Sigma": ("prior.Sigma", "current.Sigma"),
-    "var": ("prior.var", "current.var"),
+    "var": ("prior.var", "current.var", "var ** 2", "np.sqrt(var)"),
     "Sigma_tilde": ("inv(precision(prior))",),
     "m": ("prior.mu",),
     "S": ("prior.Sigma",),
@@ -38,7 +41,10 @@ TWINS: dict[str, tuple[str, ...]] = {
     "SX": ("X",),
 }
 CALLS = ("sym", "inv", "sqrt", "precision", "covariance", "factor", "dense", "diagonal")
-SKIPPED = ("svd", "solve", "len", "eye", "gram", "rowdot")  # calls whose arguments are edited, and which are not dropped
+ALSO = ("woodbury_solve",)  # functions of linalg that are equations
+
+
+Place = tuple[tuple[str, int | None], ...]  # the way to a node: fields and positions
 
 
 class Edit(NamedTuple):
@@ -49,11 +55,12 @@ class Edit(NamedTuple):
     old: str
     new: str
     line: int
+    number: int
     source: str  # of the edited function
 
     @property
     def key(self) -> str:
-        return f"{self.function}:{self.line}:{self.old}→{self.new}"
+        return f"{self.function}:{self.number}"
 
     @property
     def text(self) -> str:
@@ -70,8 +77,7 @@ def variants(node: ast.expr) -> Iterator[ast.expr]:
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         yield node.operand
     elif isinstance(node, ast.Constant) and type(node.value) is int and node.value in (2, 4):
-        for other in {2: (1, 4), 4: (2, 1)}[node.value]:
-            yield ast.Constant(other)
+        yield ast.Constant(6 - node.value)  # without it: as a dropped factor
     elif isinstance(node, ast.Attribute):
         yield from _attribute(node)
     elif isinstance(node, ast.Name):
@@ -94,12 +100,16 @@ def _binary(node: ast.BinOp) -> Iterator[ast.expr]:
         yield right if isinstance(op, ast.Add) else ast.UnaryOp(ast.USub(), right)
         if isinstance(op, ast.Sub):
             yield ast.BinOp(right, op, left)
+        yield ast.BinOp(ast.UnaryOp(ast.USub(), left), op, right)
     elif isinstance(op, (ast.Mult, ast.MatMult)):
         yield right
         yield left
         if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub)):  # the factor on one of two terms
             yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
             yield ast.BinOp(right.left, right.op, ast.BinOp(left, op, right.right))
+        if isinstance(op, ast.MatMult) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):  # (α A) x
+            yield ast.BinOp(left.left, ast.Mult(), right)
+        yield from _moved_inside(left, op, right)
         if isinstance(op, ast.Mult):
             yield ast.BinOp(left, ast.Div(), right)
         else:
@@ -111,11 +121,29 @@ def _binary(node: ast.BinOp) -> Iterator[ast.expr]:
             yield ast.BinOp(left.left, left.op, ast.BinOp(left.right, op, right))
             yield ast.BinOp(ast.BinOp(left.left, op, right), left.op, left.right)
         yield ast.BinOp(left, ast.Mult(), right)
+        if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
+            inner = left.right
+            if isinstance(inner, ast.BinOp) and isinstance(inner.op, (ast.Add, ast.Sub)):  # α (a + b) / 2 -> α (a + b / 2)
+                yield ast.BinOp(left.left, left.op, ast.BinOp(inner.left, inner.op, ast.BinOp(inner.right, op, right)))
+                yield ast.BinOp(left.left, left.op, ast.BinOp(ast.BinOp(inner.left, op, right), inner.op, inner.right))
+            elif not isinstance(right, ast.Constant):  # α v / v0 -> α v0 / v
+                yield ast.BinOp(ast.BinOp(left.left, left.op, right), op, inner)
         if not isinstance(right, ast.Constant):
             yield ast.BinOp(right, op, left)
             yield ast.BinOp(left, op, ast.Call(ast.Attribute(ast.Name("np", ast.Load()), "sqrt", ast.Load()), [right], []))
     elif isinstance(op, ast.Pow):
         yield left
+        yield ast.BinOp(left, op, ast.Constant(3))
+
+
+def _moved_inside(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator[ast.expr]:
+    """α A (a + b) with α on one of the two terms: A (α a + b), A (a + α b)."""
+    if not (isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult)):
+        return
+    if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub)):
+        scalar, rest = left.left, left.right
+        yield ast.BinOp(rest, op, ast.BinOp(ast.BinOp(scalar, ast.Mult(), right.left), right.op, right.right))
+        yield ast.BinOp(rest, op, ast.BinOp(right.left, right.op, ast.BinOp(scalar, ast.Mult(), right.right)))
 
 
 def _attribute(node: ast.Attribute) -> Iterator[ast.expr]:
@@ -127,6 +155,7 @@ def _attribute(node: ast.Attribute) -> Iterator[ast.expr]:
         yield ast.UnaryOp(ast.USub(), node)
     if node.attr in ("var", "Ups"):
         yield ast.parse(f"np.sqrt({ast.unparse(node)})", mode="eval").body
+        yield ast.BinOp(node, ast.Pow(), ast.Constant(2))
 
 
 def _call(node: ast.Call) -> Iterator[ast.expr]:
@@ -134,7 +163,7 @@ def _call(node: ast.Call) -> Iterator[ast.expr]:
     if name in CALLS and len(node.args) == 1:
         if name in ("sym", "inv", "sqrt"):
             yield node.args[0]
-        if name in ("dense", "diagonal"):
+        if name in ("dense", "diagonal", "factor"):
             yield ast.UnaryOp(ast.USub(), node)
             yield ast.BinOp(node, ast.Mult(), ast.Constant(2))
             yield ast.BinOp(node, ast.Div(), ast.Constant(2))
@@ -146,6 +175,9 @@ def _call(node: ast.Call) -> Iterator[ast.expr]:
             yield ast.parse(f"np.diag(1 / {ast.unparse(node.args[0])}.Ups)", mode="eval").body
     if name == "outer" or (isinstance(node.func, ast.Attribute) and node.func.attr == "outer"):
         yield ast.Call(node.func, list(reversed(node.args)), node.keywords)
+        yield from (ast.Call(node.func, [one, one], node.keywords) for one in node.args)
+    if isinstance(node.func, ast.Attribute) and node.func.attr == "diag" and len(node.args) == 1:
+        yield ast.parse(f"{ast.unparse(node.args[0])}.sum(axis=1)", mode="eval").body
 
 
 def _slice(node: ast.Subscript) -> Iterator[ast.expr]:
@@ -155,25 +187,43 @@ def _slice(node: ast.Subscript) -> Iterator[ast.expr]:
             yield ast.parse(f"{text[: -len(old) - 1]}{new}]", mode="eval").body
 
 
-def edits(fn: Callable) -> list[Edit]:
+@lru_cache(maxsize=256)
+def edits(fn: Callable) -> tuple[Edit, ...]:
     """Every edit of a function."""
-    lines, _ = inspect.getsourcelines(fn)
-    source = textwrap.dedent("".join(lines))
-    tree = ast.parse(source)
-    body = _undecorated(tree)
-    out, seen = [], set()
-    for place in _places(body):
-        node = _at(body, place)
-        line = node.lineno  # type: ignore[attr-defined]
+    source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
+    body = _undecorated(ast.parse(source))
+    head = ast.unparse(body).splitlines()[0]
+    statements = [ast.unparse(statement) for statement in body.body]
+    out: list[Edit] = []
+    seen = set(statements)
+    for place in list(_places(body)):
+        node, shown = _at(body, place), _context(body, place)
+        line, k = node.lineno, place[0][1]  # type: ignore[attr-defined]
+        old = ast.unparse(_at(body, shown))
+        ids = _equations(source.splitlines(), line)
+        assert k is not None
         for variant in variants(node):  # type: ignore[arg-type]
-            changed = copy.deepcopy(body)
-            _put(changed, place, copy.deepcopy(variant))
-            text = ast.unparse(ast.fix_missing_locations(changed))
+            _put(body, place, variant)
+            text = ast.unparse(body.body[k])
             if text not in seen:
                 seen.add(text)
-                ids = _equations(source.splitlines(), line)
-                out.append(Edit(fn.__name__, ids[0] if ids else "", ast.unparse(node), ast.unparse(variant), line, text))
-    return out
+                lines = textwrap.indent("\n".join([*statements[:k], text, *statements[k + 1 :]]), "    ")
+                out.append(
+                    Edit(fn.__name__, ids[0] if ids else "", old, ast.unparse(_at(body, shown)), line, len(out), f"{head}\n{lines}\n")
+                )
+            _put(body, place, node)  # type: ignore[arg-type]
+    return tuple(out)
+
+
+def _context(body: ast.FunctionDef, place: Place) -> Place:
+    """What to show of an edit: the expression, or where its statement has it more than once the smallest one around it that is not."""
+    statement = ast.unparse(_at(body, place[:1]))
+    shown = place
+    while len(re.findall(rf"(?<![\w.]){re.escape(ast.unparse(_at(body, shown)))}(?!\w)", statement)) > 1:
+        if len(shown) < 3 or not isinstance(_at(body, shown[:-1]), ast.expr):
+            break
+        shown = shown[:-1]
+    return shown
 
 
 def _undecorated(tree: ast.Module) -> ast.FunctionDef:
@@ -181,12 +231,11 @@ def _undecorated(tree: ast.Module) -> ast.FunctionDef:
     assert isinstance(body, ast.FunctionDef)
     body.decorator_list = []
     body.returns = None
+    if isinstance(body.body[0], ast.Expr) and isinstance(body.body[0].value, ast.Constant):
+        body.body = body.body[1:]
     for arg in body.args.args:
         arg.annotation = None
     return body
-
-
-Place = tuple[tuple[str, int | None], ...]
 
 
 def _places(node: ast.AST, path: Place = ()) -> Iterator[Place]:
@@ -235,7 +284,9 @@ def _equations(lines: Sequence[str], line: int) -> list[str]:
 def with_edit(module: ModuleType, names: Sequence[str], edit: Edit) -> dict[str, Any]:
     """The functions of those names of a module, in a namespace of their own, one of them edited."""
     space = dict(vars(module))
-    space.setdefault("np", __import__("numpy"))
+    space.setdefault("np", np)
+    space.setdefault("sqrt", np.sqrt)
+    space.setdefault("inv", linalg.inv)
     for name in names:
         fn = vars(module)[name]
         exec(edit.source if name == edit.function else _plain(fn), space)
@@ -256,7 +307,8 @@ def called(module: ModuleType, name: str) -> tuple[str, ...]:
         fn = vars(module)[one]
         for word in re.findall(r"\w+", _plain(fn)):
             other = vars(module).get(word)
-            if isinstance(other, FunctionType) and other.__module__ == module.__name__ and word != one and word not in found:
+            own = isinstance(other, FunctionType) and (other.__module__ == module.__name__ or word in ALSO)
+            if own and word != one and word not in found:
                 visit(word)
         if one not in found:
             found.append(one)

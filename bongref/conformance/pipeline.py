@@ -54,24 +54,36 @@ class Job(NamedTuple):
 
     def at(self, theta: Array) -> list[One]:
         """The observations of the batch at θ."""
-        x, y = (self.x, self.y) if _is_batch(self.model, self.x) else (self.x[None], self.y[None])
-        return [one(self, xi, yi, np.asarray(theta, dtype=float)) for xi, yi in zip(x, y, strict=True)]
+        model, likelihood = _frozen(self.model), _frozen(self.likelihood)
+        return [
+            _one(model, likelihood, x.tobytes(), x.shape, y.tobytes(), np.asarray(theta, dtype=float).tobytes()) for x, y in self.single
+        ]
+
+    @property
+    def single(self) -> list[tuple[Array, Array]]:
+        """(x, y) of each observation."""
+        return list(zip(self.x, self.y, strict=True)) if is_batch(self.model, self.x) else [(self.x, self.y)]
 
 
-def _is_batch(spec: dict[str, Any], x: Array) -> bool:
-    return np.ndim(x) > len(_model(_frozen(spec)).in_shape or ())
+def is_batch(spec: dict[str, Any], x: Array) -> bool:
+    return np.ndim(x) > len(spec["in_shape"])
 
 
 def _frozen(value: Any) -> Any:
+    """A description that can be a key."""
     if isinstance(value, dict):
-        return tuple((k, _frozen(v)) for k, v in value.items())
+        return ("dict", *((k, _frozen(v)) for k, v in value.items()))
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, value.tobytes())
     return tuple(_frozen(v) for v in value) if isinstance(value, (list, tuple)) else value
 
 
 def _thawed(value: Any) -> Any:
-    if isinstance(value, tuple) and value and all(isinstance(v, tuple) and len(v) == 2 and isinstance(v[0], str) for v in value):
-        return {k: _thawed(v) for k, v in value}
-    return value
+    if isinstance(value, tuple) and value[:1] == ("dict",):
+        return {k: _thawed(v) for k, v in value[1:]}
+    if isinstance(value, tuple) and value[:1] == ("array",):
+        return np.frombuffer(value[2]).reshape(value[1])
+    return [_thawed(v) for v in value] if isinstance(value, tuple) else value
 
 
 @lru_cache(maxsize=64)
@@ -79,17 +91,20 @@ def _model(frozen: Any) -> models.Model:
     return vectors.model(_thawed(frozen))
 
 
-def one(job: Job, x: Array, y: Array, theta: Array) -> One:
+@lru_cache(maxsize=64)
+def _likelihood(frozen: Any) -> Any:
+    return vectors.likelihood(_thawed(frozen))
+
+
+@lru_cache(maxsize=8192)
+def _one(model: Any, likelihood: Any, x: bytes, shape: tuple[int, ...], y: bytes, theta: bytes) -> One:
     """The parts of one observation at θ."""
-    frozen, lik = _frozen(job.model), vectors.likelihood(job.likelihood)
-    o, J = _outputs(frozen, x.tobytes(), x.shape, theta.tobytes())
-    gaussian = lik.name == "gaussian"
-    R = np.asarray(lik.var(o))
-    e = np.asarray(lik.residual(o, y))
-    info = np.asarray(lik.info(o)) if gaussian else R
-    score = np.asarray(lik.score(o, y))
-    network = lambda: _network(frozen, x.tobytes(), x.shape, theta.tobytes())
-    return One(o, np.asarray(lik.mean(o)), J, np.asarray(lik.jac_mean(o)), R, e, score, info, y, lik.name, network)
+    lik, seen = _likelihood(likelihood), np.frombuffer(y)
+    o, J = _outputs(model, x, shape, theta)
+    R, score = np.asarray(lik.var(o)), np.asarray(lik.score(o, seen))
+    info = np.asarray(lik.info(o)) if lik.name == "gaussian" else R
+    e, h, T = np.asarray(lik.residual(o, seen)), np.asarray(lik.mean(o)), np.asarray(lik.jac_mean(o))
+    return One(o, h, J, T, R, e, score, info, seen, lik.name, lambda: _network(model, x, shape, theta))
 
 
 @lru_cache(maxsize=4096)
@@ -118,17 +133,17 @@ def _network(frozen: Any, x: bytes, shape: tuple[int, ...], theta: bytes) -> Arr
 
 def gradient(batch: list[One]) -> Array:
     """∇ log p of a batch."""
-    return sum(one.J.T @ one.score for one in batch)
+    return sum(one.J.T @ one.score for one in batch)  # eq:gL
 
 
 def fisher(batch: list[One]) -> Array:
     """Jᵀ info J of a batch: −G of the linearised model."""
-    return sum(one.J.T @ one.info @ one.J for one in batch)
+    return sum(one.J.T @ one.info @ one.J for one in batch)  # eq:GL
 
 
 def hessian(batch: list[One]) -> Array:
     """∇² log p of a batch."""
-    return sum(np.tensordot(one.score, one.network(), axes=1) - one.J.T @ one.info @ one.J for one in batch)
+    return sum(np.tensordot(one.score, one.network(), axes=1) - one.J.T @ one.info @ one.J for one in batch)  # eq:GMCH
 
 
 def lin_hess(job: Job, theta: Array, samples: Array | None) -> Curv:

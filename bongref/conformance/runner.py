@@ -185,8 +185,8 @@ def judge(adapter: Any, case: Case, got: Any, error: Exception | None, dtype: st
         values = answer(case, got)
     except (TypeError, ValueError) as wrong:
         return Outcome(case, "error", str(wrong))
-    if isinstance(got, Mapping) and got.get("valid") is not None and not got["valid"]:
-        return Outcome(case, "fail", "says that positive definiteness is lost, which it is not")
+    denied = isinstance(got, Mapping) and got.get("valid") is not None and not got["valid"]
+    lost = "says that positive definiteness is lost, which it is not"
     worst, compared = 0.0, False
     for q in case.expected:
         tolerance = q.tolerance[dtype]
@@ -196,8 +196,11 @@ def judge(adapter: Any, case: Case, got: Any, error: Exception | None, dtype: st
         gap = compare(q, values[q.name], tolerance)
         if gap is not None:
             found = _diagnosis(adapter, case, values, dtype) if diagnose else (None, ())
-            return Outcome(case, "fail", _in_words(gap), found[0] or gap, found[1], gap.relative / gap.tolerance)
+            words = f"{lost}; {_in_words(gap)}" if denied else _in_words(gap)
+            return Outcome(case, "fail", words, found[0] or gap, found[1], gap.relative / gap.tolerance)
         worst = max(worst, units(q, values[q.name], tolerance))
+    if denied:
+        return Outcome(case, "fail", lost)
     if not compared:
         names = ", ".join(q.name for q in case.expected if q.role == "result")
         return Outcome(case, "error", f"returned nothing that can be compared; wanted {names}")

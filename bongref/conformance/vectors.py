@@ -19,7 +19,7 @@ from .. import models
 from ..dynamics import OU, Dynamics, Linear, Static
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
-from ..methods import STATES
+from ..methods import NAMES, STATES
 from ..states import State
 
 SCHEMA = "bongref-vectors-1"
@@ -83,7 +83,10 @@ def load(levels: Sequence[str] | None = None, methods: Sequence[str] | None = No
     """
     wanted = check_levels(levels)
     cases = [case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted]
-    return cases if methods is None else [case for case in cases if _concerns(case, methods)]
+    if methods is None:
+        return cases
+    chosen = [name for name in NAMES if any(fnmatchcase(name, glob) for glob in methods)]
+    return [case for case in cases if _concerns(case, chosen)]
 
 
 def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
@@ -99,23 +102,19 @@ def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
 
 def check_methods(methods: Sequence[str] | None) -> None:
     """Refuse a glob that matches none of the 80 names."""
-    from ..methods import NAMES
-
     for glob in methods or ():
         if not any(fnmatchcase(name, glob) for name in NAMES):
             raise ValueError(f"methods must match some of the 80 names of `bongref methods`, got {glob!r}")
 
 
-def _concerns(case: Case, methods: Sequence[str]) -> bool:
-    from ..methods import NAMES
-
+def _concerns(case: Case, chosen: Sequence[str]) -> bool:
+    """Whether the case is about one of these methods, or about an estimator or family that one of them uses."""
     subject = case.subject
-    for name in NAMES:
-        if any(fnmatchcase(name, glob) for glob in methods):
-            _, a, b, family = name.split("-")
-            own = {"method": name, "hess": f"{a}-{b}", "family": family}
-            if all(own.get(key, word) == word for key, word in subject.items()):
-                return True
+    for name in chosen:
+        _, a, b, family = name.split("-")
+        own = {"method": name, "hess": f"{a}-{b}", "family": family}
+        if all(own.get(key, word) == word for key, word in subject.items()):
+            return True
     return False
 
 

@@ -1,0 +1,570 @@
+"""Naming a mistake: which wrong form of the equations returns what an implementation returned.
+
+Three searches, each over forms that are run on the inputs of the failed case: the mistakes by name, those with a number in them, which is
+found by the search, and every single edit of the displayed equations. A form counts as found where it gives all that was returned, within
+the tolerance, and differs clearly from what is right. Where nothing gives all of it, what gives the first wrong quantity is named.
+"""
+
+from __future__ import annotations
+
+import time
+import weakref
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linalg import Array
+from . import mistakes, pipeline, vectors
+from .mistakes import Mistake, Scaled
+from .pipeline import RIGHT, Values, stages
+from .vectors import Case, Quantity
+
+LOOSE = 16.0  # a wrong form may be worse conditioned than the right one: this many tolerances
+CLEAR = 64.0  # and must differ from the right one by more than this many
+SHOWN = 3
+SECONDS = {"step": 4.0, "estimate": 8.0, "update": 8.0, "stream": 8.0, "predict": 4.0, "predictive": 8.0}  # a stop, hardly ever reached
+# cases of one subject that may remain unexplained before the search is given up
+PATIENCE = {"step": 4, "estimate": 4, "update": 2, "stream": 2, "predict": 4, "predictive": 4}
+TIRED, EXHAUSTED = 12, 24  # cases of one level: from the first on only mistakes by name are tried, from the second on none
+
+
+class Match(NamedTuple):
+    """A mistake that gives what was returned: the same key in every case that it explains."""
+
+    key: str
+    text: str  # without the equation
+    sentence: str
+
+
+class Sentences(tuple):
+    """What is shown of a diagnosis; ``matches`` is all of it."""
+
+    matches: tuple[Match, ...]
+
+    def __new__(cls, matches: Sequence[Match] = (), more: Sequence[str] = ()) -> Sentences:
+        made = super().__new__(cls, [*(m.sentence for m in matches), *more][:SHOWN])
+        made.matches = tuple(matches)
+        return made
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return (self.matches, ())
+
+
+class Memory:
+    """What has been seen of one adapter: the mistakes found so far and how many cases of each subject remain unexplained."""
+
+    def __init__(self) -> None:
+        self.found: Counter[str] = Counter()
+        self.mistakes: dict[str, Mistake] = {}
+        self.unexplained: Counter[tuple[str, ...]] = Counter()
+
+
+_MEMORIES: weakref.WeakKeyDictionary[Any, Memory] = weakref.WeakKeyDictionary()
+
+
+def memory_of(adapter: Any) -> Memory:
+    try:
+        return _MEMORIES.setdefault(adapter, Memory())
+    except TypeError:  # an adapter that cannot be referred to weakly
+        return Memory()
+
+
+# --- comparing with a wrong form -------------------------------------------------------------------------------------------------
+
+
+class Target(NamedTuple):
+    """What was returned of a quantity, beside the right value."""
+
+    name: str
+    got: Array
+    right: Array
+    scale: float
+    tolerance: float
+    wrong: bool
+
+
+def targets(case: Case, values: Values, dtype: str) -> list[Target]:
+    """The quantities that were returned with a comparable shape."""
+    out = []
+    for q in case.expected:
+        tolerance = q.tolerance[dtype]
+        if q.name in values and tolerance is not None and np.shape(values[q.name]) == q.value.shape and q.name in _computed(case, q):
+            gap = float(np.max(np.abs(values[q.name] - q.value), initial=0)) / q.scale
+            out.append(Target(q.name, values[q.name], q.value, q.scale, tolerance, not gap <= tolerance))
+    return out
+
+
+def _computed(case: Case, q: Quantity) -> tuple[str, ...]:
+    """The intermediates of an update and the scores of a predictive are not computed by the pipeline."""
+    skipped = (case.level in ("update", "stream") and q.role == "intermediate") or q.name in ("error", "ece")
+    return () if skipped else (q.name,)
+
+
+def near(candidate: Array, target: Target) -> bool:
+    """Whether a wrong form gives what was returned."""
+    if np.shape(candidate) != target.got.shape or not np.all(np.isfinite(candidate)):
+        return False
+    scale = max(target.scale, float(np.max(np.abs(candidate), initial=0)))
+    return bool(np.max(np.abs(candidate - target.got), initial=0) <= LOOSE * target.tolerance * scale)
+
+
+def far(candidate: Array, target: Target) -> bool:
+    """Whether a wrong form can be told from the right one."""
+    return bool(np.max(np.abs(candidate - target.right), initial=0) > CLEAR * target.tolerance * target.scale)
+
+
+def reproduces(mistake: Mistake, case: Case, wanted: Sequence[Target], names: Sequence[str] | None = None) -> bool:
+    """Whether a mistake gives all that was returned (of these names), and not what is right."""
+    todo = {t.name: t for t in wanted if names is None or t.name in names}
+    differs = False
+    try:
+        if (
+            mistake.piece == "estimate"
+            and case.subject.get("hess") == "mc-hess"
+            and "g" in todo
+            and not _same_gradient(mistake, case, todo["g"])
+        ):
+            return False
+        for stage in stages(mistake.pieces, case):
+            for name, value in stage.items():
+                target = todo.pop(name, None)
+                if target is None:
+                    continue
+                if not near(np.asarray(value, dtype=float), target):
+                    return False
+                differs |= target.wrong and far(np.asarray(value), target)
+            if not todo:
+                return differs
+    except Exception:
+        return False
+    return differs and not todo
+
+
+def _same_gradient(mistake: Mistake, case: Case, target: Target) -> bool:
+    """A first look at g alone, which is that of mc-ef and needs no second derivatives."""
+    given = case.input
+    curv = mistake.pieces.estimate("mc-ef", pipeline.job_of(given, given["x"], given["y"]), given["theta"], given["samples"])
+    return near(curv.g, target)
+
+
+# --- a number in the mistake -----------------------------------------------------------------------------------------------------
+
+
+def search(scaled: Scaled, case: Case, wanted: Sequence[Target]) -> tuple[float, Mistake] | None:
+    """The number with which a scaled mistake gives what was returned: Newton steps from a few starts."""
+    weights = [1 / (t.scale * t.tolerance) for t in wanted]
+
+    def residual(c: float) -> Array | None:
+        try:
+            out: Values = {}
+            for stage in stages(scaled.at(c).pieces, case):
+                out |= stage
+            found = np.concatenate(
+                [w * (np.asarray(out[t.name], dtype=float) - t.got).ravel() for t, w in zip(wanted, weights, strict=True)]
+            )
+        except Exception:
+            return None
+        return found if np.all(np.isfinite(found)) else None
+
+    at_rest = residual(scaled.neutral)
+    starts: tuple[float, ...] = (1e-6, 1e-3, 1e-1) if scaled.neutral == 0 else (2.0, 0.5, -1.0)
+    if at_rest is None:
+        starts = (1e-3,)
+    for begin in starts:
+        here = _newton(residual, scaled.neutral, begin, at_rest)
+        if here is not None:
+            for c in (_nice(here), here):
+                mistake = scaled.at(c)
+                if c != scaled.neutral and reproduces(mistake, case, wanted):
+                    shown = _number(c)
+                    return c, mistake._replace(key=f"{scaled.key}={shown}", text=scaled.text.replace("{c}", shown))
+    return None
+
+
+def _newton(residual: Any, neutral: float, begin: float, at_rest: Array | None) -> float | None:
+    """The c at which the residual vanishes, by the secant of its projections."""
+    a, ra = (neutral, at_rest) if at_rest is not None else (begin / 2, residual(begin / 2))
+    b, rb = begin, residual(begin)
+    for _ in range(14):
+        if ra is None or rb is None or b == a:
+            return None
+        slope = (rb - ra) / (b - a)
+        square = float(slope @ slope)
+        if not np.isfinite(square) or square == 0:
+            return None
+        c = b - float(slope @ rb) / square
+        if abs(c - b) <= 1e-13 * abs(b):
+            return c
+        a, ra = b, rb
+        b, rb = c, residual(c)
+        if rb is not None and float(np.max(np.abs(rb))) < 1:
+            return b
+    return b if rb is not None and float(np.max(np.abs(rb))) < LOOSE else None
+
+
+def _nice(c: float) -> float:
+    """A simple fraction or a short decimal next to c."""
+    fraction = Fraction(c).limit_denominator(64)
+    if abs(float(fraction) - c) <= 1e-6 * abs(c):
+        return float(fraction)
+    short = float(f"{c:.2g}")
+    return short if abs(short - c) <= 1e-3 * abs(c) else c
+
+
+def _number(c: float) -> str:
+    fraction = Fraction(c).limit_denominator(64)
+    if float(fraction) == c and fraction.denominator > 1:
+        return f"{fraction.numerator}/{fraction.denominator}"
+    return f"{c:.4g}"
+
+
+# --- the sentence ----------------------------------------------------------------------------------------------------------------
+
+
+def equations_of(case: Case) -> dict[str, str]:
+    """The equation of each quantity on the way to the result of a case."""
+    from .cases import EQUATIONS, ESTIMATES, PREDICT
+
+    out: dict[str, str] = {}
+    method = case.subject.get("method")
+    if method:
+        rule, a, b, family = method.split("-")
+        out |= ESTIMATES[f"{a}-{b}"] | EQUATIONS[rule, family]
+    elif case.level == "predict":
+        out |= PREDICT
+    elif "hess" in case.subject:
+        out |= ESTIMATES[case.subject["hess"]]
+    return {**out, **{q.name: q.equation for q in case.expected}}
+
+
+def sentence(mistake: Mistake, case: Case, part: str = "") -> Match:
+    """What to say of a mistake in a case."""
+    from .cases import PREDICT
+
+    known = PREDICT if mistake.piece == "predict" else equations_of(case)
+    ids = list(dict.fromkeys(known[name] for name in mistake.where if name in known))
+    where = f" ({', '.join(ids)})" if ids and not any(i in mistake.text for i in ids) else ""
+    return Match(mistake.key, mistake.text, f"{part or 'matches'} {mistake.text}{where}")
+
+
+# --- the searches ------------------------------------------------------------------------------------------------------------------
+
+
+def explain(case: Case, wanted: Sequence[Target], memory: Memory, deep: bool) -> Iterator[Mistake]:
+    """The mistakes that give what was returned, in the order in which they are worth naming."""
+    end = time.perf_counter() + SECONDS[case.level]
+    known = [m for key, m in memory.mistakes.items() if case.level in pipeline.USED[m.piece] and m.applies(case)]
+    found = [m for m in known if reproduces(m, case, wanted)]
+    found.sort(key=lambda m: -memory.found[m.key])
+    yield from found
+    if found and case.level in ("update", "stream"):  # a mistake of an earlier level shows here too
+        return
+    keys = {m.key for m in found}
+    for mistake in mistakes.named(case):
+        if mistake.key not in keys and reproduces(mistake, case, wanted):
+            keys.add(mistake.key)
+            yield mistake
+        if time.perf_counter() > end:
+            return
+    if not deep:
+        return
+    if not keys:
+        for scaled in mistakes.scaled(case):
+            if (hit := search(scaled, case, wanted)) is not None:
+                keys.add(hit[1].key)
+                yield hit[1]
+            if time.perf_counter() > end:
+                return
+    yield from _edited(case, wanted, end)
+
+
+def _edited(case: Case, wanted: Sequence[Target], end: float, names: Sequence[str] | None = None) -> Iterator[Mistake]:
+    for mistake in mistakes.edited(case):
+        if reproduces(mistake, case, wanted, names):
+            yield mistake
+        if time.perf_counter() > end:
+            return
+
+
+def partly(case: Case, wanted: Sequence[Target]) -> Iterator[tuple[Mistake, str]]:
+    """The mistakes that give the first wrong quantity alone, where none gives everything."""
+    wrong = [t.name for t in wanted if t.wrong]
+    if not wrong or len(wanted) < 2 or case.level not in ("step", "estimate", "predictive"):
+        return
+    end, first = time.perf_counter() + SECONDS[case.level], wrong[0]
+    right = [t.name for t in wanted if not t.wrong]
+    said = f"{first} matches" if not right else f"{first} alone (with {' and '.join(right)} right) matches"
+    for mistake in (*mistakes.named(case), *mistakes.edited(case)):
+        if reproduces(mistake, case, wanted, [first]):
+            yield mistake, said
+        if time.perf_counter() > end:
+            return
+
+
+# --- what can be said without a form -------------------------------------------------------------------------------------------------
+
+
+def remarks(case: Case, wanted: Sequence[Target], dtype: str) -> list[str]:
+    """Observations on the numbers themselves: a factor, an order, a precision."""
+    out = []
+    single = {q.name: q.tolerance["float32"] for q in case.expected}
+    wrong = [t for t in wanted if t.wrong]
+    if (
+        dtype == "float64"
+        and wrong
+        and all(_gap(t) <= (single.get(t.name) or 0) / 4 for t in wanted)
+        and any(_gap(t) > 1e-9 for t in wrong)
+    ):
+        worst = max(_gap(t) for t in wrong)
+        out.append(f"agrees to float32 only (relative difference {worst:.1g}): a float32 somewhere on the way")
+    for t in wrong[:2]:
+        out += _factor(case, t)
+        out += _order(t)
+        out += _triangle(t)
+    return out
+
+
+def _gap(t: Target) -> float:
+    return float(np.max(np.abs(t.got - t.right), initial=0)) / t.scale
+
+
+def _factor(case: Case, t: Target) -> list[str]:
+    """The change of a quantity as a multiple of what it should be."""
+    short = t.name.split(".")[-1]
+    base: Any = 0.0
+    if case.level in ("step", "update") and short in ("mu", "Sigma", "var", "Ups"):
+        rule = case.subject["method"].split("-")[0]
+        start = case.input["current" if case.level == "step" and rule in ("blr", "bbb") else "prior"]
+        base = start[short]
+    moved, wanted = t.got - base, t.right - base
+    square = float(np.sum(wanted * wanted))
+    if square == 0 or not np.all(np.isfinite(moved)):
+        return []
+    c = float(np.sum(moved * wanted)) / square
+    if np.max(np.abs(moved - c * wanted)) > LOOSE * t.tolerance * max(1.0, abs(c)) * t.scale or abs(c - 1) < 1e-6:
+        return []
+    what = f"the change of {t.name}" if np.ndim(base) else t.name
+    return [f"{what} is {_number(_nice(c))} times what it should be"] if c else [f"{what} is 0"]
+
+
+def _order(t: Target) -> list[str]:
+    """The right entries in another order."""
+    if t.got.ndim != 1 or len(t.got) < 3 or not np.all(np.isfinite(t.got)):
+        return []
+    a, b = np.sort(t.got), np.sort(t.right)
+    bound = LOOSE * t.tolerance * t.scale
+    if np.max(np.abs(a - b)) <= bound < np.max(np.abs(t.got - t.right)):
+        return [f"{t.name} has the right entries in another order: is theta laid out as the model says?"]
+    return []
+
+
+def _triangle(t: Target) -> list[str]:
+    """A matrix that is right on or off its diagonal alone."""
+    if t.got.ndim != 2 or t.got.shape[0] != t.got.shape[1] or len(t.got) < 2 or not np.all(np.isfinite(t.got)):
+        return []
+    gap, bound = np.abs(t.got - t.right), t.tolerance * t.scale
+    off = gap - np.diag(np.diag(gap))
+    if np.max(np.diag(gap)) <= bound:
+        return [f"{t.name} is right on its diagonal and wrong off it"]
+    if np.max(off) <= bound:
+        return [f"{t.name} is right off its diagonal and wrong on it"]
+    if np.max(np.abs(np.tril(gap))) <= bound or np.max(np.abs(np.triu(gap))) <= bound:
+        return [f"one triangle of {t.name} is right"]
+    return []
+
+
+# --- an earlier quantity -----------------------------------------------------------------------------------------------------------
+
+
+def earlier(adapter: Any, case: Case, dtype: str) -> tuple[Any, list[str]]:
+    """The first quantity of an update or a stream that differs where the adapter's other calls show one, and what they show."""
+    from .runner import answer, compare
+
+    if case.level not in ("update", "stream"):
+        return None, []
+    checked = []
+    for part in _parts(case):
+        call = getattr(adapter, part.level, None)
+        if not callable(call):
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                got = call(**part.arguments)
+            if got is NotImplemented:
+                continue
+            values = answer(part, got)
+        except NotImplementedError:
+            continue
+        except Exception:
+            return None, []
+        for q in part.expected:
+            if q.name in values and q.tolerance[dtype] is not None:
+                gap = compare(q, values[q.name], q.tolerance[dtype])  # type: ignore[arg-type]
+                if gap is not None:
+                    return gap, [f"its own {part.level} differs already: {gap.quantity} ({gap.equation}) at the first iteration"]
+        checked.append(part.level)
+    if {"estimate", "step"} <= set(checked):
+        return None, [f"its own {', '.join(checked)} are right at the first iteration: the mistake is in how they are put together"]
+    return None, []
+
+
+def _parts(case: Case) -> Iterator[Case]:
+    """The first prediction, estimate and step of an update or a stream as cases of their own."""
+    from .cases import EQUATIONS, ESTIMATES, PREDICT
+
+    given, method = case.input, case.subject["method"]
+    rule, a, b, family = method.split("-")
+    hess, prior = f"{a}-{b}", vectors.state(family, given["prior"])
+    loose = max((q.tolerance["float64"] or 0.0) for q in case.expected)
+    x, y, samples = given.get("x"), given.get("y"), given["samples"]
+    if case.level == "stream":
+        moved = pipeline.predict(prior, given["dynamics"])
+        expected = _quantities(PREDICT, vectors.invariants(family, moved._asdict()), loose)
+        yield Case(case.id, "predict", {"family": family}, (), {"state": given["prior"], "dynamics": given["dynamics"]}, "value", expected)
+        prior, x, y, samples = moved, given["X"][0], given["Y"][0], None if samples is None else samples[0]
+        if y is None:
+            return
+    here = None if samples is None else samples[0]
+    job = pipeline.job_of(given, x, y)
+    curv = RIGHT.estimate(hess, job, prior.mu, here)
+    G = curv.G if curv.G is not None else -(curv.S @ curv.S.T)
+    seam = {q.name: q for q in case.expected if q.role == "intermediate"}
+    wanted = tuple(seam.values()) or _quantities(ESTIMATES[hess], {"g": curv.g, "G": G, "diag G": np.diag(G)}, loose)
+    inputs = {"model": given["model"], "likelihood": given["likelihood"], "theta": prior.mu, "x": x, "y": y, "samples": here}
+    yield Case(case.id, "estimate", {"hess": hess}, (), inputs, "value", wanted)
+    state = RIGHT.step(method, prior, prior, curv, given["params"].get("alpha", 1))
+    params = {k: v for k, v in given["params"].items() if k in ("alpha", "rank")}
+    handed = {"g": curv.g, "G": G, "d": np.diag(G).copy()}
+    if hess != "mc-hess":
+        handed = {"S": _factor_of(G), **handed}
+    inputs = {"prior": prior._asdict(), "current": prior._asdict(), "curv": handed, "params": params}
+    expected = _quantities(EQUATIONS[rule, family], vectors.invariants(family, state._asdict()), loose)
+    yield Case(case.id, "step", {"method": method}, (), inputs, "value", expected)
+
+
+def _factor_of(G: Array) -> Array:
+    lam, Q = np.linalg.eigh(-G)
+    keep = lam > 1e-14 * max(float(lam[-1]), 1e-300)
+    return Q[:, keep] * np.sqrt(lam[keep])
+
+
+def _quantities(equations: dict[str, str], values: Values, tolerance: float) -> tuple[Quantity, ...]:
+    """Quantities for a first look: at a thousand times the tolerance of the result."""
+    bounds: dict[str, float | None] = {"float64": max(1e3 * tolerance, 1e-10), "float32": 1e-2}
+    return tuple(
+        Quantity(name, equations[name], np.asarray(values[name]), float(np.max(np.abs(values[name]), initial=0)) or 1.0, 1.0, bounds)
+        for name in equations
+        if name in values
+    )
+
+
+# --- the diagnosis -------------------------------------------------------------------------------------------------------------------
+
+
+def diagnose(adapter: Any, case: Case, values: Values, dtype: str) -> tuple[Any, tuple[str, ...]]:
+    """An earlier quantity that differs, where the adapter's other calls show one, and the mistakes that give what was returned."""
+    try:
+        with np.errstate(all="ignore"):
+            return _diagnose(adapter, case, values, dtype)
+    except Exception:
+        return None, Sentences()
+
+
+def _diagnose(adapter: Any, case: Case, values: Values, dtype: str) -> tuple[Any, Sentences]:
+    memory = memory_of(adapter)
+    subject = (case.level, *case.subject.values())
+    wanted = targets(case, values, dtype)
+    lost = memory.unexplained[subject] >= PATIENCE[case.level] or memory.unexplained[case.level,] >= EXHAUSTED
+    if not any(t.wrong for t in wanted) or lost:
+        return None, Sentences()
+    gap, notes = earlier(adapter, case, dtype)
+    comments = remarks(case, wanted, dtype)
+    whole = all(np.all(np.isfinite(t.got)) for t in wanted)
+    deep = whole and memory.unexplained[case.level,] < TIRED
+    found = _ranked(explain(case, wanted, memory, deep)) if whole else []
+    matches = [sentence(m, case) for m in found]
+    if not found and deep and not (comments and "float32" in comments[0]):
+        for mistake, said in partly(case, wanted):
+            matches.append(sentence(mistake, case, said)._replace(key=f"{said}: {mistake.key}"))
+    for mistake in found:
+        memory.found[mistake.key] += 1
+        memory.mistakes.setdefault(mistake.key, mistake)
+    if not matches:
+        memory.unexplained[subject] += 1
+        memory.unexplained[case.level,] += 1
+    return gap, Sentences(_distinct(matches), comments + notes if not found else notes)
+
+
+def _ranked(found: Iterable[Mistake]) -> list[Mistake]:
+    """As they come, without those that say the same."""
+    return list({m.key: m for m in found}.values())
+
+
+def _distinct(matches: Sequence[Match]) -> list[Match]:
+    return list({m.sentence: m for m in matches}.values())
+
+
+# --- over many cases -----------------------------------------------------------------------------------------------------------------
+
+
+def _matches(outcome: Any) -> list[tuple[str, str, str]]:
+    """(key, text, sentence) of an outcome's diagnoses."""
+    matches = getattr(outcome.diagnosis, "matches", None)
+    return [tuple(m) for m in matches] if matches is not None else [(s, s, s) for s in outcome.diagnosis]
+
+
+def _failed(outcomes: Iterable[Any]) -> list[Any]:
+    return [o for o in outcomes if o.status == "fail" and o.case.result == "value" and o.gap is not None]
+
+
+def explaining(outcomes: Sequence[Any]) -> list[tuple[str, str, int]]:
+    """(text, sentence, number of the failures explained) of the mistakes that explain most failures, all of these."""
+    counts: Counter[str] = Counter()
+    words: dict[str, tuple[str, str]] = {}
+    order: dict[str, int] = {}
+    for outcome in outcomes:
+        for rank, (key, text, said) in enumerate(_matches(outcome)):
+            counts[key] += 1
+            words.setdefault(key, (text, said))
+            order[key] = order.get(key, 0) + rank
+    if not counts:
+        return []
+    most = max(counts.values())
+    best = sorted((key for key, n in counts.items() if n == most), key=lambda key: order[key])
+    return [(*words[key], most) for key in best]
+
+
+def verdict(outcomes: Iterable[Any]) -> dict[str, list[str]]:
+    """method (or estimator, or family) -> the diagnoses that explain all of its failed cases, or if none does most of them."""
+    by_subject: dict[str, list[Any]] = {}
+    for outcome in _failed(outcomes):
+        by_subject.setdefault(" ".join(outcome.case.subject.values()), []).append(outcome)
+    out = {}
+    for subject, failed in by_subject.items():
+        lines = []
+        for _, said, n in explaining(failed)[:SHOWN]:
+            if 3 * n >= len(failed):  # less is a coincidence
+                lines.append(said if n == len(failed) else f"{said} ({n} of {len(failed)} failures)")
+        out[subject] = lines or _remarks(failed)
+    return out
+
+
+def _remarks(failed: Sequence[Any]) -> list[str]:
+    """What is said beside the matches, of most failures first."""
+    counts: Counter[str] = Counter()
+    for outcome in failed:
+        matched = {said for _, _, said in _matches(outcome)} if hasattr(outcome.diagnosis, "matches") else set()
+        counts.update(s for s in outcome.diagnosis if s not in matched)
+    return [s for s, n in counts.most_common(SHOWN) if 2 * n >= len(failed)]
+
+
+def common(outcomes: Iterable[Any]) -> list[str]:
+    """The mistakes that explain every failure of every method; several are ways to say the same."""
+    failed = _failed(outcomes)
+    return [text for text, _, n in explaining(failed) if n == len(failed)][:SHOWN] if len(failed) > 1 else []
+
+
+__all__ = ["Match", "Sentences", "common", "diagnose", "explain", "verdict"]
