@@ -115,7 +115,7 @@ def test_ci_runs_the_test_command_of_the_readme():
         'python -m venv .venv && . .venv/bin/activate && pip install -e ".[test]" && python -m pytest'
     ]
     assert 'eval "$command"' in script
-    for tool in ("ruff check", "ruff format --check", "mypy", "bongref audit"):
+    for tool in ("ruff check", "ruff format --check", "mypy", "bongref audit", "bongref vectors --check"):
         assert re.search(rf"^{tool}$", script, re.MULTILINE), tool
 
 
