@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from bongref.conformance import vectors
-from bongref.conformance.adapter import Reference, load_adapter
-from bongref.conformance.runner import check, run_case
+from bongref.conformance.adapter import Reference, dtype_of, load_adapter
+from bongref.conformance.runner import check, read_xfails, run_case
 
 CASES = {case.id: case for case in vectors.load()}
 
@@ -120,6 +120,8 @@ def test_a_wrong_state_on_the_way_is_named_by_its_step():
         (lambda out: {**out, "Sigma": out["Sigma"] / 0}, "fail", "Sigma holds inf at [0, 0]"),
         (lambda out: {**out, "Sigma": np.tril(out["Sigma"])}, "fail", "Sigma is not symmetric"),
         (lambda out: {**out, "valid": False}, "fail", "says that positive definiteness is lost"),
+        (lambda out: {**out, "valid": np.bool_(False), "mu": out["mu"] + 1}, "fail", "which it is not; mu ("),
+        (lambda out: {**out, "valid": "no"}, "error", "valid cannot be read as numbers"),
     ],
 )
 def test_broken_answers_are_reported_as_what_they_are(change, status, words):
@@ -136,6 +138,51 @@ def test_wrong_shapes_elsewhere():
     assert "wanted g and one of S, G, d" in outcome(Changed(lambda o: {"g": o["g"]}), ESTIMATE_CASE).message
     assert "S has shape (4, 6); wanted (6, any)" in outcome(Changed(lambda o: {**o, "S": o["S"].T}), ESTIMATE_CASE).message
     assert "wanted 'mean'" in outcome(Changed(lambda o: {}), "predictive/mc-fc/softmax").message
+
+
+def test_what_else_is_returned_is_not_read():
+    for extra in ("bong", object(), {"a": 1}, np.ones(3) * 1j):
+        assert outcome(Changed(lambda out, extra=extra: {**out, "note": extra}), FC_CASE).status == "pass"
+
+
+@pytest.mark.parametrize("mu", [np.ma.masked_equal(np.zeros(5), 0.0), ["1", "2", "3", "4", "5"], np.ones(5) * 1j])
+def test_what_is_no_number_is_not_taken_for_one(mu):
+    got = outcome(Changed(lambda out: {**out, "mu": mu}), FC_CASE)
+    assert got.status == "error" and "mu cannot be read as numbers" in got.message
+
+
+@pytest.mark.parametrize("stop", [SystemExit(0), SystemExit(3), GeneratorExit(), BaseException("all of it"), RecursionError()])
+def test_nothing_but_ctrl_c_stops_the_rest(stop):
+    class Exits(Reference):
+        def step(self, *args, **kwargs):
+            raise stop
+
+    got = outcome(Exits(), FC_CASE)
+    assert got.status == "error" and f"raised {type(stop).__name__}" in got.message
+    assert not check(Exits, levels=["L0"], methods=["bong-lin-hess-fc"], diagnose=False).ok
+
+
+def test_other_names_of_the_parameters_are_called_by_position():
+    class Short:
+        def step(self, m, q0, q, c, p):
+            return Reference().step(m, q0, q, c, p)
+
+        def estimate(self, hess, model):
+            return {}
+
+    assert outcome(Short(), FC_CASE).status == "pass"
+    got = outcome(Short(), ESTIMATE_CASE)
+    assert got.status == "error" and "cannot be called: estimate takes (hess, model); wanted (hess, model, likelihood," in got.message
+    Short.step = Short.estimate
+    assert outcome(Short(), REFUSE).status == "error"  # to be called wrongly is not to refuse
+
+
+def test_a_diagnosis_that_fails_does_not_stop_the_verdict(monkeypatch):
+    from bongref.conformance import diagnosis
+
+    monkeypatch.setattr(diagnosis, "diagnose", lambda *args: 1 / 0)
+    got = run_case(Changed(lambda out: {**out, "mu": out["mu"] + 1}), CASES[FC_CASE])
+    assert got.status == "fail" and "no diagnosis" in got.diagnosis[0] and "ZeroDivisionError" in got.diagnosis[0]
 
 
 def test_an_adapter_cannot_spoil_the_next_case():
@@ -264,6 +311,12 @@ def test_xfails(tmp_path):
     assert status["step/bong-lin-hess-fc/wide"] == "fail" and status["step/bong-lin-hess-diag/indefinite-prior"] == "xpass"
     assert report.unused_xfails == ("step/gone/plain",) and not report.ok
     assert check(wrong, levels=["step"], methods=["bong-lin-hess-diag"], xfails=["step/*"], diagnose=False).ok
+    file.write_bytes(b"\xef\xbb\xbfstep/*\r\n")
+    assert read_xfails(file) == ["step/*"]
+    file.write_bytes(b"\xff\xfe\x00")
+    for path in (file, tmp_path, tmp_path / "none"):
+        with pytest.raises(ValueError, match=r"xfails: .* cannot be read as a text file"):
+            read_xfails(path)
 
 
 def test_selection_by_level_and_method():
@@ -300,7 +353,7 @@ def test_ctrl_c_keeps_what_was_done():
         ("no_such_module:A", "there is no module 'no_such_module'"),
         ("bongref.conformance.adapter:Nope", "has no 'Nope'; its classes are Reference"),
         ("no/such/file.py:A", "there is no file"),
-        ("json:dumps", "json:dumps cannot be made without arguments .TypeError"),
+        ("json:dumps", "json:dumps cannot be made: dumps.. raised TypeError"),
         ("json:JSONDecoder", "must offer at least one of step, estimate"),
     ],
 )
@@ -316,5 +369,7 @@ def test_an_adapter_is_a_class_an_object_or_a_function(tmp_path, monkeypatch):
     for name in ("A", "obj", "make"):
         assert type(load_adapter(f"my_adapters_here:{name}")).__name__ == "A"
     assert type(load_adapter(str(tmp_path / "my_adapters_here.py") + ":A")).__name__ == "A"
+    torch_like = type("float32", (), {"__repr__": lambda self: "torch.float32"})()
+    assert dtype_of(load_adapter(type("T", (), {"dtype": torch_like, "step": lambda self: None}))) == "float32"
     with pytest.raises(ValueError, match=r"adapter.dtype must be 'float64' or 'float32', got 'float16'"):
         load_adapter(type("B", (), {"dtype": "float16", "step": lambda self: None}))

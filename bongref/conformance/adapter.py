@@ -101,7 +101,7 @@ def _made(target: str, found: Any) -> Any:
     try:
         return found()
     except Exception as error:
-        raise ValueError(f"adapter: {target} cannot be made without arguments ({type(error).__name__}: {error})") from error
+        raise ValueError(f"adapter: {target} cannot be made: {found.__name__}() raised {type(error).__name__}: {error}") from error
 
 
 def _import(where: str) -> Any:
@@ -123,10 +123,7 @@ def _import(where: str) -> Any:
 
 def check_adapter(adapter: Any) -> Any:
     """The adapter, if it offers something and its dtype is known."""
-    dtype = getattr(adapter, "dtype", "float64")
-    if not isinstance(dtype, str):
-        dtype = np.dtype(dtype).name
-    if dtype not in DTYPES:
+    if dtype_of(adapter) not in DTYPES:
         raise ValueError(f"adapter.dtype must be 'float64' or 'float32', got {getattr(adapter, 'dtype', None)!r}")
     if not any(callable(getattr(adapter, call, None)) for call in CALLS):
         raise ValueError(f"adapter must offer at least one of {', '.join(CALLS)}, got {adapter!r} with none of them")
@@ -136,7 +133,10 @@ def check_adapter(adapter: Any) -> Any:
 def dtype_of(adapter: Any) -> str:
     """ "float64" or "float32"."""
     dtype = getattr(adapter, "dtype", "float64")
-    return dtype if isinstance(dtype, str) else np.dtype(dtype).name
+    try:
+        return np.dtype(dtype).name
+    except TypeError:  # another library's, such as torch.float32
+        return str(dtype).rpartition(".")[2]
 
 
 def name_of(adapter: Any) -> str:

@@ -374,7 +374,8 @@ def problem(name: str, where: str, rng: np.random.Generator, tries: int, T: int 
     if family == "dlr":
         params["rank"] = rank
         flags = [*flags, "rank-truncated"] if rule in ("bong", "blr") else flags
-    flags = [*flags, *([variant] if variant else []), *(["many-iterations", "alpha-not-one"] if n_iter > 1 else [])]
+    flags = [*flags, *([variant] if variant else []), *(["many-iterations"] if n_iter > 1 else [])]
+    flags = [*flags, *(["alpha-not-one"] if "alpha" in params else [])]
     given = {"model": vectors.model_spec(model), "likelihood": lik, "prior": as_dict(prior), "samples": samples, "params": params}
     if T:
         return {**given, "X": np.stack([x for x, _ in seen]), "Y": [y for _, y in seen]}, flags

@@ -164,7 +164,9 @@ def verdict_line(report: Report) -> str:
     elif bad:
         head = f"DOES NOT CONFORM: {len(bad)} of {report.offered} offered cases {'fails' if len(bad) == 1 else 'fail'}{_where(bad)}"
     else:
-        head = f"CONFORMS: {report.offered} of {total} cases are offered, and none fails"
+        known = counts.get("xfail", 0)
+        but = f" but {_plural(known, 'known failure')}" if known else ""
+        head = f"CONFORMS{but}: {report.offered} of {total} cases are offered, and none {'else ' if known else ''}fails"
     return f"{head} ({said or 'no case was run'}; {report.seconds:.1f} s)"
 
 

@@ -25,6 +25,7 @@ from .adapter import dtype_of, load_adapter, name_of
 from .vectors import Case, Quantity
 
 STATUSES = ("pass", "fail", "error", "xfail", "xpass", "not applicable", "not offered")
+SEAM = ("g", "G", "d", "diag G")  # what an update may return beside its state
 METHOD_OF = {"stream": "run"}  # the level is called stream, the adapter's method run
 
 
@@ -133,7 +134,10 @@ def read_xfails(xfails: Any) -> list[str]:
     """Case ids or globs, one a line; what follows a # is a comment."""
     if xfails is None:
         return []
-    lines = xfails if isinstance(xfails, (list, tuple)) else Path(xfails).read_text(encoding="utf-8").splitlines()
+    try:
+        lines = xfails if isinstance(xfails, (list, tuple)) else Path(xfails).read_text(encoding="utf-8-sig").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValueError(f"xfails: {xfails} cannot be read as a text file ({error})") from None
     return [word for line in lines if (word := line.split("#")[0].strip())]
 
 
@@ -156,15 +160,38 @@ def run_case(adapter: Any, case: Case, *, diagnose: bool = True) -> Outcome:
     return judge(adapter, case, got, error, dtype, diagnose)._replace(seconds=seconds)
 
 
-def _call(call: Callable, case: Case) -> tuple[Any, Exception | None]:
+def _call(call: Callable, case: Case) -> tuple[Any, BaseException | None]:
+    """The answer, or what was raised in its place; only Ctrl-C gets through."""
     arguments = case.arguments
     if case.level == "predictive" and "Y" in case.input and _takes(call, "Y"):
         arguments["Y"] = case.input["Y"].copy()
     try:
+        args, kwargs = _bound(call, arguments)
         with np.errstate(all="ignore"):
-            return call(**arguments), None
-    except Exception as error:
+            return call(*args, **kwargs), None
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
         return None, error
+
+
+class WrongSignature(TypeError):
+    """A method of an adapter that cannot be called: no answer to anything, and no refusal either."""
+
+
+def _bound(call: Callable, arguments: dict[str, Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    """By keyword, or where the parameters have other names, by position in the documented order."""
+    try:
+        signature = inspect.signature(call)
+    except (TypeError, ValueError):
+        return (), arguments
+    for args, kwargs in (((), arguments), (tuple(arguments.values()), {})):
+        try:
+            signature.bind(*args, **kwargs)
+        except TypeError:
+            continue
+        return args, kwargs
+    raise WrongSignature(f"takes {signature}; wanted ({', '.join(arguments)})")
 
 
 def _takes(call: Callable, name: str) -> bool:
@@ -175,17 +202,18 @@ def _takes(call: Callable, name: str) -> bool:
     return name in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def judge(adapter: Any, case: Case, got: Any, error: Exception | None, dtype: str, diagnose: bool = True) -> Outcome:
+def judge(adapter: Any, case: Case, got: Any, error: BaseException | None, dtype: str, diagnose: bool = True) -> Outcome:
     """Compare an answer, or an exception in its place, with what the case wants."""
+    if isinstance(error, WrongSignature):
+        return Outcome(case, "error", f"cannot be called: {METHOD_OF.get(case.level, case.level)} {error}")
     if case.result != "value":
         return _judge_refusal(case, got, error, dtype)
     if error is not None:
         return Outcome(case, "error", f"raised {type(error).__name__}: {error}")
     try:
-        values = answer(case, got)
+        values, denied = answer(case, got), _says_lost(got)
     except (TypeError, ValueError) as wrong:
         return Outcome(case, "error", str(wrong))
-    denied = isinstance(got, Mapping) and got.get("valid") is not None and not got["valid"]
     lost = "says that positive definiteness is lost, which it is not"
     worst, compared = 0.0, False
     for q in case.expected:
@@ -207,13 +235,13 @@ def judge(adapter: Any, case: Case, got: Any, error: Exception | None, dtype: st
     return Outcome(case, "pass", units=worst)
 
 
-def _judge_refusal(case: Case, got: Any, error: Exception | None, dtype: str) -> Outcome:
+def _judge_refusal(case: Case, got: Any, error: BaseException | None, dtype: str) -> Outcome:
     """A case that has no Gaussian for an answer: it must be refused, or seen to have lost positive definiteness."""
     if error is not None:
         return Outcome(case, "pass", f"refused: {type(error).__name__}: {error}")
-    if got is None or (isinstance(got, Mapping) and got.get("valid") is not None and not got["valid"]):
-        return Outcome(case, "pass", "refused")
     try:
+        if got is None or _says_lost(got):
+            return Outcome(case, "pass", "refused")
         values = answer(case, got, full=False)
         numbers = [np.asarray(v, dtype=float) for v in values.values()]
     except (TypeError, ValueError) as wrong:
@@ -229,6 +257,11 @@ def _judge_refusal(case: Case, got: Any, error: Exception | None, dtype: str) ->
         if q.name in values and tolerance is not None and (gap := compare(q, values[q.name], tolerance)) is not None:
             return Outcome(case, "fail", _in_words(gap), gap, (), gap.relative / gap.tolerance)
     return Outcome(case, "pass", "returned the values of the equations, which are not positive definite")
+
+
+def _says_lost(got: Any) -> bool:
+    """Whether the answer has ``"valid": False``."""
+    return isinstance(got, Mapping) and got.get("valid") is not None and not np.all(number("valid", got["valid"]))
 
 
 def looks_gaussian(case: Case, got: Any) -> bool:
@@ -255,7 +288,7 @@ def answer(case: Case, got: Any, full: bool = True) -> dict[str, Array]:
     if case.level == "predictive":
         if "mean" not in got:
             raise ValueError(f"returned a dict with {', '.join(map(str, got))}; wanted 'mean'")
-        return {str(k): number(str(k), v) for k, v in got.items() if v is not None}
+        return {q.name: number(q.name, got[q.name]) for q in case.expected if got.get(q.name) is not None}
     return _state_answer(case, got, full)
 
 
@@ -271,7 +304,8 @@ def _state_answer(case: Case, got: Mapping[str, Any], full: bool = True, prefix:
     missing = [f for f in fields if f not in got]
     if missing:
         raise ValueError(f"{prefix}returned a dict with {', '.join(map(str, got)) or 'no keys'}; wanted {', '.join(fields)}")
-    value = {str(k): number(prefix + str(k), v) for k, v in got.items() if k != "valid" and v is not None}
+    read = (*fields, *SEAM)  # whatever else is returned is the adapter's own affair
+    value = {key: number(prefix + key, got[key]) for key in read if got.get(key) is not None}
     P = len(value["mu"]) if value["mu"].ndim == 1 else -1
     if full and "W" in value and (value["W"].ndim != 2 or len(value["W"]) != P):
         raise ValueError(f"{prefix}W has shape {value['W'].shape}; wanted ({P}, rank)")
@@ -327,7 +361,11 @@ def _stream_answer(case: Case, got: Any, full: bool) -> dict[str, Array]:
 def number(name: str, value: Any) -> Array:
     """What was returned as a float64 array."""
     try:
+        if np.ma.is_masked(value):
+            raise TypeError("some entries are masked")
         a = np.asarray(value)
+        if a.dtype.kind in "USc":
+            raise TypeError(f"an array of {a.dtype}")
         return a.astype(float) if a.dtype.kind in "biuf" else np.asarray(a.tolist(), dtype=float)
     except Exception as error:
         raise TypeError(f"{name} cannot be read as numbers ({type(value).__name__}: {error})") from None
@@ -372,4 +410,7 @@ def _diagnosis(adapter: Any, case: Case, values: dict[str, Array], dtype: str) -
     """An earlier quantity that differs, where the adapter's other calls show one, and the mistakes that reproduce the answer."""
     from .diagnosis import diagnose
 
-    return diagnose(adapter, case, values, dtype)
+    try:
+        return diagnose(adapter, case, values, dtype)
+    except Exception as error:  # the verdict does not depend on it
+        return None, (f"no diagnosis: the search for it failed ({type(error).__name__}: {error})",)
