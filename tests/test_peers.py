@@ -75,12 +75,10 @@ def test_every_failing_case_has_a_finding(file):
     assert all(row["left"] < 1e-12 for row in result["beyond"])
 
 
-@pytest.mark.parametrize(
-    "file", [*RESULTS, peers.FINDINGS, *(ROOT / "validation" / "peers").glob("*.py"), ROOT / "docs" / "peers.md"], ids=str
-)
-def test_no_path_of_a_machine(file):
-    text = file.read_text(encoding="utf-8")
-    assert not any(word in text for word in ("/work/", "/tmp/", "/root/", "/home/"))
+def test_no_path_of_a_machine():
+    for file in [*RESULTS, peers.FINDINGS, *(ROOT / "validation" / "peers").glob("*.py"), ROOT / "docs" / "peers.md"]:
+        text = file.read_text(encoding="utf-8")
+        assert not any(word in text for word in ("/work/", "/tmp/", "/root/", "/home/")), file.name
 
 
 # --- the findings ----------------------------------------------------------------------------------------------------------------------
@@ -128,19 +126,20 @@ def applicable(ids):
 
 @pytest.mark.parametrize("ids, make", explain.CAUSES, ids=lambda x: "+".join(x) if isinstance(x, tuple) else "")
 def test_a_cause_differs_from_the_equations(ids, make):
-    worst = 0.0
-    for case in applicable(ids)[:12]:
-        made = explain.values(case, make(case))
-        for q in case.expected:
-            if q.role == "result":
-                gap = np.max(np.abs(made[q.name] - q.value)) / q.scale / q.tolerance["float64"]
-                worst = max(worst, np.inf if np.isnan(gap) else gap)
-    assert worst > 1
+    for case in applicable(ids):
+        try:
+            made = explain.values(case, make(case))
+        except (ValueError, np.linalg.LinAlgError):  # a cause that is made for some of these cases: a singular Q, a correlated R
+            continue
+        wanted = [q for q in case.expected if q.role == "result"]
+        if not all(np.max(np.abs(made[q.name] - q.value)) / q.scale <= 10 * q.tolerance["float64"] for q in wanted):  # NaN differs
+            return
+    pytest.fail("no case tells it from the equations")
 
 
 @pytest.mark.parametrize("level", ["step", "update", "stream", "predict"])
 def test_without_a_cause_the_pieces_are_the_reference(level):
-    some = [case for case in cases() if case.level == level and case.result == "value"][::7]
+    some = [case for case in cases() if case.level == level and case.result == "value"][::29]
     for case in some:
         made = explain.values(case, explain.Pieces())
         assert all(
@@ -213,7 +212,7 @@ def test_the_causes_that_no_vector_sees():
     assert np.all(causes.vi_diag_step(diag, thetas, grads, 0.0).var == 1) and not np.any(causes.vi_dense_mean(q, thetas, grads, 0.0))
 
 
-# --- the command and the adapters ------------------------------------------------------------------------------------------------------------
+# --- the command and the adapters ----------------------------------------------------------------------------------------------------
 
 
 def test_the_list_says_what_is_missing():
