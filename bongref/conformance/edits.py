@@ -27,7 +27,7 @@ TWINS: dict[str, tuple[str, ...]] = {
     "v0": ("v", "v0 ** 2", "np.sqrt(v0)"),
     "prec": ("prec0",),
     "prec0": ("prec",),
-    "Sigma": ("prior.Sigma", "current.Sigma"),
+    "Sigma": ("prior.Sigma", "current.Sigma", "np.diag(np.diag(Sigma))"),
     "var": ("prior.var", "current.var", "var ** 2", "np.sqrt(var)"),
     "Sigma_tilde": ("inv(precision(prior))",),
     "m": ("prior.mu",),
@@ -109,7 +109,12 @@ def _binary(node: ast.BinOp) -> Iterator[ast.expr]:
             yield ast.BinOp(right.left, right.op, ast.BinOp(left, op, right.right))
         if isinstance(op, ast.MatMult) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):  # (α A) x
             yield ast.BinOp(left.left, ast.Mult(), right)
+        if isinstance(right, (ast.Name, ast.Attribute)):  # a factor twice
+            yield ast.BinOp(node, op, right)
+        if isinstance(left, (ast.Name, ast.Attribute)):
+            yield ast.BinOp(left, op, node)
         yield from _moved_inside(left, op, right)
+        yield from _other_on_one(left, op, right)
         if isinstance(op, ast.Mult):
             yield ast.BinOp(left, ast.Div(), right)
         else:
@@ -144,6 +149,18 @@ def _moved_inside(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator
         scalar, rest = left.left, left.right
         yield ast.BinOp(rest, op, ast.BinOp(ast.BinOp(scalar, ast.Mult(), right.left), right.op, right.right))
         yield ast.BinOp(rest, op, ast.BinOp(right.left, right.op, ast.BinOp(scalar, ast.Mult(), right.right)))
+
+
+def _other_on_one(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator[ast.expr]:
+    """A (a + b) with another A on one of the two terms."""
+    if not (isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub))):
+        return
+    text = ast.unparse(left)
+    for name in ("Sigma", "var"):
+        for twin in TWINS[name] if re.search(rf"(?<![.\w]){name}\b", text) else ():
+            other = ast.parse(re.sub(rf"(?<![.\w]){name}\b", twin, text), mode="eval").body
+            yield ast.BinOp(ast.BinOp(other, op, right.left), right.op, ast.BinOp(left, op, right.right))
+            yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, ast.BinOp(other, op, right.right))
 
 
 def _attribute(node: ast.Attribute) -> Iterator[ast.expr]:
@@ -196,13 +213,15 @@ def edits(fn: Callable) -> tuple[Edit, ...]:
     statements = [ast.unparse(statement) for statement in body.body]
     out: list[Edit] = []
     seen = set(statements)
+    local = _definitions(body)
     for place in list(_places(body)):
         node, shown = _at(body, place), _context(body, place)
         line, k = node.lineno, place[0][1]  # type: ignore[attr-defined]
         old = ast.unparse(_at(body, shown))
         ids = _equations(source.splitlines(), line)
         assert k is not None
-        for variant in variants(node):  # type: ignore[arg-type]
+        swapped = _swapped(local[node.id]) if isinstance(node, ast.Name) and node.id in local else []
+        for variant in [*variants(node), *swapped]:  # type: ignore[arg-type]
             _put(body, place, variant)
             text = ast.unparse(body.body[k])
             if text not in seen:
@@ -213,6 +232,21 @@ def edits(fn: Callable) -> tuple[Edit, ...]:
                 )
             _put(body, place, node)  # type: ignore[arg-type]
     return tuple(out)
+
+
+def _definitions(body: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The names that a function assigns once."""
+    return {one.targets[0].id: one.value for one in body.body if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)}
+
+
+def _swapped(value: ast.expr) -> list[ast.expr]:
+    """The definition of a name, for one of its uses, with the iterate taken for the prior or the other way round."""
+    text = ast.unparse(value)
+    found = {w for w in ("prior", "current") if re.search(rf"\b{w}\b", text)}
+    if len(found) != 1:
+        return []
+    old = found.pop()
+    return [ast.parse(re.sub(rf"\b{old}\b", "current" if old == "prior" else "prior", text), mode="eval").body]
 
 
 def _context(body: ast.FunctionDef, place: Place) -> Place:

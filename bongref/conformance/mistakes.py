@@ -12,6 +12,8 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.linalg import block_diag
+from scipy.special import ndtr
 
 from .. import dlr, fc_nat
 from ..curvature import Curv, dense
@@ -20,7 +22,7 @@ from ..methods import EFFICIENT, MODULES
 from ..paper import printed
 from ..states import DLR, FC, Diag, State
 from . import edits, pipeline, vectors
-from .pipeline import RIGHT, USED, Job, One, Pieces, Values
+from .pipeline import RIGHT, USED, Job, Network, One, Pieces, Values
 from .vectors import Case
 
 
@@ -156,6 +158,14 @@ def times_g(c: float) -> Callable[[Curv], Curv]:
     return lambda curv: curv._replace(g=c * curv.g)
 
 
+def _clip_g(c: float) -> Callable[[Curv], Curv]:
+    return lambda curv: curv._replace(g=np.clip(curv.g, -c, c))
+
+
+def _clip_norm(c: float) -> Callable[[Curv], Curv]:
+    return lambda curv: curv._replace(g=curv.g * min(1, c / max(float(np.linalg.norm(curv.g)), 1e-300)))
+
+
 def _columns(curv: Curv) -> Array:
     if curv.S is None:
         raise ValueError("G has no factor")
@@ -238,6 +248,13 @@ STEP_ARGUMENTS: tuple[Mistake, ...] = (
     Mistake("natural-gG", "Sigma g and Sigma G Sigma in place of g and G (the natural gradient)", "step", sandwiched(True, True), ALL),
     Mistake("plain-g", "Sigma^-1 g in place of g (a Sigma left out before g)", "step", sandwiched(True, False, -1), ("mu",)),
     Mistake("plain-gG", "g and G without the Sigma around them", "step", sandwiched(True, True, -1), ALL),
+    *(
+        Mistake(f"g-clip-{c}", f"the entries of g clipped to [-{c}, {c}]", "step", on_curv(_clip_g(c)), ("mu",))
+        for c in (0.1, 0.5, 1)
+    ),
+    *(Mistake(f"g-norm-{c}", f"g clipped to the norm {c}", "step", on_curv(_clip_norm(c)), ("mu",)) for c in (0.1, 0.5, 1)),
+    Mistake("g-normalised", "g over its norm", "step", on_curv(lambda v: v._replace(g=v.g / np.linalg.norm(v.g))), ("mu",)),
+    Mistake("g-absolute", "|g| in place of g", "step", on_curv(lambda v: v._replace(g=np.abs(v.g))), ("mu",)),
     Mistake("alpha-one", "alpha left out (alpha = 1)", "step", on_alpha(lambda a: 1.0), ALL, WITH_ALPHA),
     Mistake("alpha-squared", "alpha^2 in place of alpha", "step", on_alpha(lambda a: a**2), ALL, WITH_ALPHA),
     Mistake("alpha-complement", "1 - alpha in place of alpha", "step", on_alpha(lambda a: 1 - a), ALL, WITH_ALPHA),
@@ -502,23 +519,13 @@ PRINTED: tuple[Mistake, ...] = (
 
 
 def on_parts(change: Callable[[One], One]) -> Callable:
-    """The estimator from changed parts of every observation."""
-    return lambda estimate: (
-        lambda hess, job, theta, samples: estimate(hess, _Changed(job.model, job.likelihood, job.x, job.y, change), theta, samples)
-    )
+    """Changed parts of every observation."""
+    return seen_as(lambda ones: [change(one) for one in ones])
 
 
-class _Changed(NamedTuple):
-    """A job whose observations are changed."""
-
-    model: dict[str, Any]
-    likelihood: dict[str, Any]
-    x: Array
-    y: Array
-    change: Callable[[One], One]
-
-    def at(self, theta: Array) -> list[One]:
-        return [self.change(one) for one in Job(self.model, self.likelihood, self.x, self.y).at(theta)]
+def seen_as(change: Callable[[list[One]], list[One]]) -> Callable:
+    """Another batch of observations."""
+    return lambda job_: lambda job: job._replace(see=lambda j, theta: change(pipeline.see(j, theta)))
 
 
 def on_estimate(change: Callable[[Curv, int], Curv]) -> Callable:
@@ -561,31 +568,53 @@ def with_both(score: Callable[[One], Array], info: Callable[[One], Array]) -> Ca
     return on_parts(lambda one: one._replace(score=score(one), info=info(one)))
 
 
-def _batch(pick: Callable[[list[One]], list[One]], scale: bool = False) -> Callable:
-    """Another batch, or its mean."""
-
-    def wrong(estimate: Callable) -> Callable:
-        return lambda hess, job, theta, samples: estimate(
-            hess, _Picked(job.model, job.likelihood, job.x, job.y, pick, scale), theta, samples
-        )
-
-    return wrong
+def _only(a: Array, k: int) -> Array:
+    out = 0 * a
+    out[k] = a[k]
+    return out
 
 
-class _Picked(NamedTuple):
-    """A job that takes some of the observations of its batch, or their mean."""
+def _block(A: Array, k: int) -> Array:
+    out = 0 * A
+    out[k, k] = A[k, k]
+    return out
 
-    model: dict[str, Any]
-    likelihood: dict[str, Any]
-    x: Array
-    y: Array
-    pick: Callable[[list[One]], list[One]]
-    mean: bool
 
-    def at(self, theta: Array) -> list[One]:
-        batch = self.pick(Job(self.model, self.likelihood, self.x, self.y).at(theta))
-        n = len(batch) if self.mean else 1
-        return [one._replace(score=one.score / n, info=one.info / n) for one in batch]
+def _root(one: One) -> Array:
+    """The factor of R or R^-1 that S is made with."""
+    if one.kind == "gaussian":
+        return lower(inv(one.R))
+    return np.diag(np.sqrt(one.h)) - np.outer(one.h, np.sqrt(one.h)) if one.kind == "categorical" else np.sqrt(one.R)
+
+
+def _on_eigenvalues(A: Array, change: Callable[[Array], Array]) -> Array:
+    w, Q = np.linalg.eigh(A)
+    return (Q * change(w)) @ Q.T
+
+
+def with_mean(link: Callable[[Array], Array]) -> Callable:
+    """Another mean of y at the outputs, with the variance that goes with it."""
+
+    def change(one: One) -> One:
+        h = link(one.o)
+        R = np.diag(h) - np.outer(h, h) if one.kind == "categorical" else np.diag(h * (1 - h) if one.kind == "bernoulli" else h)
+        return one._replace(h=h, T=R, R=R, e=one.y - h, score=one.y - h, info=R)
+
+    return on_parts(change)
+
+
+def _softmax(o: Array) -> Array:
+    return np.exp(o - o.max()) / np.exp(o - o.max()).sum()
+
+
+def _mean_of(score: bool, info: bool) -> Callable:
+    """The mean over the batch in place of the sum."""
+
+    def change(ones: list[One]) -> list[One]:
+        n = len(ones)
+        return [one._replace(score=one.score / (n if score else 1), info=one.info / (n if info else 1)) for one in ones]
+
+    return seen_as(change)
 
 
 def _per_example(estimate: Callable) -> Callable:
@@ -727,6 +756,8 @@ ESTIMATES: tuple[Mistake, ...] = (
     Mistake("G-halved-estimate", "G/2 in place of G", "estimate", G_times(lambda M: 0.5), ("G",)),
     Mistake("g-doubled-estimate", "2 g in place of g", "estimate", g_times(lambda M: 2), ("g",)),
     Mistake("g-halved-estimate", "g/2 in place of g", "estimate", g_times(lambda M: 0.5), ("g",)),
+    Mistake("g-normalised-estimate", "g over its norm", "estimate",
+        on_estimate(lambda c, M: Curv(c.g / np.linalg.norm(c.g), G=dense(c) / (c.g @ c.g))), gG, with_hess("lin-ef")),
     Mistake("both-doubled", "2 g and 2 G (log-likelihood without its 1/2)", "estimate", both_times(lambda M: 2), gG),
     Mistake("both-halved", "g/2 and G/2", "estimate", both_times(lambda M: 0.5), gG),
     *(
@@ -738,66 +769,95 @@ ESTIMATES: tuple[Mistake, ...] = (
     Mistake("G-diagonal-estimate", "the diagonal of G alone", "estimate",
         on_estimate(lambda c, M: with_G(c, np.diag(np.diag(dense(c))))), ("G",)),
     # over the batch
-    Mistake("batch-mean", "the mean over the batch in place of the sum", "estimate", _batch(lambda b: b, scale=True), gG),
-    Mistake("batch-first", "the first observation of the batch alone", "estimate", _batch(lambda b: b[:1]), gG),
-    Mistake("batch-last", "the last observation of the batch alone", "estimate", _batch(lambda b: b[-1:]), gG),
+    Mistake("batch-mean", "the mean over the batch in place of the sum", "job", _mean_of(True, True), gG),
+    Mistake("batch-mean-g", "the mean over the batch in place of the sum in g alone", "job", _mean_of(True, False), ("g",), HESS),
+    Mistake("batch-mean-G", "the mean over the batch in place of the sum in G alone", "job", _mean_of(False, True), ("G",), HESS),
+    Mistake("batch-first", "the first observation of the batch alone", "job", seen_as(lambda b: b[:1]), gG),
+    Mistake("batch-last", "the last observation of the batch alone", "job", seen_as(lambda b: b[-1:]), gG),
     Mistake("per-example",
         "the sum of the outer products of each observation's gradient in place of the outer product of the batch's gradient",
         "estimate", _per_example, ("G",), EF),
     # Gaussian
     Mistake("E02", "F^T e and -F^T R F with F the Jacobian of the mean, where f must be the natural parameter (erratum f-is-natural)",
-        "estimate", with_both(lambda o: o.T.T @ o.e, lambda o: o.T.T @ o.R @ o.T), gG),
-    Mistake("R-missing", "no R^-1 in g and G (R taken as I)", "estimate", with_both(lambda o: o.e, _identity), gG, GAUSSIAN),
-    Mistake("R-missing-g", "no R^-1 in g", "estimate", with_score(lambda o: o.e), ("g",), GAUSSIAN),
-    Mistake("R-missing-G", "no R in G (-H^T H for a Gaussian, -F^T F for the others)", "estimate", with_info(_identity), ("G",),
+        "job", with_both(lambda o: o.T.T @ o.e, lambda o: o.T.T @ o.R @ o.T), gG),
+    Mistake("R-missing", "no R^-1 in g and G (R taken as I)", "job", with_both(lambda o: o.e, _identity), gG, GAUSSIAN),
+    Mistake("R-missing-g", "no R^-1 in g", "job", with_score(lambda o: o.e), ("g",), GAUSSIAN),
+    Mistake("R-missing-G", "no R in G (-H^T H for a Gaussian, -F^T F for the others)", "job", with_info(_identity), ("G",),
         USES_INFO),
-    Mistake("R-for-inverse", "R in place of R^-1 in g and G", "estimate", with_both(lambda o: o.R @ o.e, lambda o: o.R), gG, GAUSSIAN),
-    Mistake("R-for-inverse-g", "R in place of R^-1 in g", "estimate", with_score(lambda o: o.R @ o.e), ("g",), GAUSSIAN),
-    Mistake("R-for-inverse-G", "R in place of R^-1 in G", "estimate", with_info(lambda o: o.R), ("G",), both(GAUSSIAN, USES_INFO)),
-    Mistake("R-diagonal", "the diagonal of R alone", "estimate", with_both(lambda o: o.e / np.diag(o.R), lambda o: _diag_inverse(o.R)),
+    Mistake("R-for-inverse", "R in place of R^-1 in g and G", "job", with_both(lambda o: o.R @ o.e, lambda o: o.R), gG, GAUSSIAN),
+    Mistake("R-for-inverse-g", "R in place of R^-1 in g", "job", with_score(lambda o: o.R @ o.e), ("g",), GAUSSIAN),
+    Mistake("R-for-inverse-G", "R in place of R^-1 in G", "job", with_info(lambda o: o.R), ("G",), both(GAUSSIAN, USES_INFO)),
+    Mistake("R-diagonal", "the diagonal of R alone", "job", with_both(lambda o: o.e / np.diag(o.R), lambda o: _diag_inverse(o.R)),
         gG, GAUSSIAN),
-    Mistake("R-diagonal-g", "the diagonal of R alone in g", "estimate", with_score(lambda o: o.e / np.diag(o.R)), ("g",), GAUSSIAN),
-    Mistake("R-diagonal-G", "the diagonal of R alone in G", "estimate", with_info(lambda o: _diag_inverse(o.R)), ("G",),
+    Mistake("R-diagonal-g", "the diagonal of R alone in g", "job", with_score(lambda o: o.e / np.diag(o.R)), ("g",), GAUSSIAN),
+    Mistake("R-diagonal-G", "the diagonal of R alone in G", "job", with_info(lambda o: _diag_inverse(o.R)), ("G",),
         both(GAUSSIAN, USES_INFO)),
-    Mistake("R-squared", "R read as a standard deviation (R^2 in place of R)", "estimate",
+    Mistake("R-squared", "R read as a standard deviation (R^2 in place of R)", "job",
         with_both(lambda o: np.linalg.solve(o.R @ o.R, o.e), lambda o: inv(o.R @ o.R)), gG, GAUSSIAN),
-    Mistake("R-root", "the Cholesky factor of R in place of R (a standard deviation where the variance belongs)", "estimate",
+    Mistake("R-root", "the Cholesky factor of R in place of R (a standard deviation where the variance belongs)", "job",
         with_both(lambda o: np.linalg.solve(lower(o.R), o.e), lambda o: np.linalg.inv(lower(o.R))), gG, GAUSSIAN),
-    Mistake("R-root-g", "L^-1 e in place of R^-1 e in g", "estimate", with_score(lambda o: np.linalg.solve(lower(o.R), o.e)), ("g",),
+    Mistake("R-root-g", "L^-1 e in place of R^-1 e in g", "job", with_score(lambda o: np.linalg.solve(lower(o.R), o.e)), ("g",),
         GAUSSIAN),
-    Mistake("E55", "a transposed factor (Cholesky: A^T A with A A^T = R^-1, as printed, erratum chol)", "estimate",
+    Mistake("E55", "a transposed factor (Cholesky: A^T A with A A^T = R^-1, as printed, erratum chol)", "job",
         with_info(_transposed_factor), ("G",), both(GAUSSIAN, USES_INFO)),
-    Mistake("R-transposed-root", "a transposed factor (Cholesky: L^-1 L^-T in place of L^-T L^-1 = R^-1)", "estimate",
+    Mistake("R-transposed-root", "a transposed factor (Cholesky: L^-1 L^-T in place of L^-T L^-1 = R^-1)", "job",
         with_info(_transposed_root), ("G",), both(with_kind("gaussian", "categorical"), USES_INFO)),
-    Mistake("R-transposed-g", "a transposed Cholesky factor in g: L^-1 L^-T e in place of L^-T L^-1 e", "estimate",
+    Mistake("R-transposed-g", "a transposed Cholesky factor in g: L^-1 L^-T e in place of L^-T L^-1 e", "job",
         with_score(lambda o: _transposed_root(o) @ o.e), ("g",), GAUSSIAN),
     # the others
-    Mistake("logit-residual", "y - o, with the output in place of the mean", "estimate", with_score(lambda o: o.y - o.o), ("g",),
+    Mistake("logit-residual", "y - o, with the output in place of the mean", "job", with_score(lambda o: o.y - o.o), ("g",),
         NOT_GAUSSIAN),
-    Mistake("squared-loss", "the gradient of the squared error (a further factor of the mean's derivative)", "estimate",
+    Mistake("squared-loss", "the gradient of the squared error (a further factor of the mean's derivative)", "job",
         with_score(lambda o: o.T.T @ o.e), ("g",), NOT_GAUSSIAN),
-    Mistake("H-for-F", "H, the Jacobian of the mean, in place of F in both places of -F^T R F", "estimate",
+    Mistake("H-for-F", "H, the Jacobian of the mean, in place of F in both places of -F^T R F", "job",
         with_info(lambda o: o.T.T @ o.R @ o.T), ("G",), both(NOT_GAUSSIAN, USES_INFO)),
-    Mistake("R-over-variance", "the residual over the variance: H^T R^-1 e with F in place of H", "estimate",
+    Mistake("R-over-variance", "the residual over the variance: H^T R^-1 e with F in place of H", "job",
         with_score(lambda o: o.e / np.diag(o.R)), ("g",), NOT_GAUSSIAN),
-    Mistake("missing-pp", "R = diag(p) without - p p^T", "estimate", with_info(lambda o: np.diag(o.h)), ("G",), both(CLASSES, USES_INFO)),
-    Mistake("plus-pp", "R = diag(p) + p p^T", "estimate", with_info(lambda o: np.diag(o.h) + np.outer(o.h, o.h)), ("G",),
+    Mistake("missing-pp", "R = diag(p) without - p p^T", "job", with_info(lambda o: np.diag(o.h)), ("G",), both(CLASSES, USES_INFO)),
+    Mistake("plus-pp", "R = diag(p) + p p^T", "job", with_info(lambda o: np.diag(o.h) + np.outer(o.h, o.h)), ("G",),
         both(CLASSES, USES_INFO)),
-    Mistake("diag-R-softmax", "the diagonal of R, p (1 - p), alone", "estimate", with_info(lambda o: np.diag(np.diag(o.R))), ("G",),
+    Mistake("diag-R-softmax", "the diagonal of R, p (1 - p), alone", "job", with_info(lambda o: np.diag(np.diag(o.R))), ("G",),
         both(CLASSES, USES_INFO)),
-    Mistake("p-for-variance", "p in place of p (1 - p)", "estimate", with_info(lambda o: np.diag(o.h)), ("G",), both(LABELS, USES_INFO)),
-    Mistake("1-p-for-variance", "1 - p in place of p (1 - p)", "estimate", with_info(lambda o: np.diag(1 - o.h)), ("G",),
+    Mistake("p-for-variance", "p in place of p (1 - p)", "job", with_info(lambda o: np.diag(o.h)), ("G",), both(LABELS, USES_INFO)),
+    Mistake("1-p-for-variance", "1 - p in place of p (1 - p)", "job", with_info(lambda o: np.diag(1 - o.h)), ("G",),
         both(LABELS, USES_INFO)),
-    Mistake("std-for-variance", "the standard deviation in place of the variance in R", "estimate", with_info(lambda o: np.sqrt(o.R)),
+    Mistake("std-for-variance", "the standard deviation in place of the variance in R", "job", with_info(lambda o: np.sqrt(o.R)),
         ("G",), both(with_kind("bernoulli", "poisson"), USES_INFO)),
-    Mistake("variance-squared", "R^2 in place of R in G", "estimate", with_info(lambda o: o.R @ o.R), ("G",),
+    Mistake("variance-squared", "R^2 in place of R in G", "job", with_info(lambda o: o.R @ o.R), ("G",),
         both(NOT_GAUSSIAN, USES_INFO)),
-    Mistake("inverse-variance", "1/R in place of R in G", "estimate", with_info(lambda o: np.diag(1 / np.diag(o.R))), ("G",),
+    Mistake("inverse-variance", "1/R in place of R in G", "job", with_info(lambda o: np.diag(1 / np.diag(o.R))), ("G",),
         both(with_kind("bernoulli", "poisson"), USES_INFO)),
-    Mistake("y-for-rate", "y in place of the rate in R", "estimate", with_info(lambda o: np.diag(o.y)), ("G",), both(COUNTS, USES_INFO)),
-    Mistake("output-for-rate", "the log-rate in place of the rate in R", "estimate", with_info(lambda o: np.diag(o.o)), ("G",),
+    Mistake("y-for-rate", "y in place of the rate in R", "job", with_info(lambda o: np.diag(o.y)), ("G",), both(COUNTS, USES_INFO)),
+    Mistake("output-for-rate", "the log-rate in place of the rate in R", "job", with_info(lambda o: np.diag(o.o)), ("G",),
         both(COUNTS, USES_INFO)),
-    Mistake("labels-inverted", "1 - y in place of y", "estimate", with_score(lambda o: 1 - o.y - o.h), ("g",), LABELS),
+    *(
+        Mistake(f"mean-{key}", text, "job", with_mean(link), gG, with_kind(*kinds))
+        for key, text, link, kinds in (
+            ("softplus", "the rate log(1 + exp(o)) in place of exp(o)", lambda o: np.logaddexp(0, o), ("poisson",)),
+            ("identity", "the output itself as the rate, without exp", lambda o: o, ("poisson",)),
+            ("sigmoid", "a sigmoid of each logit in place of the softmax", lambda o: 1 / (1 + np.exp(-o)), ("categorical",)),
+            ("softmax", "a softmax over the outputs in place of a sigmoid of each", lambda o: np.exp(o) / np.exp(o).sum(), ("bernoulli",)),
+            ("probit", "the normal distribution function in place of the sigmoid", ndtr, ("bernoulli",)),
+            ("negative", "the sign of the logits", lambda o: 1 / (1 + np.exp(o)), ("bernoulli",)),
+        )
+    ),
+    Mistake("score-halved", "(y - yhat)/2 in place of y - yhat", "job", with_score(lambda o: o.score / 2), gG, EF),
+    Mistake("score-doubled", "2 (y - yhat) in place of y - yhat", "job", with_score(lambda o: 2 * o.score), gG, EF),
+    Mistake("outputs-summed", "the columns of S of the outputs summed, in place of a column for each", "job",
+        with_info(lambda o: np.outer(*(_root(o).sum(axis=1),) * 2)), ("G",), USES_INFO),
+    Mistake("output-first", "the first output alone", "job", with_both(lambda o: _only(o.score, 0), lambda o: _block(o.info, 0)), gG),
+    Mistake("output-first-g", "the first output alone in g", "job", with_score(lambda o: _only(o.score, 0)), ("g",)),
+    Mistake("output-last", "the last output alone", "job", with_both(lambda o: _only(o.score, -1), lambda o: _block(o.info, -1)), gG),
+    Mistake("outputs-mean", "the mean over the outputs in place of the sum", "job",
+        with_both(lambda o: o.score / len(o.o), lambda o: o.info / len(o.o)), gG),
+    Mistake("G-negative", "the positive eigenvalues of G set to 0", "estimate",
+        on_estimate(lambda c, M: with_G(c, _on_eigenvalues(dense(c), lambda w: np.minimum(w, 0)))), ("G",), with_hess("mc-hess")),
+    Mistake("G-eigen-absolute", "the positive eigenvalues of G made negative", "estimate",
+        on_estimate(lambda c, M: with_G(c, _on_eigenvalues(dense(c), lambda w: -np.abs(w)))), ("G",), with_hess("mc-hess")),
+    Mistake("score-absolute", "|y - yhat| in place of y - yhat", "job", with_score(lambda o: np.abs(o.score)), ("g",)),
+    Mistake("residual-outer", "the outer product of y - yhat in place of R (an empirical Fisher of each observation)", "job",
+        with_info(lambda o: np.outer(o.score, o.score)), ("G",), USES_INFO),
+    Mistake("labels-inverted", "1 - y in place of y", "job", with_score(lambda o: 1 - o.y - o.h), ("g",), LABELS),
 )
 # fmt: on
 
@@ -805,26 +865,58 @@ ESTIMATES: tuple[Mistake, ...] = (
 # --- the network: another activation, another order of θ -----------------------------------------------------------------------
 
 
-def with_activation(name: str) -> Callable:
-    def wrong(estimate: Callable) -> Callable:
-        return lambda hess, job, theta, samples: estimate(hess, job._replace(model={**job.model, "activation": name}), theta, samples)
-
-    return wrong
+def network(**slip: Any) -> Callable:
+    """The network with a slip in it."""
+    return lambda job_: lambda job: job._replace(see=Network(**slip).see)
 
 
 def reordered(order: Callable[[dict[str, Any]], Array]) -> Callable:
     """θ read in another order: entry k of the wrong reading is entry order[k] of the right one."""
 
-    def wrong(estimate: Callable) -> Callable:
-        def fn(hess: str, job: Job, theta: Array, samples: Array | None) -> Curv:
-            p = order(job.model)
-            curv = estimate(hess, job, theta[p], None if samples is None else samples[:, p])
-            back = np.argsort(p)
-            return Curv(curv.g[back], G=dense(curv)[np.ix_(back, back)])
+    def look(job: Job, theta: Array) -> list[One]:
+        p = order(job.model)
+        back = np.argsort(p)
+        ones = pipeline.see(job, theta[p])
+        return [o._replace(J=o.J[:, back], network=lambda o=o: o.network()[:, back][:, :, back]) for o in ones]  # type: ignore[misc]
 
-        return fn
+    return lambda job_: lambda job: job._replace(see=look)
 
-    return wrong
+
+def slope(first: Callable[[str | None, Array, Array, Array], Array], second: float = 1.0) -> Callable:
+    """The activation with another derivative, ``first(name, z, s, s')``, and a multiple of its second one."""
+
+    def wrong(name: str | None, z: Array) -> tuple[Array, Array, Array]:
+        s, s1, s2 = pipeline.activation(name, z)
+        return s, first(name, z, s, s1), second * s2
+
+    return network(activation=wrong)
+
+
+def _slope_of(other: str) -> Callable:
+    def wrong(name: str | None, z: Array) -> tuple[Array, Array, Array]:
+        return (pipeline.activation(name, z)[0], *pipeline.activation(other, z)[1:])
+
+    return network(activation=wrong)
+
+
+def _leaky(c: float) -> Callable:
+    def wrong(name: str | None, z: Array) -> tuple[Array, Array, Array]:
+        on = np.where(z > 0, 1.0, c)
+        return z * on, on, 0 * z
+
+    return network(activation=wrong)
+
+
+def _largest(z: Array) -> Array:
+    """The weights of max pooling."""
+    return (z == z.max(axis=(1, 3), keepdims=True)).astype(float)
+
+
+def _corner(z: Array) -> Array:
+    """The weights of taking every other pixel."""
+    out = np.zeros(z.shape)
+    out[:, 0, :, 0] = 1
+    return out
 
 
 def _blocks(model: dict[str, Any]) -> list[tuple[str, Array]]:
@@ -857,22 +949,94 @@ def _biases_last(model: dict[str, Any]) -> Array:
     return np.concatenate([np.arange(starts[j], starts[j] + b.size) for j, (_, b) in enumerate(blocks)])
 
 
+def _kernels(read: Callable[[Array], Array]) -> Callable:
+    """Kernels that are read in another way."""
+    return reordered(lambda model: np.concatenate([(read(b) if b.ndim == 4 else b).reshape(-1) for _, b in _blocks(model)]))
+
+
+def _channels_first(model: dict[str, Any]) -> Array:
+    """The weight after the convolutions that was meant for the order (c, h, w)."""
+    blocks, out, conv = _blocks(model), [], 0
+    h, w = model["in_shape"][:2]
+    for _, b in blocks:
+        if b.ndim == 4:
+            h, w, conv = h // 2, w // 2, b.shape[-1]
+        elif b.ndim == 2 and conv:
+            b, conv = b.reshape(len(b), conv, h, w).transpose(0, 2, 3, 1), 0
+        out.append(b.reshape(-1))
+    return np.concatenate(out)
+
+
+def _convolved(case: Case) -> bool:
+    return _networked(case) and case.input["model"]["kind"] == "cnn"
+
+
+def _activated(*names: str) -> Callable[[Case], bool]:
+    return lambda case: _networked(case) and case.input["model"]["activation"] in names
+
+
+def _biased(case: Case) -> bool:
+    return "model" in case.input and bool(case.input["model"]["bias"])
+
+
 def _networked(case: Case) -> bool:
     return "model" in case.input and case.input["model"]["kind"] != "linear"
 
 
 # fmt: off
 NETWORKS: tuple[Mistake, ...] = (
-    Mistake("theta-transposed", "weights read as (n_in, n_out) in place of (n_out, n_in)", "estimate", reordered(_weights_transposed),
-        gG),
-    Mistake("theta-biases-first", "the bias of each layer read before its weight", "estimate", reordered(_biases_first), gG),
-    Mistake("theta-biases-last", "all biases read after all weights", "estimate", reordered(_biases_last), gG),
-    Mistake("kernel-flipped", "a flipped kernel (a convolution in place of the cross-correlation)", "estimate",
-        reordered(_kernel_flipped), gG, lambda case: "convolution" in case.flags),
+    Mistake("theta-transposed", "weights read as (n_in, n_out), or in Fortran order, in place of (n_out, n_in)", "job",
+        reordered(_weights_transposed), gG),
+    Mistake("theta-biases-first", "the bias of each layer read before its weight", "job", reordered(_biases_first), gG),
+    Mistake("theta-biases-last", "all biases read after all weights", "job", reordered(_biases_last), gG),
+    Mistake("kernel-flipped", "a flipped kernel (a convolution in place of the cross-correlation)", "job",
+        reordered(_kernel_flipped), gG, _convolved),
+    Mistake("kernel-transposed", "a kernel with its height and width exchanged", "job",
+        _kernels(lambda b: b.reshape(b.shape[1], b.shape[0], *b.shape[2:]).transpose(1, 0, 2, 3)), gG, _convolved),
+    Mistake("kernel-channels-first", "a kernel read as (c_out, c_in, kh, kw) in place of (kh, kw, c_in, c_out)", "job",
+        _kernels(lambda b: b.reshape(b.shape[3], b.shape[2], *b.shape[:2]).transpose(2, 3, 1, 0)), gG, _convolved),
+    Mistake("kernel-channels-swapped", "a kernel read as (kh, kw, c_out, c_in) in place of (kh, kw, c_in, c_out)", "job",
+        _kernels(lambda b: b.reshape(*b.shape[:2], b.shape[3], b.shape[2]).transpose(0, 1, 3, 2)), gG, _convolved),
+    Mistake("kernel-fortran", "a kernel in Fortran order", "job", _kernels(lambda b: b.reshape(-1).reshape(b.shape, order="F")), gG,
+        _convolved),
+    Mistake("flatten-channels-first", "channels first, (c, h, w), where the image is flattened", "job", reordered(_channels_first), gG,
+        _convolved),
+    Mistake("pool-sum", "a pooling that sums in place of averaging", "job", network(pool=np.ones_like), gG, _convolved),
+    Mistake("pool-max", "max pooling in place of average pooling", "job", network(pool=_largest), gG, _convolved),
+    Mistake("pool-corner", "every other pixel in place of the average over 2 x 2", "job", network(pool=_corner), gG, _convolved),
     *(
-        Mistake(f"activation-{name}", f"the activation {name}", "estimate", with_activation(name), gG, not_activation(name))
-        for name in ("tanh", "relu", "gelu", "gelu_tanh")
+        Mistake(f"pad-{pad}", f"padding by {words} in place of zeros", "job", network(pad=pad), gG, _convolved)
+        for pad, words in (("edge", "the pixel at the edge"), ("reflect", "reflection"), ("wrap", "the other side"))
     ),
+    Mistake("bias-missing", "no bias in the outputs (its derivative is there)", "job", network(bias=0.0), gG, _biased),
+    Mistake("bias-missing-all", "no bias", "job", network(bias=0.0, bias_slope=0.0), gG, _biased),
+    Mistake("bias-slope-missing", "no derivative in the biases", "job", network(bias_slope=0.0), gG, _biased),
+    Mistake("bias-sign", "the sign of the biases", "job", network(bias=-1.0, bias_slope=-1.0), gG, _biased),
+    Mistake("activation-last", "an activation after the last layer too", "job", network(last=True), gG, _networked),
+    *(
+        Mistake(f"activation-{name}", f"the activation {name}", "job",
+            network(activation=lambda _, z, name=name: pipeline.activation(name, z)), gG, not_activation(name))
+        for name in ("tanh", "relu", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus", "elu")
+    ),
+    Mistake("activation-none", "no activation", "job", network(activation=lambda _, z: pipeline.activation(None, z)), gG, _networked),
+    Mistake("slope-missing", "the derivative of the activation left out", "job", _slope_of("identity"), gG, _networked),
+    *(
+        Mistake(f"slope-{name}", f"the derivative of {name} in place of the activation's own", "job", _slope_of(name), gG,
+            not_activation(name))
+        for name in ("tanh", "relu", "gelu", "gelu_tanh", "sigmoid")
+    ),
+    Mistake("slope-at-output", "the derivative of the activation at its value s(z), not at z", "job",
+        slope(lambda name, z, s, s1: pipeline.activation(name, s)[1]), gG, _networked),
+    Mistake("slope-1-s", "1 - s in place of 1 - s^2 for the derivative of tanh", "job", slope(lambda name, z, s, s1: 1 - s), gG,
+        _activated("tanh")),
+    Mistake("slope-s-1-s", "s (1 - s) in place of 1 - s^2 for the derivative of tanh", "job",
+        slope(lambda name, z, s, s1: s * (1 - s)), gG, _activated("tanh")),
+    Mistake("slope-plus", "1 + s^2 in place of 1 - s^2 for the derivative of tanh", "job", slope(lambda name, z, s, s1: 1 + s**2), gG,
+        _activated("tanh")),
+    Mistake("slope-half-product", "Phi(z) alone for the derivative of gelu, without z phi(z)", "job",
+        slope(lambda name, z, s, s1: np.where(z == 0, 0.5, s / z)), gG, _activated("gelu", "gelu_tanh")),
+    Mistake("curvature-missing", "no second derivative of the activation in the Hessian", "job",
+        slope(lambda name, z, s, s1: s1, 0.0), ("G",), both(_networked, with_hess("mc-hess"))),
 )
 # fmt: on
 
@@ -928,11 +1092,11 @@ def _one_by_one(update: Callable) -> Callable:
 LOOPS: tuple[Mistake, ...] = (
     Mistake("loop-restarts", "an inner loop that restarts at the prior in every iteration", "update", loop(start=lambda p, q: p), ALL,
         ITERATED),
-    Mistake("loop-restarts-all", "an inner loop that restarts at the prior in every iteration, the estimate too", "update",
-        loop(start=lambda p, q: p, point=lambda p, q: p), ALL, ITERATED),
     Mistake("loop-moves-prior", "an inner loop that moves the prior along with the iterate", "update", loop(prior_of=lambda p, q: q),
         ALL, ITERATED),
     Mistake("loop-one-less", "one inner iteration too few", "update", loop(extra=-1), ALL, ITERATED),
+    Mistake("loop-restarts-all", "an inner loop that restarts at the prior in every iteration, the estimate too", "update",
+        loop(start=lambda p, q: p, point=lambda p, q: p), ALL, ITERATED),
     Mistake("loop-one-more", "one inner iteration too many", "update", loop(extra=1), ALL, ITERATED),
     Mistake("loop-linearises-at-prior", "every inner iteration linearised at the prior's mean", "update", loop(point=lambda p, q: p),
         ALL, both(ITERATED, LIN)),
@@ -975,6 +1139,13 @@ def moved(change: Callable[[Array, Array, Array, dict[str, Any]], tuple[Array, A
         return fn
 
     return wrong
+
+
+def _inside(F: Array, b: Array, Q: Array, d: dict[str, Any]) -> tuple[Array, Array, Array]:
+    if F.ndim == Q.ndim == 1:
+        return F, b, F**2 * Q
+    F2, Q2 = (np.diag(a) if a.ndim == 1 else a for a in (F, Q))
+    return F, b, F2 @ Q2 @ F2.T
 
 
 def ou(F: Callable[[float], float], b: Callable[[float], float], Q: Callable[[float], float]) -> Callable:
@@ -1072,6 +1243,9 @@ PREDICTIONS: tuple[Mistake, ...] = (
         ("mu",)),
     Mistake("ou-gamma-drift", "gamma as the degree of drift: 1 - gamma in its place", "predict",
         ou(lambda c: 1 - c, lambda c: c, lambda c: 1 - (1 - c) ** 2), ALL),
+    Mistake("ou-swapped", "gamma and 1 - gamma exchanged in the mean and F: F = 1 - gamma, b = gamma mu0", "predict",
+        ou(lambda c: 1 - c, lambda c: c, lambda c: 1 - c**2), ALL),
+    Mistake("predict-F-on-Q", "F (Sigma + Q) F^T in place of F Sigma F^T + Q", "predict", moved(_inside), COV),
     Mistake("ou-gamma-square", "gamma^2 in place of gamma", "predict", ou(lambda c: c**2, lambda c: 1 - c**2, lambda c: 1 - c**4), ALL),
     Mistake("ou-gamma-root", "sqrt(gamma) in place of gamma", "predict", ou(np.sqrt, lambda c: 1 - np.sqrt(c), lambda c: 1 - c), ALL),
     Mistake("dlr-on-precision", "F and Q applied to the precision as if it were a covariance", "predict", _predicted(_on_precision),
@@ -1098,8 +1272,9 @@ def stream(
     x_at: Callable[[int, int], int] = lambda t, T: t,
     y_at: Callable[[int, int], int] = lambda t, T: t,
     s_at: Callable[[int, int], int] = lambda t, T: t,
-    reset: bool = False,
+    reset: Callable[[State, State], State] = lambda first, state: state,
     ahead: bool = False,
+    unseen: Callable[[int, int], bool] = lambda t, T: False,
 ) -> Callable:
     """A stream with one slip in it. ``before(t, seen)``: whether there is a prediction before step t."""
 
@@ -1109,18 +1284,17 @@ def stream(
             T = len(given["X"])
             for t in range(T):
                 x, y = given["X"][x_at(t, T)], given["Y"][y_at(t, T)]
-                if reset:
-                    state = first
+                state = reset(first, state)
                 if before(t, y is not None):
                     state = pieces.predict(state, given["dynamics"])
                 if y is None and missing == "zero":
                     y = np.zeros_like(next(v for v in given["Y"] if v is not None))
                 if y is None and missing == "mean":
-                    job = pipeline.job_of(given, x, np.zeros_like(next(v for v in given["Y"] if v is not None)))
+                    job = pieces.seen(given, x, np.zeros_like(next(v for v in given["Y"] if v is not None)))
                     y = np.stack([one.h for one in job.at(state.mu)]).reshape(np.shape(job.y))
-                if y is not None:
+                if y is not None and not unseen(t, T):
                     here = pipeline._at(given["samples"], s_at(t, T))
-                    state = pieces.update(pieces, name, pipeline.job_of(given, x, y), state, here, given["params"])
+                    state = pieces.update(pieces, name, pieces.seen(given, x, y), state, here, given["params"])
                 if after:
                     state = pieces.predict(state, given["dynamics"])
                 yield pieces.predict(state, given["dynamics"]) if ahead else state
@@ -1137,6 +1311,9 @@ STREAMS: tuple[Mistake, ...] = (
         stream(lambda t, seen: False, after=True)),
     Mistake("stream-predict-not-first", "no prediction before the first observation", "run", stream(lambda t, seen: t > 0)),
     Mistake("stream-predict-once", "a prediction before the first observation alone", "run", stream(lambda t, seen: t == 0)),
+    Mistake("stream-predict-even", "a prediction before every other observation alone", "run", stream(lambda t, seen: t % 2 == 0)),
+    Mistake("stream-last-unused", "the last observation not used", "run", stream(unseen=lambda t, T: t == T - 1)),
+    Mistake("stream-first-unused", "the first observation not used", "run", stream(unseen=lambda t, T: t == 0)),
     Mistake("stream-predict-twice", "two predictions for each observation", "run", stream(after=True)),
     Mistake("stream-ahead", "the predictions for the next step returned in place of the states", "run", stream(ahead=True)),
     Mistake("stream-missing-skips", "a missing observation that skips the prediction too", "run", stream(lambda t, seen: seen)),
@@ -1155,7 +1332,11 @@ STREAMS: tuple[Mistake, ...] = (
     Mistake("stream-samples-early", "the samples of the next step", "run", stream(s_at=lambda t, T: min(t + 1, T - 1)), (), MC),
     Mistake("stream-reversed", "the stream in reverse order", "run",
         stream(lambda t, s: True, False, "", *(lambda t, T: T - 1 - t,) * 3)),
-    Mistake("stream-resets", "every step from the first prior", "run", stream(reset=True)),
+    Mistake("stream-resets", "every step from the first prior", "run", stream(reset=lambda first, state: first)),
+    Mistake("stream-resets-covariance", "every step from the covariance of the first prior (only the mean is carried on)", "run",
+        stream(reset=lambda first, state: first._replace(mu=state.mu))),
+    Mistake("stream-resets-mean", "every step from the mean of the first prior (only the covariance is carried on)", "run",
+        stream(reset=lambda first, state: state._replace(mu=first.mu))),
 )
 # fmt: on
 
@@ -1211,6 +1392,45 @@ def _mean_of_outputs(predictive: Callable) -> Callable:
     return fn
 
 
+def _output_slope(predictive: Callable) -> Callable:
+    from ..predictive import Predictive
+
+    def fn(kind: str, job: Job, mu: Array, samples: Array | None) -> Values:
+        h = np.stack([[p.h + p.J @ (t - mu) for p in job.at(mu)] for t in pipeline._some(samples)])
+        return pipeline.summary(Predictive(kind, vectors.likelihood(job.likelihood), h, True), job.y)
+
+    return fn
+
+
+def _logs(v: Values, logs: Array) -> Values:
+    return {**v, "log_density": logs, "nlpd": -np.mean(logs)}
+
+
+def _score(pred: Any, Y: Array, **slip: Any) -> Values:
+    return pipeline.scores(*pipeline.labels(pred.mean, Y), **slip)
+
+
+def _scored(**slip: Any) -> Callable:
+    return on_summary(lambda v, p, Y: {**v, "ece": _score(p, Y, **slip)["ece"]})
+
+
+def _with_mean(v: Values, mean: Array, Y: Array) -> Values:
+    return {**v, "mean": mean, **(pipeline.scores(*pipeline.labels(mean, Y)) if "ece" in v else {})}
+
+
+def _of_true_class(pred: Any, Y: Array) -> Array:
+    p, y = pipeline.labels(pred.mean, Y)
+    return (p * y).sum(axis=1)
+
+
+def _bins(pred: Any, Y: Array) -> Array:
+    """The gap between accuracy and confidence in each bin that is not empty."""
+    p, y = pipeline.labels(pred.mean, Y)
+    sure, hit = p.max(axis=1), p.argmax(axis=1) == y.argmax(axis=1)
+    where = np.clip(np.ceil(sure * 20) - 1, 0, 19)
+    return np.array([abs(np.mean((hit - sure)[where == b])) for b in np.unique(where)])
+
+
 def _within(pred: Any) -> Array:
     parts = pred.lik.var_mean(pred.values) if pred.of_means else np.diagonal(pred.lik.var(pred.values), axis1=-2, axis2=-1)
     return parts.mean(axis=0)
@@ -1218,8 +1438,7 @@ def _within(pred: Any) -> Array:
 
 def _mean_log(values: Values, pred: Any, Y: Array) -> Values:
     fn = pred.lik.log_prob_mean if pred.of_means else pred.lik.log_prob
-    logs = np.asarray(fn(pred.values, pred.lik.encode(Y, Y.shape[-1], batch=len(Y)))).mean(axis=0)
-    return {**values, "log_density": logs, "nlpd": -np.mean(logs)}
+    return _logs(values, np.asarray(fn(pred.values, pred.lik.encode(Y, Y.shape[-1], batch=len(Y)))).mean(axis=0))
 
 
 def _shifted_samples(shift: Callable[[Array, Array], Array]) -> Callable:
@@ -1241,6 +1460,20 @@ PREDICTIVES: tuple[Mistake, ...] = (
         _of_kind("mc")),
     Mistake("predictive-first-sample", "the first sample alone", "predictive", _shifted_samples(lambda s, mu: s[:1]), (),
         _of_kind("mc", "lin_mc")),
+    Mistake("predictive-not-first", "the first sample left out", "predictive", _shifted_samples(lambda s, mu: s[1:]), (),
+        _of_kind("mc", "lin_mc")),
+    Mistake("predictive-not-last", "the last sample left out", "predictive", _shifted_samples(lambda s, mu: s[:-1]), (),
+        _of_kind("mc", "lin_mc")),
+    Mistake("predictive-median", "the median of the means in place of their mean", "predictive",
+        on_summary(lambda v, p, Y: _with_mean(v, np.median(p.means, axis=0), Y)), ("mean",), _of_kind("mc", "lin_mc")),
+    Mistake("predictive-log2", "log2 in place of the natural logarithm", "predictive",
+        on_summary(lambda v, p, Y: _logs(v, v["log_density"] / np.log(2))), ("log_density",)),
+    Mistake("predictive-log10", "log10 in place of the natural logarithm", "predictive",
+        on_summary(lambda v, p, Y: _logs(v, v["log_density"] / np.log(10))), ("log_density",)),
+    Mistake("predictive-det", "the determinant of 2 pi R without its square root", "predictive",
+        on_summary(lambda v, p, Y: _shifted(v, -np.linalg.slogdet(2 * np.pi * p.lik.R)[1] / 2)), ("log_density",), GAUSSIAN),
+    Mistake("predictive-no-det", "no determinant of 2 pi R", "predictive",
+        on_summary(lambda v, p, Y: _shifted(v, np.linalg.slogdet(2 * np.pi * p.lik.R)[1] / 2)), ("log_density",), GAUSSIAN),
     Mistake("predictive-samples-noise", "the samples taken for noise: mu added to them", "predictive",
         _shifted_samples(lambda s, mu: s + mu), (), _of_kind("mc", "lin_mc")),
     Mistake("predictive-no-mean", "the linearisation without subtracting mu", "predictive", _shifted_samples(lambda s, mu: s + mu), (),
@@ -1255,7 +1488,35 @@ PREDICTIVES: tuple[Mistake, ...] = (
     Mistake("predictive-var-noise", "the mean of the noise alone, without the variance of the means", "predictive",
         on_summary(lambda v, p, Y: {**v, "var": _within(p)}), ("var",)),
     Mistake("predictive-var-unbiased", "1/(S - 1) in place of 1/S in the variance of the means", "predictive",
-        on_summary(lambda v, p, Y: {**v, "var": _within(p) + p.means.var(axis=0, ddof=1)}), ("var",)),
+        on_summary(lambda v, p, Y: {**v, "var": _within(p) + p.means.var(axis=0) * len(p.values) / (len(p.values) - 1)}), ("var",)),
+    Mistake("predictive-var-of-mean", "the noise at the mean of the means in place of its mean over the samples", "predictive",
+        on_summary(lambda v, p, Y: {**v, "var": p.lik.var_mean(p.mean) + p.means.var(axis=0)}), ("var",)),
+    Mistake("predictive-var-noise-of-mean", "the noise at the mean of the means alone", "predictive",
+        on_summary(lambda v, p, Y: {**v, "var": p.lik.var_mean(p.mean)}), ("var",)),
+    Mistake("predictive-density-of-mean", "the density at the mean of the means in place of the mean of the densities", "predictive",
+        on_summary(lambda v, p, Y: _logs(v, np.asarray(p.lik.log_prob_mean(p.mean, Y)))), ("log_density",)),
+    Mistake("predictive-moment-matched", "the density of a Gaussian with the predictive mean and variance", "predictive",
+        on_summary(lambda v, p, Y: _logs(v, -(((Y - v["mean"]) ** 2 / v["var"] + np.log(2 * np.pi * v["var"])).sum(axis=-1)) / 2)),
+        ("log_density",)),
+    Mistake("predictive-slope", "the Jacobian of the outputs in place of that of the mean in its linearisation", "predictive",
+        _output_slope, ("mean",), _of_kind("lin_mc")),
+    *(
+        Mistake(f"ece-bins-{n}", f"{n} bins in place of 20", "predictive", _scored(bins=n), ("ece",))
+        for n in (10, 15, 5, 25, 30, 50, 100)
+    ),
+    Mistake("ece-left", "bins [a, b) in place of (a, b]", "predictive", _scored(left=True), ("ece",)),
+    Mistake("ece-probability", "the probability of the last class in place of the confidence max(p)", "predictive",
+        on_summary(lambda v, p, Y: {**v, "ece": _score(p, Y, sure=pipeline.labels(p.mean, Y)[0][:, -1])["ece"]}), ("ece",)),
+    Mistake("ece-true-class", "the probability of the true class in place of the confidence max(p)", "predictive",
+        on_summary(lambda v, p, Y: {**v, "ece": _score(p, Y, sure=_of_true_class(p, Y))["ece"]}), ("ece",)),
+    Mistake("ece-unweighted", "the mean over the bins without the share of observations in each", "predictive",
+        on_summary(lambda v, p, Y: {**v, "ece": _bins(p, Y).mean()}), ("ece",)),
+    Mistake("ece-largest", "the largest gap of a bin (the maximum calibration error)", "predictive",
+        on_summary(lambda v, p, Y: {**v, "ece": _bins(p, Y).max()}), ("ece",)),
+    Mistake("error-accuracy", "the accuracy in place of the error", "predictive",
+        on_summary(lambda v, p, Y: {**v, "error": 1 - v["error"]}), ("error",)),
+    Mistake("error-count", "the number of wrong classes in place of their share", "predictive",
+        on_summary(lambda v, p, Y: {**v, "error": len(Y) * v["error"]}), ("error",)),
     Mistake("predictive-std", "the standard deviation in place of the variance", "predictive",
         on_summary(lambda v, p, Y: {**v, "var": np.sqrt(v["var"])}), ("var",)),
     Mistake("predictive-outputs", "the outputs in place of the means of y", "predictive",
@@ -1281,8 +1542,7 @@ def _no_constant(v: Values, p: Any, Y: Array) -> Values:
 
 
 def _shifted(v: Values, extra: Any) -> Values:
-    logs = v["log_density"] + extra
-    return {**v, "log_density": logs, "nlpd": -np.mean(logs)}
+    return _logs(v, v["log_density"] + extra)
 
 
 # --- what is returned ----------------------------------------------------------------------------------------------------------
@@ -1323,7 +1583,8 @@ NAMED: tuple[Mistake, ...] = (
 
 def named(case: Case) -> list[Mistake]:
     """The named mistakes that can be made in a case."""
-    return [m for m in NAMED if case.level in USED[m.piece] and m.applies(case)]
+    known = (*NETWORKS, *PREDICTIVES) if case.level == "predictive" else NAMED
+    return [m for m in known if case.level in USED[m.piece] and m.applies(case)]
 
 
 # --- a number in the mistake ---------------------------------------------------------------------------------------------------
@@ -1346,6 +1607,25 @@ def _clip(one: One, c: float) -> One:
     return one._replace(score=one.y - p, info=R)
 
 
+def _with_link(one: One, c: float) -> One:
+    h = _softmax(c * one.o) if one.kind == "categorical" else 1 / (1 + np.exp(-c * one.o))
+    R = np.diag(h) - np.outer(h, h) if one.kind == "categorical" else np.diag(h * (1 - h))
+    return one._replace(h=h, R=R, T=R, e=one.y - h, score=one.y - h, info=R)
+
+
+def _kalman(c: float) -> Callable:
+    """The extended Kalman filter with c on the diagonal where it solves for the gain."""
+
+    def fn(pieces: Pieces, name: str, job: Job, prior: Any, samples: Array | None, params: dict[str, Any]) -> State:
+        ones = job.at(prior.mu)
+        H, R, e = np.vstack([o.T @ o.J for o in ones]), block_diag(*(o.R for o in ones)), np.concatenate([o.e for o in ones])
+        S = H @ prior.Sigma @ H.T + R
+        K = np.linalg.solve(S + c * np.eye(len(S)), H @ prior.Sigma).T
+        return FC(prior.mu + K @ e, prior.Sigma - K @ S @ K.T)
+
+    return fn
+
+
 def _add_covariance(q: State, c: float) -> State:
     name = _covariance(q)
     a = getattr(q, name)
@@ -1360,14 +1640,30 @@ def _add_precision(q: State, c: float) -> State:
 
 # fmt: off
 SCALED: tuple[Scaled, ...] = (
-    Scaled("jitter-R", "{c} I added to R before it is inverted", "estimate", lambda fn, c: on_parts(lambda o: _jitter(o, c))(fn), 0.0,
+    Scaled("jitter-R", "{c} I added to R before it is inverted", "job", lambda fn, c: on_parts(lambda o: _jitter(o, c))(fn), 0.0,
         gG),
     Scaled("jitter-G", "{c} I added to -G", "estimate",
         lambda fn, c: on_estimate(lambda curv, M: with_G(curv, dense(curv) - c * np.eye(len(curv.g))))(fn), 0.0, ("G",)),
-    Scaled("jitter-info", "{c} I added to R in -F^T R F", "estimate", lambda fn, c: on_parts(lambda o: _jitter_softmax(o, c))(fn), 0.0,
+    Scaled("jitter-info", "{c} I added to R in -F^T R F", "job", lambda fn, c: on_parts(lambda o: _jitter_softmax(o, c))(fn), 0.0,
         ("G",), HESS),
-    Scaled("clip", "probabilities clipped to [{c}, 1 - {c}]", "estimate", lambda fn, c: on_parts(lambda o: _clip(o, c))(fn), 0.0, gG,
+    Scaled("clip", "probabilities clipped to [{c}, 1 - {c}]", "job", lambda fn, c: on_parts(lambda o: _clip(o, c))(fn), 0.0, gG,
         with_kind("bernoulli", "categorical")),
+    Scaled("temperature", "logits times {c} (a temperature)", "job",
+        lambda fn, c: on_parts(lambda o: _with_link(o, c))(fn), 1.0, gG, with_kind("bernoulli", "categorical")),
+    Scaled("label-smoothing", "y moved by {c} towards the same for all classes", "job",
+        lambda fn, c: with_score(lambda o: o.score + c * (1 / max(2, len(o.y)) - o.y))(fn), 0.0, ("g",),
+        with_kind("bernoulli", "categorical")),
+    Scaled("scale-score", "y - yhat times {c}", "job", lambda fn, c: with_score(lambda o: c * o.score)(fn), 1.0, ("g",), EF),
+    Scaled("scale-x", "x times {c}", "job", lambda fn, c: lambda job: job._replace(x=c * job.x), 1.0, gG),
+    Scaled("scale-bias", "the biases times {c}", "job", lambda fn, c: network(bias=c, bias_slope=c)(fn), 1.0, gG, _biased),
+    Scaled("scale-slope", "the derivative of the activation times {c}", "job",
+        lambda fn, c: slope(lambda name, z, s, s1: c * s1)(fn), 1.0, gG, _networked),
+    Scaled("scale-curvature", "the second derivative of the activation times {c}", "job",
+        lambda fn, c: slope(lambda name, z, s, s1: s1, c)(fn), 1.0, ("G",), both(_networked, with_hess("mc-hess"))),
+    Scaled("leaky", "a relu with slope {c} below 0", "job", lambda fn, c: _leaky(c)(fn), 0.0, gG, _activated("relu")),
+    Scaled("jitter-gain",
+        "{c} I added to the innovation covariance H Sigma H^T + R where the gain K is solved for, and not in Sigma - K S K^T", "update",
+        lambda fn, c: _kalman(c), 0.0, ALL, both(in_rules("bong"), in_families("fc"), with_hess("lin-hess"))),
     Scaled("scale-G-estimate", "G times {c}", "estimate", lambda fn, c: G_times(lambda M: c)(fn), 1.0, ("G",)),
     Scaled("scale-g-estimate", "g times {c}", "estimate", lambda fn, c: g_times(lambda M: c)(fn), 1.0, ("g",)),
     Scaled("scale-gG-estimate", "g and G times {c}", "estimate", lambda fn, c: both_times(lambda M: c)(fn), 1.0, gG),
@@ -1386,6 +1682,9 @@ SCALED: tuple[Scaled, ...] = (
     Scaled("scale-g", "g times {c}", "step", lambda fn, c: on_curv(times_g(c))(fn), 1.0, ("mu",)),
     Scaled("scale-gG", "g and G times {c}", "step", lambda fn, c: on_curv(lambda cv: times_g(c)(times_G(c)(cv)))(fn), 1.0, ALL),
     Scaled("scale-alpha", "alpha times {c}", "step", lambda fn, c: on_alpha(lambda a: c * a)(fn), 1.0, ALL, WITH_ALPHA),
+    Scaled("inflation", "the predicted covariance times {c}", "predict",
+        lambda fn, c: _predicted(lambda q, r, d: spread(r, lambda a: c * a))(fn), 1.0, COV,
+        in_families("fc", "fc_mom", "diag", "diag_mom")),
     Scaled("scale-Q", "Q times {c}", "predict", lambda fn, c: moved(lambda F, b, Q, d: (F, b, c * Q))(fn), 1.0, COV),
     Scaled("jitter-predict", "{c} I added to the predicted covariance", "predict",
         lambda fn, c: _predicted(lambda q, r, d: _add_covariance(r, c))(fn), 0.0, COV, in_families("fc", "fc_mom", "diag", "diag_mom")),
@@ -1433,11 +1732,12 @@ def edited_steps(rule: str, family: str, displayed: bool = False) -> tuple[Mista
         names = (*names, "from_natural") if form.endswith("_psi") else names
         for name in reversed(names):
             for edit in edits.edits(vars(MODULES[family])[name]):
-                if edit.key not in seen:
-                    seen.add(edit.key)
+                key = edit.key if form == rule or name == form else f"{form}.{edit.key}"  # a shared function does other things elsewhere
+                if key not in seen:
+                    seen.add(key)
                     other = "" if form == rule else f", as {MODULES[family].__name__.split('.')[-1]}.{form} has it"
                     change = _step_of(form, edit, family)
-                    out.append(Mistake(f"{family}.{edit.key}", edit.text + other, "step", lambda step, fn=change: fn))
+                    out.append(Mistake(f"{family}.{key}", edit.text + other, "step", lambda step, fn=change: fn))
     return tuple(out)
 
 
@@ -1491,6 +1791,16 @@ def edited_predictions() -> tuple[Mistake, ...]:
                 return made[0](state, vectors.dynamics(moving))
 
             out.append(Mistake(f"predict.{edit.key}", edit.text, "predict", lambda predict, fn=fn: fn))
+    for edit in edits.edits(pipeline.predict_dlr):
+        form: list[Callable] = []
+
+        def low(state: State, moving: dict[str, Any], edit=edit, form=form) -> State:
+            if not form:
+                form.append(edits.with_edit(pipeline_module(), ("predict_dlr",), edit)["predict_dlr"])
+            return form[0](state, *dynamics.matrices(vectors.dynamics(moving), len(state.mu)))
+
+        text = edit.text + ", with D = F^2/Ups + Q, V = F W/Ups, C = I + W^T Ups^-1 W"
+        out.append(Mistake(f"predict.{edit.key}", text, "predict", lambda predict, low=low: low, (), LOW))
     return tuple(out)
 
 
@@ -1501,4 +1811,4 @@ def edited(case: Case) -> Iterator[Mistake]:
     if case.level in USED["estimate"]:
         yield from edited_estimates(hess(case))
     if case.level == "predict":
-        yield from edited_predictions()
+        yield from (m for m in edited_predictions() if m.applies(case))

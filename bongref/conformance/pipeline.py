@@ -12,11 +12,12 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
+from scipy.special import ndtr
 
 from .. import models
 from ..curvature import Curv
 from ..dynamics import propagate
-from ..linalg import Array
+from ..linalg import Array, inv
 from ..methods import MODULES
 from ..states import State
 from . import vectors
@@ -44,20 +45,25 @@ class One(NamedTuple):
     network: Callable[[], Array]  # (C, P, P): the second derivatives of o
 
 
+def see(job: Job, theta: Array) -> list[One]:
+    """The observations of a batch at θ."""
+    model, likelihood = _frozen(job.model), _frozen(job.likelihood)
+    at = np.asarray(theta, dtype=float).tobytes()
+    return [_one(model, likelihood, x.tobytes(), x.shape, y.tobytes(), at) for x, y in job.single]
+
+
 class Job(NamedTuple):
-    """What an estimator is called with, as plain descriptions."""
+    """What an estimator is called with, as plain descriptions, and how the observations are seen."""
 
     model: dict[str, Any]
     likelihood: dict[str, Any]
     x: Array
     y: Array
+    see: Callable[[Job, Array], list[One]] = see
 
     def at(self, theta: Array) -> list[One]:
         """The observations of the batch at θ."""
-        model, likelihood = _frozen(self.model), _frozen(self.likelihood)
-        return [
-            _one(model, likelihood, x.tobytes(), x.shape, y.tobytes(), np.asarray(theta, dtype=float).tobytes()) for x, y in self.single
-        ]
+        return self.see(self, theta)
 
     @property
     def single(self) -> list[tuple[Array, Array]]:
@@ -99,12 +105,16 @@ def _likelihood(frozen: Any) -> Any:
 @lru_cache(maxsize=8192)
 def _one(model: Any, likelihood: Any, x: bytes, shape: tuple[int, ...], y: bytes, theta: bytes) -> One:
     """The parts of one observation at θ."""
-    lik, seen = _likelihood(likelihood), np.frombuffer(y)
     o, J = _outputs(model, x, shape, theta)
+    return parts(_likelihood(likelihood), o, J, np.frombuffer(y), lambda: _network(model, x, shape, theta))
+
+
+def parts(lik: Any, o: Array, J: Array, seen: Array, network: Callable[[], Array]) -> One:
+    """What a likelihood makes of the outputs."""
     R, score = np.asarray(lik.var(o)), np.asarray(lik.score(o, seen))
     info = np.asarray(lik.info(o)) if lik.name == "gaussian" else R
     e, h, T = np.asarray(lik.residual(o, seen)), np.asarray(lik.mean(o)), np.asarray(lik.jac_mean(o))
-    return One(o, h, J, T, R, e, score, info, seen, lik.name, lambda: _network(model, x, shape, theta))
+    return One(o, h, J, T, R, e, score, info, seen, lik.name, network)
 
 
 @lru_cache(maxsize=4096)
@@ -126,6 +136,117 @@ def _network(frozen: Any, x: bytes, shape: tuple[int, ...], theta: bytes) -> Arr
     if model.kind == "linear":
         return np.zeros((C, len(at), len(at)))
     return np.stack([models.hessian(lambda t, c=c: model(t, point)[c])(at) for c in range(C)])
+
+
+# --- a network written out, in which every piece can be exchanged ------------------------------------------------------------------
+
+
+def activation(name: str | None, z: Array) -> tuple[Array, Array, Array]:
+    """An activation and its two derivatives."""
+    if name == "tanh":
+        t = np.tanh(z)
+        return t, 1 - t**2, -2 * t * (1 - t**2)
+    if name in ("sigmoid", "silu"):
+        p = 1 / (1 + np.exp(-z))
+        s, s1, s2 = p, p * (1 - p), p * (1 - p) * (1 - 2 * p)
+        return (s, s1, s2) if name == "sigmoid" else (z * s, s + z * s1, 2 * s1 + z * s2)
+    if name == "softplus":
+        p = 1 / (1 + np.exp(-z))
+        return np.logaddexp(0, z), p, p * (1 - p)
+    if name == "relu":
+        on = (z > 0).astype(float)
+        return z * on, on, 0 * z
+    if name == "elu":
+        on, e = z > 0, np.exp(np.minimum(z, 0))
+        return np.where(on, z, e - 1), np.where(on, 1.0, e), np.where(on, 0.0, e)
+    if name == "gelu":
+        Phi, phi = ndtr(z), np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)
+        return z * Phi, Phi + z * phi, phi * (2 - z**2)
+    if name == "gelu_tanh":
+        c, k = np.sqrt(2 / np.pi), 0.044715
+        t, u1, u2 = np.tanh(c * (z + k * z**3)), c * (1 + 3 * k * z**2), 6 * c * k * z
+        t1, t2 = (1 - t**2) * u1, (1 - t**2) * (u2 - 2 * t * u1**2)
+        return z * (1 + t) / 2, (1 + t) / 2 + z * t1 / 2, t1 + z * t2 / 2
+    return z, np.ones_like(z), 0 * z
+
+
+def pooled(z: Array) -> Array:
+    """The weights of 2 × 2 average pooling over (h, 2, w, 2, c)."""
+    return np.full(z.shape, 0.25)
+
+
+class Network(NamedTuple):
+    """How the outputs come about; each is exchanged by ``_replace``."""
+
+    activation: Callable[[str | None, Array], tuple[Array, Array, Array]] = activation
+    last: bool = False  # an activation after the last layer too
+    bias: float = 1.0  # times which it is added
+    bias_slope: float = 1.0
+    pool: Callable[[Array], Array] = pooled
+    pad: str = "constant"
+
+    def outputs(self, model: dict[str, Any], theta: Array, x: Array, second: bool = False) -> tuple[Array, Array, Array]:
+        """o (C,), J (C, P) and the second derivatives (C, P, P), carried forward from layer to layer."""
+        P, a = len(theta), np.ravel(x)
+        J, H = np.zeros((len(a), P)), np.zeros((len(a), P, P) if second else (len(a), 1, 1))
+        blocks, shape = {b["name"]: b for b in model["layout"]}, tuple(model["in_shape"])
+        weights = [b for b in model["layout"] if b["name"][0] in "WK"]
+        for k, block in enumerate(weights):
+            w = slice(block["start"], block["stop"])
+            B = _bilinear(tuple(block["shape"]), shape, self.pad)  # z = B w a
+            M, D = np.einsum("okj,k->oj", B, theta[w]), np.einsum("okj,j->ok", B, a)
+            z, Jz = M @ a, M @ J
+            Jz[:, w] += D
+            if second:
+                H = np.tensordot(M, H, 1)
+                mixed = np.tensordot(B, J, 1)
+                H[:, w, :] += mixed
+                H[:, :, w] += mixed.transpose(0, 2, 1)
+            bias = blocks.get(f"b{k}")
+            if bias is not None:
+                at = bias["start"] + np.arange(len(z)) % (bias["stop"] - bias["start"])
+                z = z + self.bias * theta[at]
+                Jz[np.arange(len(z)), at] += self.bias_slope
+            if k < len(weights) - 1 or self.last:
+                s, s1, s2 = self.activation(model["activation"], z)
+                if second:
+                    H = s2[:, None, None] * Jz[:, :, None] * Jz[:, None, :] + s1[:, None, None] * H
+                z, Jz = s, s1[:, None] * Jz
+            if len(block["shape"]) == 4:
+                h, wide, c = shape[0], shape[1], block["shape"][-1]
+                grid = (h // 2, 2, wide // 2, 2, c)
+                weight = self.pool(z.reshape(grid)).reshape(-1)
+                where = np.broadcast_to(np.arange(z.size // 4).reshape(h // 2, 1, wide // 2, 1, c), grid).reshape(-1)
+                A = np.zeros((z.size // 4, z.size))
+                A[where, np.arange(z.size)] = weight
+                z, Jz, H = A @ z, A @ Jz, np.tensordot(A, H, 1) if second else H
+                shape = (h // 2, wide // 2, c)
+            a, J = z, Jz
+        return a, J, H
+
+    def see(self, job: Job, theta: Array) -> list[One]:
+        """The observations of a batch with this network."""
+        lik = _likelihood(_frozen(job.likelihood))
+        out = []
+        for x, y in job.single:
+            o, J, _ = self.outputs(job.model, theta, x)
+            out.append(parts(lik, o, J, y, lambda x=x: self.outputs(job.model, theta, x, True)[2]))  # type: ignore[misc]
+        return out
+
+
+@lru_cache(maxsize=64)
+def _bilinear(kernel: tuple[int, ...], shape: tuple[int, ...], pad: str) -> Array:
+    """(n_out, n_weights, n_in): the products of a layer; a convolution keeps the size of its input."""
+    if len(kernel) == 2:
+        n, m = kernel
+        return np.einsum("op,ij->opij", np.eye(n), np.eye(m)).reshape(n, n * m, m)
+    (h, w, c), (kh, kw, _, n) = shape, kernel
+    before = [((k - 1) // 2, k - 1 - (k - 1) // 2) for k in (kh, kw)]
+    inputs = np.pad(np.arange(1, h * w * c + 1).reshape(shape), (*before, (0, 0)), pad)  # type: ignore[call-overload]
+    B = np.zeros((h, w, n, kh, kw, c, n, h * w * c + 1))
+    for i, j, o, p, q, m in np.ndindex(h, w, n, kh, kw, c):
+        B[i, j, o, p, q, m, o, inputs[i + p, j + q, m]] += 1
+    return B.reshape(h * w * n, kh * kw * c * n, -1)[:, :, 1:]
 
 
 # --- the estimators as displayed --------------------------------------------------------------------------------------------------
@@ -201,6 +322,16 @@ def predict(state: State, dynamics: dict[str, Any]) -> State:
     return propagate(state, vectors.dynamics(dynamics))
 
 
+def predict_dlr(q: Any, F: Array, b: Array, Q: Array) -> Any:
+    """The prediction of DLR by Woodbury twice: Σ = D − V C⁻¹ Vᵀ with D = F²/Υ + Q, V = F W/Υ, and its inverse."""
+    D = F**2 / q.Ups + Q  # sec:pseudocode#4
+    V = (F / q.Ups)[:, None] * q.W  # sec:pseudocode#4
+    C = np.eye(q.W.shape[1]) + q.W.T @ (q.W / q.Ups[:, None])  # sec:pseudocode#4
+    E = inv(C - V.T @ (V / D[:, None]))  # sec:pseudocode#4
+    W = (V / D[:, None]) @ np.linalg.cholesky(E)  # sec:pseudocode#4
+    return q._replace(mu=F * q.mu + b, Ups=1 / D, W=W)  # sec:pseudocode#3
+
+
 def update(pieces: Pieces, name: str, job: Job, prior: State, samples: Array | None, params: dict[str, Any]) -> State:
     """The inner loop: an estimate at the iterate, a step from it."""
     hess, current = "-".join(name.split("-")[1:3]), prior
@@ -216,7 +347,7 @@ def run(pieces: Pieces, name: str, given: dict[str, Any]) -> Iterator[State]:
     for t, (x, y) in enumerate(zip(given["X"], given["Y"], strict=True)):
         state = pieces.predict(state, given["dynamics"])
         if y is not None:
-            state = pieces.update(pieces, name, job_of(given, x, y), state, _at(given["samples"], t), given["params"])
+            state = pieces.update(pieces, name, pieces.seen(given, x, y), state, _at(given["samples"], t), given["params"])
         yield state
 
 
@@ -246,11 +377,32 @@ def predictive(kind: str, job: Job, mu: Array, samples: Array | None) -> Values:
 
 def summary(pred: Any, Y: Array) -> Values:
     logs = pred.log_density(Y)
-    return {"mean": pred.mean, "var": pred.var, "log_density": logs, "nlpd": -np.mean(logs)}
+    out = {"mean": pred.mean, "var": pred.var, "log_density": logs, "nlpd": -np.mean(logs)}
+    if pred.lik.name == "categorical" or (pred.lik.name == "bernoulli" and Y.shape[-1] == 1):
+        out |= scores(*labels(pred.mean, Y))
+    return out
+
+
+def labels(mean: Array, Y: Array) -> tuple[Array, Array]:
+    """The probability of each class and which one it is: (N, K), (N, K)."""
+    return (mean, Y) if mean.shape[-1] > 1 else (np.hstack([1 - mean, mean]), np.hstack([1 - Y, Y]))
+
+
+def scores(p: Array, y: Array, bins: int = 20, sure: Array | None = None, left: bool = False) -> Values:
+    """The share of wrong classes and the expected calibration error over equal bins of the confidence."""
+    sure = p.max(axis=1) if sure is None else sure
+    hit = (p.argmax(axis=1) == y.argmax(axis=1)).astype(float)
+    where = np.clip(np.floor(sure * bins) if left else np.ceil(sure * bins) - 1, 0, bins - 1)
+    gaps = [abs(np.sum((hit - sure)[where == b])) for b in np.unique(where)]
+    return {"error": np.asarray(1 - hit.mean()), "ece": np.asarray(np.sum(gaps) / len(p))}
 
 
 def identity(case: Case, values: Values) -> Values:
     return values
+
+
+def as_it_is(job: Job) -> Job:
+    return job
 
 
 class Pieces(NamedTuple):
@@ -262,7 +414,11 @@ class Pieces(NamedTuple):
     update: Callable[..., State] = update
     run: Callable[..., Iterator[State]] = run
     predictive: Callable[..., Values] = predictive
+    job: Callable[[Job], Job] = as_it_is  # how model and likelihood are seen
     output: Callable[[Case, Values], Values] = identity  # what is done to the numbers before they are returned
+
+    def seen(self, given: dict[str, Any], x: Array, y: Array) -> Job:
+        return self.job(job_of(given, x, y))
 
 
 RIGHT = Pieces()
@@ -275,6 +431,7 @@ USED = {
     "update": ("update", "stream"),
     "run": ("stream",),
     "predictive": ("predictive",),
+    "job": ("estimate", "update", "stream", "predictive"),
     "output": ("step", "estimate", "update", "stream", "predict"),
 }
 
@@ -301,10 +458,10 @@ def stages(pieces: Pieces, case: Case) -> Iterator[Values]:
             yield {f"state[{t}].{k}": v for k, v in now.items()}
         return
     if level == "predictive":
-        yield pieces.predictive(case.subject["kind"], job_of(given, given["X"], given["Y"]), given["state"]["mu"], given["samples"])
+        yield pieces.predictive(case.subject["kind"], pieces.seen(given, given["X"], given["Y"]), given["state"]["mu"], given["samples"])
         return
     if level == "estimate":
-        curv = pieces.estimate(case.subject["hess"], job_of(given, given["x"], given["y"]), given["theta"], given["samples"])
+        curv = pieces.estimate(case.subject["hess"], pieces.seen(given, given["x"], given["y"]), given["theta"], given["samples"])
         G = curv.G if curv.G is not None else -(curv.S @ curv.S.T)
         yield pieces.output(case, {"g": curv.g, "G": G, "diag G": np.diag(G)})
         return
@@ -315,7 +472,7 @@ def stages(pieces: Pieces, case: Case) -> Iterator[Values]:
         prior, current = vectors.state(family, given["prior"]), vectors.state(family, given["current"])
         state = pieces.step(case.subject["method"], prior, current, curv_of(given["curv"]), given["params"].get("alpha", 1))
     else:
-        prior, job = vectors.state(family, given["prior"]), job_of(given, given["x"], given["y"])
+        prior, job = vectors.state(family, given["prior"]), pieces.seen(given, given["x"], given["y"])
         state = pieces.update(pieces, case.subject["method"], job, prior, given["samples"], given["params"])
     yield pieces.output(case, invariants(family, state))
 
