@@ -663,12 +663,13 @@ def _diagnose(adapter: Any, case: Case, values: Values, dtype: str) -> tuple[Any
     memory = memory_of(adapter)
     subject = (case.level, *case.subject.values())
     wanted = targets(case, values, dtype)
-    lost = memory.unexplained[subject] >= PATIENCE[case.level] or memory.unexplained[case.level,] >= EXHAUSTED[case.level]
     if not any(t.wrong for t in wanted):
         return None, Sentences()
     comments = remarks(case, wanted, dtype)
-    if lost:
+    if memory.unexplained[case.level,] >= EXHAUSTED[case.level]:
         return None, Sentences((), [*comments, GIVEN_UP])
+    if memory.unexplained[subject] >= PATIENCE[case.level]:
+        return None, Sentences((), comments)
     gap, notes = earlier(adapter, case, dtype)
     whole = all(np.all(np.isfinite(t.got)) for t in wanted)
     deep = whole and memory.unexplained[case.level,] < TIRED[case.level]
@@ -680,7 +681,7 @@ def _diagnose(adapter: Any, case: Case, values: Values, dtype: str) -> tuple[Any
     for mistake in found:
         memory.found[mistake.key] += 1
         memory.mistakes.setdefault(mistake.key, mistake)
-    if not matches:
+    if whole and not matches:
         memory.unexplained[subject] += 1
         memory.unexplained[case.level,] += 1
     return gap, Sentences(_distinct(matches), notes if found else comments[:2] + notes + comments[2:])
