@@ -66,3 +66,17 @@ def test_the_written_results_are_of_this_list():
     blind = written["blind"]
     assert [r["what"] for r in blind["today"]["each"]] == [m["what"] for m in mutation.blind()]
     assert sum(one["mutants"] for one in blind["at first sight"].values()) == blind["today"]["mutants"]
+
+
+def test_the_page_says_what_was_written():
+    written = json.loads((ROOT / "validation" / "results" / "mutation.json").read_text(encoding="utf-8"))
+    page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
+    hand, auto, blind = written["by hand"], written["automatic"], written["blind"]
+    first = blind["at first sight"].values()
+    rows = [
+        f"| {hand['mutants']} | {hand['caught']} | {hand['named']} |",
+        f"| {auto['caught']:,} | {auto['mutants'] - auto['equivalent']:,} | not judged |",
+        f"| {sum(o['mutants'] for o in first)} | {sum(o['mutants'] - o['not caught'] for o in first)} | {sum(o['named'] for o in first)} |",
+        f"| {blind['today']['mutants']} | {blind['today']['caught']} | {blind['today']['named']} |",
+    ]
+    assert [row for row in rows if row not in page] == []
