@@ -487,6 +487,29 @@ def _plain(folder):
     return [c._replace(input=vectors.plain(c)["input"]) for c in vectors.read(folder / "predict.json")]
 
 
+def test_without_mpmath_the_mistake_is_named_all_the_same():
+    """A plain install has no mpmath: nothing of the check, the diagnosis included, may need it."""
+    code = """
+import sys
+sys.modules["mpmath"] = None
+from bongref import conformance
+class Wrong(conformance.Reference):
+    def step(self, method, prior, current, curv, params):
+        return super().step(method, prior, current, {**curv, "g": -curv["g"]}, params)
+    def estimate(self, **given):
+        out = super().estimate(**given)
+        return {**out, "g": 3 * out["g"]}
+report = conformance.check(Wrong, methods=["bong-lin-hess-fc"], levels=["L0", "L1"])
+first = {o.case.level: o.diagnosis[0] for o in reversed(report.failures)}
+print(first["step"])
+print(first["estimate"])
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    step, estimate = done.stdout.splitlines()
+    assert "the sign of g" in step and "3" in estimate and "no diagnosis" not in done.stdout
+
+
 def test_without_mpmath_vectors_cannot_be_made_but_checked():
     code = """
 import sys

@@ -22,7 +22,7 @@ from ..methods import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, STATES
 from ..states import DLR, FC, Diag, State
 from . import sensitivity, vectors
 from .flags import FLAGS
-from .quantities import EQUATIONS, ESTIMATES, PREDICT, PREDICTIVE  # noqa: F401
+from .quantities import PREDICTIVE
 from .values import derive, exact_step
 from .vectors import Case
 

@@ -258,7 +258,7 @@ def _number(c: float) -> str:
 
 def equations_of(case: Case) -> dict[str, str]:
     """The equation of each quantity on the way to the result of a case."""
-    from .cases import EQUATIONS, ESTIMATES, PREDICT
+    from .quantities import EQUATIONS, ESTIMATES, PREDICT
 
     out: dict[str, str] = {}
     method = case.subject.get("method")
@@ -274,7 +274,7 @@ def equations_of(case: Case) -> dict[str, str]:
 
 def sentence(mistake: Mistake, case: Case, part: str = "") -> Match:
     """What to say of a mistake in a case."""
-    from .cases import PREDICT
+    from .quantities import PREDICT
 
     known = PREDICT if mistake.piece == "predict" else equations_of(case)
     ids = list(dict.fromkeys(known[name] for name in mistake.where if name in known))
@@ -599,7 +599,7 @@ def earlier(adapter: Any, case: Case, dtype: str) -> tuple[Any, list[str]]:
 
 def _parts(case: Case) -> Iterator[Case]:
     """The first prediction, estimate and step of an update or a stream as cases of their own."""
-    from .cases import EQUATIONS, ESTIMATES, PREDICT
+    from .quantities import EQUATIONS, ESTIMATES, PREDICT
 
     given, method = case.input, case.subject["method"]
     rule, a, b, family = method.split("-")
@@ -655,7 +655,7 @@ def diagnose(adapter: Any, case: Case, values: Values, dtype: str) -> tuple[Any,
     try:
         with np.errstate(all="ignore"):
             return _diagnose(adapter, case, values, dtype)
-    except Exception:
+    except (ArithmeticError, np.linalg.LinAlgError):  # numbers that no form can be tried on; anything else is the runner's to report
         return None, Sentences()
 
 

@@ -1765,7 +1765,7 @@ def edited_estimates(hess: str) -> tuple[Mistake, ...]:
 
 def edited_equation(hess: str, function: str) -> str:
     """The equation of an estimator that a function shared by all of them computes."""
-    from .cases import ESTIMATES as equations
+    from .quantities import ESTIMATES as equations
 
     quantity = {"gradient": "g", "fisher": "G", "hessian": "G"}.get(function)
     return equations[hess][quantity] if quantity else ""
