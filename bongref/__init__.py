@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from .states import DLR, FC, Diag
 
 # what is loaded at first use, so that a program pays only for what it asks for (a pytest session that has our plugin, for nothing)
-_MODULES = ("conformance", "curvature", "dynamics", "likelihoods", "metrics", "models", "oracle", "paper", "predictive")
+_MODULES = ("conformance", "curvature", "dynamics", "fast", "likelihoods", "metrics", "models", "oracle", "paper", "predictive")
 _HOMES = {
     "checkpoints": ("load", "save"),
     "curvature": ("Curv",),

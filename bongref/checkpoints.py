@@ -27,7 +27,7 @@ def save(path: str | os.PathLike[str], result: Result) -> None:
         "method": [info["method"].name, dict(info["method"].params)],
         "t": result.t,
         "rows": result.rows,
-        "info": {k: info[k] for k in ("backend", "steps", "missing", "pending", "rng", "eval_rng")},
+        "info": {k: info[k] for k in ("backend", "reason", "seconds", "steps", "missing", "pending", "rng", "eval_rng")},
     }
     beside = path.with_name(path.name + ".part")
     with open(beside, "wb") as file:

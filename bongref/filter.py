@@ -310,8 +310,6 @@ def run(
     draws = _check_draws(m, len(prior.mu), rng, samples, None, steps=T)
     if backend not in ("auto", "reference", "fast"):
         raise ValueError(f"backend must be 'auto', 'reference' or 'fast', got {backend!r}")
-    if backend == "fast":
-        raise ValueError("backend='fast': this version has no compiled streams; use 'reference' or 'auto'")
     _check_form(form)
     dynamics = Static() if dynamics is None else dynamics
     propagate(prior, dynamics)  # refuses now what it would refuse later
@@ -322,6 +320,8 @@ def run(
     for one in measures:
         if hasattr(one, "check"):
             one.check(m, model, lik, prior)
+    ahead_of_each = any(getattr(one, "ahead", False) for one in measures)
+    stream, reason = _compiled(backend, m, model, lik, prior, xs, ys, dynamics, rng, draws.samples, trace, form)
     state, rows, first, eval_rng = prior, [], 0, _evaluation_generator(rng)
     preq: dict[str, list[float]] = {}
     traces: list[tuple[Symbol, ...]] = []
@@ -344,7 +344,9 @@ def run(
 
     def result(t, state, n_rows, pending, lengths, n_traces, rng_state, eval_state) -> Result:
         info = {
-            "backend": "reference",
+            "backend": "reference" if stream is None else "fast",
+            "reason": reason,
+            "seconds": clock.seconds,
             "method": m,
             "steps": t,
             "missing": sum(y is None for y in ys[:t]),
@@ -355,52 +357,110 @@ def run(
         }
         return Result(state, rows[:n_rows], info, t)
 
-    before = mark(first)
+    def reference_step(t: int, ahead: State) -> State:
+        here = Draws(None if draws.samples is None else draws.samples[t])
+        if trace:
+            with recording(m.name) as seen:
+                new, info = _update(m, model, lik, ahead, xs[t], ys[t], rng, here, form, traced=True)
+            traces.append(tuple(seen))
+        else:
+            new, info = _update(m, model, lik, ahead, xs[t], ys[t], rng, here, form)  # sec:pseudocode#2
+        if not info.valid:
+            raise NotPositiveDefinite(t + 1, state, rows, m.name)
+        return new
+
+    before, clock, t = mark(first), _Clock(), first
     try:
-        for t in range(first, T):
+        while t < T:
             before = mark(t)
-            ahead = propagate(state, dynamics)  # sec:pseudocode#1
-            _score_ahead(measures, preq, m, model, lik, ahead, xs[t], ys[t], eval_rng)
-            if ys[t] is None:
-                state = ahead
-            else:
-                here = Draws(None if draws.samples is None else draws.samples[t])
-                if trace:
-                    with recording(m.name) as seen:
-                        new, info = _update(m, model, lik, ahead, xs[t], ys[t], rng, here, form, traced=True)
-                    traces.append(tuple(seen))
-                else:
-                    new, info = _update(m, model, lik, ahead, xs[t], ys[t], rng, here, form)  # sec:pseudocode#2
-                if not info.valid:
-                    raise NotPositiveDefinite(t + 1, state, rows, m.name)
-                state = new
-            if (t + 1) % every == 0 or t + 1 == T:
+            stop = t + 1 if stream is None or ahead_of_each else min((t // every + 1) * every, t + clock.pace, T)
+            if stream is None or ahead_of_each:
+                ahead = propagate(state, dynamics)  # sec:pseudocode#1
+                _score_ahead(measures, preq, m, model, lik, ahead, xs[t], ys[t], eval_rng)
+            with clock:
+                if stream is not None:
+                    state, t = _advance(stream, state, t, stop, rng)
+                if t < stop:  # the reference, or a step that only the reference can judge
+                    ahead = propagate(state, dynamics)
+                    state = ahead if ys[t] is None else reference_step(t, ahead)
+                    t += 1
+            if t % every == 0 or t == T:
                 if measures:
-                    rows.append(_row(t + 1, measures, preq, m, model, lik, state, eval_rng))
+                    rows.append(_row(t, measures, preq, m, model, lik, state, eval_rng))
                 preq = {}
                 if checkpoint is not None:
-                    save(checkpoint, result(*mark(t + 1)))
-            bar.show(t + 1, rows)
+                    save(checkpoint, result(*mark(t)))
+            bar.show(t, rows)
     except KeyboardInterrupt:
         stopped = result(*before)
         if rng is not None:
             rng.bit_generator.state = stopped.info["rng"]
         raise Interrupted(stopped) from None
     except FloatingPointError as error:
-        raise FloatingPointError(f"step {before[0] + 1}: {error}") from None
+        raise FloatingPointError(f"step {t + 1}: {error}") from None
     finally:
         bar.close()
     return result(*mark(T))
 
 
-def _check_stream(m: Method, model, lik, prior: State, X, Y) -> tuple[list[Array], list[Array | None]]:
-    """Every x and y of the stream, checked before the first step."""
+def _compiled(backend: str, m, model, lik, prior, xs, ys, dynamics, rng, samples, trace, form) -> tuple[Any, str]:
+    """The compiled stream, or None and why there is none."""
+    if backend == "reference":
+        return None, "asked for"
+    try:
+        from .fast.streams import Stream, why_not
+    except ImportError as error:
+        reason = f"numba cannot be used: {error}"
+    else:
+        reason = why_not(m, model, lik, prior, dynamics, trace=trace, form=form)
+        if not reason:
+            return Stream(m, model, lik, xs, ys, dynamics, rng, samples), ""
+    if backend == "fast":
+        raise ValueError(f"backend='fast': {reason}; use 'reference' or 'auto'")
+    return None, reason
+
+
+def _advance(stream, state: State, t: int, stop: int, rng) -> tuple[State, int]:
+    """The state after the steps t, …, stop − 1, or before the first of them that the compiled stream leaves to the reference."""
+    generator = None if rng is None else rng.bit_generator.state
+    new, done = stream.advance(state, t, stop)
+    if done < stop - t:
+        if rng is not None:
+            rng.bit_generator.state = generator
+        new, done = stream.advance(state, t, t + done) if done else (state, 0)
+    return new, t + done
+
+
+class _Clock:
+    """The time spent in steps, and how many of them fit into a twentieth of a second, after which a stream looks up."""
+
+    def __init__(self) -> None:
+        self.seconds, self.pace, self.start = 0.0, 1, 0.0
+
+    def __enter__(self) -> None:
+        self.start = time.perf_counter()
+
+    def __exit__(self, *error: Any) -> None:
+        spent = time.perf_counter() - self.start
+        self.seconds += spent
+        self.pace = 2 * self.pace if spent < 0.025 else max(1, self.pace // 2) if spent > 0.1 else self.pace
+
+
+def _check_stream(m: Method, model, lik, prior: State, X, Y) -> tuple[Any, Any]:
+    """Every x and y of the stream, checked before the first step; arrays of plain observations all at once."""
     if not hasattr(X, "__len__") or not hasattr(Y, "__len__"):
         raise TypeError("X and Y must be sequences of the same length")
     if len(X) != len(Y):
         raise ValueError(f"X and Y must have the same length, got {len(X)} and {len(Y)}")
     if len(X) == 0:
         raise ValueError("X must not be empty")
+    if type(X) is np.ndarray and type(Y) is np.ndarray and model.kind != "wrap" and Y.dtype != object:
+        try:
+            if model.is_batch(X):
+                x = model.check(x=X)[1]
+                return x, _encode(model, lik, prior, x, Y)
+        except (TypeError, ValueError):
+            pass  # the observation that is refused is found below
     xs, ys = [], []
     for t in range(len(X)):
         try:

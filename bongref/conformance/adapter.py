@@ -14,8 +14,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import curvature, dynamics, filter, metrics, oracle, predictive
+from .. import checks, curvature, dynamics, filter, metrics, oracle, predictive
 from .._version import __version__
+from ..gaussians import is_valid
 from ..methods import method
 from . import vectors
 
@@ -26,7 +27,7 @@ DTYPES = ("float64", "float32")
 class Reference:
     """bongref as an adapter, through its public functions alone: a worked example, and the kit's own test."""
 
-    name, dtype = f"bongref {__version__}", "float64"
+    name, dtype, backend = f"bongref {__version__}", "float64", "reference"
 
     def step(self, method, prior, current, curv, params):
         return oracle.step(method, prior, current, curv, **params)
@@ -56,7 +57,8 @@ class Reference:
             return {}
 
         start, moving = vectors.state(family, prior), vectors.dynamics(dynamics)
-        filter.run(m, model, lik, start, X, Y, samples=samples, dynamics=moving, every=1, metrics=keep, progress=False)
+        how: dict[str, Any] = {"every": 1, "metrics": keep, "progress": False, "backend": self.backend}
+        filter.run(m, model, lik, start, X, Y, samples=samples, dynamics=moving, **how)
         return states
 
     def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
@@ -69,6 +71,36 @@ class Reference:
             if lik.name == "categorical" or (lik.name == "bernoulli" and pred.values.shape[2] == 1):
                 out |= {"error": metrics.error(pred, Y), "ece": metrics.ece(pred, Y)}
         return out
+
+
+class Fast:
+    """bongref's compiled path as an adapter: the steps of the diagonal and DLR families, updates and streams."""
+
+    name, dtype = f"bongref {__version__}, compiled", "float64"
+
+    def step(self, method, prior, current, curv, params):
+        from ..fast import kernels
+
+        m, family = _method(method, params)
+        if family.startswith("fc") or (family == "dlr" and "S" not in curv):
+            return NotImplemented
+        before, now = (checks.state(name, vectors.state(family, q)) for name, q in (("prior", prior), ("current", current)))
+        arrays = curvature.Curv(**{k: v for k, v in curv.items() if k in ("g", "S" if "S" in curv else "d")})
+        state = getattr(kernels.MODULES[family], m.rule)(before, now, arrays, params.get("alpha", 1))
+        return {**state._asdict(), "valid": is_valid(state)}
+
+    def update(self, method, model, likelihood, prior, x, y, samples, params):
+        if "mc-hess" in method:
+            return NotImplemented
+        none = {"kind": "static"}
+        return self.run(method, model, likelihood, prior, [x], [y], None if samples is None else samples[None], none, params)[0]
+
+    def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
+        if "mc-hess" in method:
+            return NotImplemented
+        compiled = Reference()
+        compiled.backend = "fast"
+        return compiled.run(method, model, likelihood, prior, X, Y, samples, dynamics, params)
 
 
 _predict = dynamics.predict

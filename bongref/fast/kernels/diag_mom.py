@@ -1,0 +1,67 @@
+"""Twins of :mod:`bongref.diag_mom` in machine code: one pass over the parameters for each step.
+
+``step`` changes a mean and a variance in place; ``bong``, ``blr``, ``bog``, ``bbb`` have the signatures of the reference.
+"""
+
+from __future__ import annotations
+
+from ...curvature import Curv
+from ...states import Diag
+from ..jit import inner, kernel
+from .diag import INFINITY, RULES, drop_in
+
+
+@inner
+def step(rule, m0, prec0, mu, v, g, d, alpha):
+    """Twin of diag_mom.bong, blr, bog, bbb (rule 0, 1, 2, 3): (mu, v) becomes q_{t,i}. Returns whether it is a Gaussian.
+
+    (m0, prec0) is q_{t|t-1} with precisions in place of variances; bong and bog, which start there, take no notice of them.
+    """
+    bad = 0
+    if rule == 0:
+        for p in range(len(mu)):
+            mu[p] += v[p] * g[p]  # eq:bong-diag-mom-mu
+            v[p] += v[p] * v[p] * d[p]  # eq:bong-diag-mom-var
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    elif rule == 1:
+        for p in range(len(mu)):
+            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:blr-diag-mom-mu
+            v[p] += alpha * v[p] * (1.0 + v[p] * (d[p] - prec0[p]))  # eq:blr-diag-mom-var
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    elif rule == 2:
+        for p in range(len(mu)):
+            mu[p] += alpha * g[p]  # eq:bog-diag-mom-mu
+            v[p] += 0.5 * alpha * d[p]  # eq:bog-diag-mom-var
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    else:
+        for p in range(len(mu)):
+            mu[p] += alpha * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:bbb-diag-mom-mu
+            v[p] += 0.5 * alpha * (1.0 / v[p] - prec0[p] + d[p])  # eq:bbb-diag-mom-var
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    return bad == 0
+
+
+@kernel
+def step_alone(rule, m0, prec0, mu, v, g, d, alpha):
+    """:func:`step`, called from Python."""
+    return step(rule, m0, prec0, mu, v, g, d, alpha)
+
+
+def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:
+    """Twin of diag_mom.bong."""
+    return drop_in(step_alone, RULES["bong"], prior, prior, curv, alpha)
+
+
+def blr(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
+    """Twin of diag_mom.blr."""
+    return drop_in(step_alone, RULES["blr"], prior, current, curv, alpha)
+
+
+def bog(prior: Diag, current: Diag | None, curv: Curv, alpha) -> Diag:
+    """Twin of diag_mom.bog."""
+    return drop_in(step_alone, RULES["bog"], prior, prior, curv, alpha)
+
+
+def bbb(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
+    """Twin of diag_mom.bbb."""
+    return drop_in(step_alone, RULES["bbb"], prior, current, curv, alpha)

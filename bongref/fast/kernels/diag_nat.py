@@ -1,0 +1,73 @@
+"""Twins of :mod:`bongref.diag_nat` in machine code: one pass over the parameters for each step, one division for each of them.
+
+``step`` changes a mean and a variance in place; ``bong``, ``blr``, ``bog``, ``bbb`` have the signatures of the reference.
+With v the variance, 1/v' = c/v is a number c away from the old precision, so that v' = v/c.
+"""
+
+from __future__ import annotations
+
+from ...curvature import Curv
+from ...states import Diag
+from ..jit import inner, kernel
+from .diag import INFINITY, RULES, drop_in
+
+
+@inner
+def step(rule, m0, prec0, mu, v, g, d, alpha):
+    """Twin of diag_nat.bong, blr, bog, bbb (rule 0, 1, 2, 3): (mu, v) becomes q_{t,i}. Returns whether it is a Gaussian.
+
+    (m0, prec0) is q_{t|t-1} with precisions in place of variances; bong and bog, which start there, take no notice of them.
+    """
+    bad = 0
+    if rule == 0:
+        for p in range(len(mu)):
+            v[p] = v[p] / (1.0 - v[p] * d[p])  # eq:bong-diag-prec2
+            mu[p] += v[p] * g[p]  # sec:diag-Nat#28
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    elif rule == 1:
+        for p in range(len(mu)):
+            v[p] = v[p] / (1.0 - alpha + alpha * v[p] * (prec0[p] - d[p]))  # eq:blr-diag-prec
+            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:blr-diag-mu
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    elif rule == 2:
+        for p in range(len(mu)):
+            old = v[p]
+            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * g[p] - 2.0 * alpha * old * old * old * d[p])
+            v[p] = old * c  # eq:bog-diag-prec
+            mu[p] = c * mu[p] + alpha * v[p] * old * g[p]  # eq:bog-diag-mu
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    else:
+        for p in range(len(mu)):
+            old = v[p]
+            pull = g[p] + (m0[p] - mu[p]) * prec0[p]
+            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * pull - 2.0 * alpha * old * old * (1.0 + old * (d[p] - prec0[p])))
+            v[p] = old * c  # eq:bbb-diag-prec
+            mu[p] = c * mu[p] + alpha * v[p] * old * pull  # eq:bbb-diag-mu
+            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+    return bad == 0
+
+
+@kernel
+def step_alone(rule, m0, prec0, mu, v, g, d, alpha):
+    """:func:`step`, called from Python."""
+    return step(rule, m0, prec0, mu, v, g, d, alpha)
+
+
+def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:
+    """Twin of diag_nat.bong."""
+    return drop_in(step_alone, RULES["bong"], prior, prior, curv, alpha)
+
+
+def blr(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
+    """Twin of diag_nat.blr."""
+    return drop_in(step_alone, RULES["blr"], prior, current, curv, alpha)
+
+
+def bog(prior: Diag, current: Diag | None, curv: Curv, alpha) -> Diag:
+    """Twin of diag_nat.bog."""
+    return drop_in(step_alone, RULES["bog"], prior, prior, curv, alpha)
+
+
+def bbb(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
+    """Twin of diag_nat.bbb."""
+    return drop_in(step_alone, RULES["bbb"], prior, current, curv, alpha)

@@ -1,0 +1,197 @@
+"""Whole filters: :class:`Stream` takes a belief from one step of a stream to a later one.
+
+Where nothing is drawn, the diagonal and DLR families run in one compiled loop. Everything else is a loop in Python around a compiled
+estimator and a compiled step (the ``Belief`` of each family); a model of the user's keeps its autograd Jacobian and gets the step.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from ...dynamics import Static, matrices
+from ...methods import Method
+from ...states import DLR, Diag, State
+from ..estimators import Compiled, Normals, threads
+from ..likelihoods import KINDS
+
+BLOCK = 2**22  # variates that are drawn at once: 32 MB
+
+
+def why_not(m: Method, model: Any, lik: Any, prior: State, dynamics: Any, *, trace: bool, form: str) -> str:
+    """Why this stream has no compiled path; empty where it has one."""
+    if trace:
+        return "trace=True records every symbol, which only the reference does"
+    if form != "auto":
+        return f"form={form!r} asks for one form of the equations, which only the reference chooses"
+    if m.params.get("virtual"):
+        return "virtual=True draws observations between the samples"
+    if m.hess == "mc-hess":
+        return f"{m.name} needs the Hessian of the network, which autograd computes"
+    if getattr(lik, "name", None) not in KINDS:
+        return f"the likelihood {lik!r} is not one of {', '.join(KINDS)}"
+    F, _, Q = matrices(dynamics, len(prior.mu))
+    if m.family not in ("fc", "fc_mom") and (F.ndim == 2 or Q.ndim == 2):
+        return "the dynamics are not diagonal"
+    return ""
+
+
+@functools.cache
+def _controller() -> Any:
+    import scipy.linalg  # noqa: F401  so that its BLAS is there to be found
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Inside, every BLAS has one thread, as before afterwards: some builds take a second for what one thread does in a millisecond."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+class Stream:
+    """The compiled filter of one stream; ``seen`` are the steps that have an observation."""
+
+    def __init__(self, m: Method, model: Any, lik: Any, xs: Any, ys: Any, dynamics: Any, rng: Any, samples: Any):
+        self.m, self.model, self.lik, self.rng, self.samples = m, model, lik, rng, samples
+        self.xs, self.ys = xs, ys
+        P = model.n_params
+        self.dyn = None if isinstance(dynamics, Static) else matrices(dynamics, P)
+        self.seen = np.array([y is not None for y in ys])
+        self.builtin = model.kind != "wrap" and not any(model.is_batch(x) for x in xs[: 1 if isinstance(xs, np.ndarray) else None])
+        self.theta = np.empty((0, P))
+        self.buffers: tuple[np.ndarray, ...] = ()
+        self.whole = self.builtin and m.hess.startswith("lin") and m.family in ("diag", "diag_mom", "dlr")
+        if self.builtin:
+            self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
+            self.Y = np.zeros((len(ys), model.n_outputs))
+            for t in np.flatnonzero(self.seen):
+                self.Y[t] = ys[t]
+            self.estimator = Compiled(m, model, lik, 1 if self.whole else threads())
+
+    def advance(self, state: State, first: int, last: int) -> tuple[State, int]:
+        """The state after the steps first, …, last − 1, and the number of steps that were done: fewer if the next one needs the reference.
+
+        The generator has then moved by the draws of an unknown number of steps: the caller puts it back and asks for the good ones.
+        """
+        if self.whole and self.m.family != "dlr" and self.model.kind != "cnn":  # nothing of it goes through a BLAS
+            return self._whole(state, first, last)
+        with one_blas_thread():
+            return self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
+
+    def _step_by_step(self, state: State, first: int, last: int) -> tuple[State, int]:
+        from .belief import belief
+        from .dlr import NotHere
+
+        source, t = self._source(first, last), first
+        try:
+            q = belief(self.m, state, self.dyn)
+            for t in range(first, last):
+                q.predict()
+                if self.seen[t] and not self._update(q, t, source):
+                    return state, t - first
+            return (q.state(), last - first) if q.check() else (state, 0)
+        except NotHere:  # the reference takes the next step
+            return state, t - first
+        finally:
+            if source is not None:
+                source.close()
+
+    def _whole(self, state: Any, first: int, last: int) -> tuple[State, int]:
+        m, part = self.m, slice(first, last)
+        empty = np.zeros(0)
+        f, b, q = (empty, empty, empty) if self.dyn is None else self.dyn
+        hess, alpha = 0 if m.hess == "lin-hess" else 1, float(m.params.get("alpha", 1))
+        before = self.estimator.net, self.estimator.works[0], self.estimator.lik, hess
+        data = self.X[part], self.Y[part], self.seen[part]
+        after: tuple[Any, ...] = (alpha, m.n_iter, f, b, q)
+        if m.family == "dlr":
+            from .dlr import stream as low_rank
+
+            mu, Ups, Wt = np.array(state.mu), np.array(state.Ups), np.array(state.W.T, order="C")
+            done, code = low_rank(*before, m.rule, *data, mu, Ups, Wt, *after)
+            return (DLR(mu, Ups, np.ascontiguousarray(Wt.T)) if code == 0 else state), done
+        from .diag import RULES, rows_for, stream
+
+        mu, var = np.array(state.mu), np.array(state.var)
+        if not self.buffers:
+            P, kept = len(mu), len(mu) if m.rule in ("blr", "bbb") else 0
+            self.buffers = rows_for(hess, self.model.n_outputs, P), np.empty(kept), np.empty(kept)
+        done, code = stream(*before, RULES[m.rule], int(m.family == "diag_mom"), *data, mu, var, *after, *self.buffers)
+        return (Diag(mu, var) if code == 0 else state), done
+
+    # --- one observation -------------------------------------------------------------------------------------------------------
+
+    def _source(self, first: int, last: int) -> Normals | None:
+        """The normal variates of these steps, in the reference's order."""
+        if not self.m.hess.startswith("mc") or self.samples is not None:
+            return None
+        M, P = self.m.params["n_samples"], self.model.n_params
+        n = int(self.seen[first:last].sum()) * self.m.n_iter
+        rows = min(M, max(1, BLOCK // P)) if self._by_blocks else M
+        shapes = [(min(rows, M - k), P) for k in range(0, M, rows)] * n
+        return Normals(self.rng, shapes, ahead=threads() > 1 and M * P >= 2000)
+
+    @property
+    def _by_blocks(self) -> bool:
+        """Whether the samples may come a few at a time: a diagonal family needs only sums over them."""
+        return self.builtin and self.m.family in ("diag", "diag_mom")
+
+    def _update(self, q: Any, t: int, source: Normals | None) -> bool:
+        q.begin()
+        for i in range(self.m.n_iter):
+            if not self._iterate(q, t, i, source):
+                return False
+        q.end()
+        return True
+
+    def _iterate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
+        if not self.builtin:
+            return self._reference_estimate(q, t, i, source)
+        x, y = self.X[t], self.Y[t]
+        if self.m.hess.startswith("lin"):
+            g, rows = self.estimator.linearised(x, y, q.mu)
+        elif self._by_blocks:
+            return self._diagonal(q, t, i, source)
+        else:
+            g, rows = self.estimator.sampled(x, y, self._thetas(q, t, i, source))
+        return bool(np.isfinite(g @ g) and np.isfinite(np.vdot(rows, rows))) and q.step(g, rows)
+
+    def _thetas(self, q: Any, t: int, i: int, source: Normals | None) -> np.ndarray:
+        if source is None:
+            return self.samples[t, i]
+        Z = source.block()
+        if self.theta.shape != Z.shape:
+            self.theta = np.empty(Z.shape)
+        q.draw(Z, self.theta)
+        return self.theta
+
+    def _diagonal(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
+        g, d = np.zeros(len(q.mu)), np.zeros(len(q.mu))
+        if source is None:
+            Z = self.samples[t, i]
+            M = len(Z)
+            self.estimator.sampled_diagonal(self.X[t], self.Y[t], np.zeros(len(q.mu)), np.ones(len(q.mu)), Z, g, d)
+        else:
+            M, done, deviations = self.m.params["n_samples"], 0, q.deviations()
+            while done < M:
+                Z = source.block()
+                self.estimator.sampled_diagonal(self.X[t], self.Y[t], q.mu, deviations, Z, g, d)
+                done += len(Z)
+        g /= M
+        d /= M
+        return bool(np.isfinite(g.sum()) and np.isfinite(d.sum())) and q.step_diagonal(g, d)
+
+    def _reference_estimate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
+        """The estimator of the reference and the compiled step: models of the user's, mini-batches."""
+        from ...curvature import lin_ef, lin_hess, mc_ef
+
+        x, y = self.xs[t], self.ys[t]
+        if self.m.hess == "mc-ef":
+            curv = mc_ef(self.model, self.lik, x, y, self._thetas(q, t, i, source))
+        else:
+            curv = (lin_hess if self.m.hess == "lin-hess" else lin_ef)(self.model, self.lik, x, y, q.mu)
+        rows = np.ascontiguousarray(curv.S.T)
+        return bool(np.all(np.isfinite(curv.g)) and np.all(np.isfinite(rows))) and q.step(curv.g, rows)

@@ -1,0 +1,161 @@
+"""The benchmark's parts that time nothing: cells, the cost model, tables, JSON, the page."""
+
+import importlib
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import bongref as br
+
+ROOT = Path(__file__).parents[1]
+sys.path.insert(0, str(ROOT))
+cells, report, sweep, limits, worker, main = (
+    importlib.import_module(f"validation.bench.{name}") for name in ("cells", "report", "sweep", "limits", "worker", "__main__")
+)
+
+LIMITS = {
+    "bandwidth": {"L2": {"bytes": 2**19, "GB/s": 100.0}, "L3": {"bytes": 2**25, "GB/s": 60.0}, "memory": {"bytes": None, "GB/s": 30.0}},
+    "dgemm GFLOP/s": {"1 thread": 40.0, "all threads": 80.0},
+    "normals ns": 10.0,
+    "eigh us": {"11": 12.0, "110": 1000.0},
+}
+
+
+def document():
+    """What a run of three cells writes: one faster than the peer, one slower, one that failed."""
+    side = {"n": 10, "compile s": 1.5, "finite": True, "moved": 0.1, "peak": 10**8, "idle": 10**7}
+    rows = {
+        "bong-lin-hess-diag@mlp": {"ours": {**side, "us": 2.0, "clock": "stream"}, "peer": {**side, "us": 8.0}},
+        "blr-mc-ef-dlr@cnn": {"ours": {**side, "us": 2000.0, "clock": "stream"}, "peer": {**side, "us": 1000.0, "finite": False}},
+        "bbb-lin-ef-fc@mlp": {"ours": {"error": "MemoryError: no"}, "peer": None},
+    }
+    settings = {"backend": "fast", "repeats": 5, "budget": 30.0, "quick": False}
+    doc = {
+        "complete": True,
+        "settings": settings,
+        "machine": {"cpu": "a", "cores": 2},
+        "limits": LIMITS,
+        "peer": {"versions": {"jax": "1"}},
+    }
+    trap = [{"what": "gram", "best ms": 1.0, "worst ms": 1.5}]
+    first = [{"cell": "bong-lin-hess-fc@mlp", "what": "cold", "import s": 0.1, "first run s": 1.0, "second run s": 0.01, "process s": 1.2}]
+    return doc | {"cells": rows, "trap": trap, "first": first}
+
+
+def test_the_grid_has_96_cells_and_their_names_can_be_read():
+    grid = cells.grid()
+    assert len(grid) == len(set(grid)) == 96
+    assert all(cells.parse(cell.id) == cell for cell in grid)
+    assert [c.id for c in cells.select(["bong-*-ef-diag@mlp"])] == ["bong-lin-ef-diag@mlp", "bong-mc-ef-diag@mlp"]
+    assert not [c for c in grid if c.net == "cnn" and c.family.startswith("fc")]
+    for cell in grid:
+        br.method(cell.method, **cells.params(cell, 0.1))  # the parameters are those that the method takes
+
+
+@pytest.mark.parametrize("text", ["bong-lin-hess-diag", "bong-lin-diag@mlp", "bong-lin-hess-diag@rnn", ""])
+def test_a_name_that_is_no_cell_is_refused(text):
+    with pytest.raises(ValueError, match="RULE-HESS-FAMILY@NETWORK"):
+        cells.parse(text)
+
+
+def test_a_glob_that_matches_nothing_is_refused(capsys):
+    with pytest.raises(ValueError, match="none of the 96 cells"):
+        cells.select(["nope*"])
+    with pytest.raises(SystemExit):
+        main.arguments(["--cells", "nope*"])
+    assert "none of the 96 cells" in capsys.readouterr().err
+    assert main.arguments(["--repeats", "1"]).repeats == 3
+
+
+def test_both_orders_hold_the_same_parameters_and_the_networks_are_ours():
+    for net, model in (("mlp", br.models.mlp([21, 20, 20, 1], activation="gelu")), ("cnn", br.models.cnn())):
+        net = cells.NETS[net]
+        assert net.n_params == model.n_params and net.n_outputs == model.n_outputs
+        ours, flax = cells.theta(net), cells.theta_flax(net)
+        assert np.array_equal(np.sort(ours), np.sort(flax)) and not np.array_equal(ours, flax)
+        assert [list(k) for k in net.kernels] == [list(p.shape) for p in model.layout if len(p.shape) > 1]
+    X, Y = cells.data(cells.NETS["cnn"], 3)
+    assert X.shape == (3, 28, 28, 1) and Y.shape == (3, 10) and np.all(Y.sum(axis=1) == 1)
+    assert np.array_equal(X[:2], cells.data(cells.NETS["cnn"], 2)[0])
+
+
+def test_the_cost_model_counts_what_it_says():
+    diag, dlr = cells.cost(cells.parse("bong-lin-ef-diag@mlp")), cells.cost(cells.parse("blr-mc-ef-dlr@mlp"))
+    assert diag.bytes == 881 * (32 + 16) and diag.normals == 0 and diag.eigh == (0, 0)
+    assert dlr.normals == 10 * 100 * 881 and dlr.eigh == (10, 120)
+    assert cells.network_flops(cells.mlp(3, 2, 1)) == (2 * 8, 2 * (2 * 8 - 6))
+    for cell in cells.grid():
+        found = cells.bound(cells.cost(cell), LIMITS)
+        assert found["us"] > 0 and math.isclose(found["sum us"], sum(found["all"].values()))
+    assert cells.bound(diag, LIMITS)["kernel"] == "L2 bandwidth"
+    assert cells.bound(cells.cost(cells.parse("bbb-mc-ef-fc@mlp")), LIMITS)["kernel"] == "GEMM"
+
+
+def test_the_summary_names_the_least_ratio_and_what_is_slower():
+    doc = report.derive(document())
+    s = doc["summary"]
+    assert (s["compared"], s["timed"], s["slower"], s["least"], s["least cell"]) == (2, 2, 1, 0.5, "blr-mc-ef-dlr@cnn")
+    assert math.isclose(s["geometric mean"], math.sqrt(4 * 0.5))
+    assert "1 slower: blr-mc-ef-dlr@cnn" in report.sentence(doc)
+    text = report.text(doc)
+    assert "MemoryError" in text and "peer: not finite" in text
+    assert len({row.index("ours µs") for row in text.splitlines() if "ours µs" in row}) == 1
+
+
+def test_json_is_whole_has_no_nan_and_comes_back(tmp_path):
+    doc = report.derive(document())
+    doc["x"] = [float("nan"), 1 / 3, (1, 2)]
+    report.save(tmp_path / "deep" / "bench.json", doc)
+    back = report.load(tmp_path / "deep" / "bench.json")
+    assert back["x"] == [None, 0.333333, [1, 2]] and back["summary"]["compared"] == 2
+    assert [f.name for f in (tmp_path / "deep").iterdir()] == ["bench.json"]
+
+
+def test_page_and_figures_are_made_from_the_json_alone(tmp_path):
+    pytest.importorskip("matplotlib")
+    doc = report.derive(document())
+    points = [{"P": P, "us": P / 10, "n": 1, "repeats": 3, "grown": 8 * P} for P in (100, 10_000, 1_000_000)]
+    curves = {"bong-lin-hess-diag": {"family": "diag", "points": points, "exponent": sweep.exponent(points), "memory ratio": None}}
+    swept = {"curves": curves}
+    assert math.isclose(curves["bong-lin-hess-diag"]["exponent"], 1)
+    (tmp_path / "bench.json").write_text(json.dumps(doc))
+    (tmp_path / "sweep.json").write_text(json.dumps(swept))
+    assert main.main(["--page-only", "--out", str(tmp_path), "--docs", str(tmp_path)]) == 0
+    page = (tmp_path / "benchmarks.md").read_text(encoding="utf-8")
+    assert "`blr-mc-ef-dlr`" in page and "1,000,000" in page and "the least ratio is 0.500" in page
+    for name in ("bench.png", "bench-sweep.png"):
+        assert (tmp_path / "figures" / name).stat().st_size > 5000
+
+
+def test_numbers_are_short():
+    texts = [report.number(v) for v in (None, 0, 1234567.0, 999.6, 12.34, 0.012345)]
+    assert texts == ["–", "0", "1,230,000", "1,000", "12.3", "0.0123"]
+
+
+def test_of_two_measurements_of_the_limits_the_better_counts():
+    other = json.loads(json.dumps(LIMITS))
+    other["bandwidth"]["L2"]["GB/s"], other["normals ns"], other["eigh us"]["11"] = 120.0, 12.0, 9.0
+    found = limits.better(LIMITS, other)
+    assert (found["bandwidth"]["L2"]["GB/s"], found["normals ns"], found["eigh us"]["11"]) == (120.0, 10.0, 9.0)
+    assert found["bandwidth"]["memory"] == LIMITS["bandwidth"]["memory"]
+
+
+def test_missing_cells_are_those_without_a_time():
+    done = {"ours": {"us": 1.0}, "peer": None}
+    assert main.missing(None, False) and main.missing(done, True) and not main.missing(done, False)
+    assert main.missing({"ours": {"error": "x"}, "peer": {"us": 1.0}}, True)
+
+
+def test_a_worker_answers_and_names_errors_without_folders():
+    side = worker.Worker(sys.executable, "validation.bench.ours", "--backend", "reference", timeout=60)
+    try:
+        assert "numpy" in side.ask("hello")["versions"]
+        assert "RULE-HESS-FAMILY@NETWORK" in side.ask("prepare", cell="x", var=1.0, alpha=None, target=0.01, most=2)["error"]
+    finally:
+        side.close()
+    assert worker.short(OSError("no file '/a/b' here")) == "OSError: no file … here"
+    assert worker.how_many(4.0, 0.3, 100) == 1 and worker.how_many(1e-6, 0.3, 100) == 100

@@ -1,0 +1,137 @@
+"""The compiled CNN against the reference and its autograd, over shapes that leave remainders everywhere.
+
+The tolerance is C eps times the sum of the absolute values of the terms. That sum is the same network at |θ| and |x| with relu, which is
+then the identity: every activation obeys |act(z)| ≤ |z| and |act'(z)| < 1.2. A gradient also contains act'(z), and z is known to eps times
+the sum of its own terms, hence the factor 1 + (largest such sum).
+"""
+
+import numba
+import numpy as np
+import pytest
+
+from bongref import models
+from bongref.fast.convolution import conv_description, conv_forward, conv_sweep, conv_workspace
+
+EPS = np.finfo(np.float64).eps
+C = 8  # the sums have up to 784 terms; their rounding errors have either sign
+
+SHAPES = {
+    "one convolution": {"in_shape": (4, 4, 1), "features": (2,), "kernel": (3, 3)},
+    "more than 4 planes": {"in_shape": (4, 6, 1), "features": (5, 6), "kernel": (3, 3)},
+    "two channels, odd width, even kernel": {"in_shape": (6, 5, 2), "features": (2, 3), "kernel": (3, 2)},
+    "three channels, odd sizes, even kernel": {"in_shape": (7, 5, 3), "features": (3,), "kernel": (2, 4)},
+    "odd after the first pooling": {"in_shape": (6, 7, 1), "features": (4, 4), "kernel": (2, 2)},
+    "three convolutions": {"in_shape": (9, 8, 1), "features": (2, 4, 3), "kernel": (2, 3)},
+    "kernel larger than the image": {"in_shape": (4, 4, 2), "features": (2, 5), "kernel": (5, 4)},
+    "kernel of one row": {"in_shape": (4, 5, 1), "features": (3, 2), "kernel": (1, 3)},
+    "kernel of one pixel": {"in_shape": (5, 4, 2), "features": (2, 2), "kernel": (1, 1)},
+    "kernel of one column": {"in_shape": (5, 4, 2), "features": (2, 2), "kernel": (4, 1)},
+}
+ACTIVATIONS = ("tanh", "relu", "gelu", "gelu_tanh")
+
+
+def build(name, activation):
+    return models.cnn(**SHAPES[name], n_classes=3, hidden=5, activation=activation)
+
+
+def draw(model, seed=0):
+    """θ with biases that are not 0, x, and cotangents."""
+    rng = np.random.default_rng(seed)
+    theta = model.init(rng)
+    for p in model.layout:
+        if p.name.startswith("b"):
+            theta[p.where] = 0.1 * rng.standard_normal(p.shape)
+    return theta, rng.standard_normal(model.in_shape), rng.standard_normal((3, model.n_outputs))
+
+
+def run(model, theta, x, V, work=None):
+    """Outputs and rows of the compiled network."""
+    net = conv_description(model)
+    work = conv_workspace(net, len(V)) if work is None else work
+    o, out = np.full(model.n_outputs, np.nan), np.full((len(V), model.n_params), np.nan)
+    conv_forward(net, theta, x.ravel(), work, o)
+    conv_sweep(net, theta, x.ravel(), work, V, out)
+    return o, out
+
+
+def magnitudes(model, theta, x):
+    """The sums of the absolute values of the terms: of the outputs (C,), of the Jacobian (C, P); and the largest before an activation."""
+    keys = ("in_shape", "features", "kernel", "hidden")
+    positive = models.cnn(**{k: model.spec[k] for k in keys}, n_classes=model.n_outputs, activation="relu")
+    theta, x = np.abs(theta), np.abs(x)
+    arrays, h, largest = model.unflatten(theta), x[None], 0.0
+    n = len(model.spec["features"])
+    for i in range(n):
+        z = models.conv_same(h, arrays[f"K{i}"]) + arrays[f"b{i}"]
+        h, largest = models.avg_pool(z), max(largest, z.max())
+    z = arrays[f"W{n}"] @ h.ravel() + arrays[f"b{n}"]
+    return positive(theta, x), positive.jac(theta, x), max(largest, z.max())
+
+
+def assert_within(got, want, tol):
+    """|got − want| ≤ tol, entry by entry; the worst entry is named."""
+    gap = np.abs(got - want) - tol
+    worst = np.unravel_index(np.argmax(gap), gap.shape)  # a NaN counts as the largest
+    assert gap[worst] <= 0, f"at {tuple(map(int, worst))}: got {got[worst]!r}, wanted {want[worst]!r}, tolerance {tol[worst]:.3g}"
+
+
+def compare(model, seed):
+    theta, x, V = draw(model, seed)
+    o, out = run(model, theta, x, V)
+    size, slopes, largest = magnitudes(model, theta, x)
+    assert_within(o, model(theta, x), C * EPS * size)
+    want = np.stack([model.vjp(theta, x, v) for v in V])
+    tol = C * EPS * (1 + largest) * (np.abs(V) @ slopes)
+    assert_within(out, want, tol)
+    one = run(model, theta, x, V[:1])[1]
+    assert_within(one, want[:1], tol[:1])
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+@pytest.mark.parametrize("name", SHAPES)
+def test_outputs_and_rows_equal_the_reference(name, activation):
+    compare(build(name, activation), seed=1)
+
+
+def test_unit_cotangents_give_the_jacobian():
+    model = build("two channels, odd width, even kernel", "tanh")
+    theta, x, _ = draw(model, 2)
+    _, slopes, largest = magnitudes(model, theta, x)
+    assert_within(run(model, theta, x, np.eye(3))[1], model.jac(theta, x), C * EPS * (1 + largest) * slopes)
+
+
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="16 million products are too many for plain Python")
+def test_the_papers_network():
+    model = models.cnn()
+    compare(model, seed=3)
+    buffers = sum(a.nbytes for a in conv_workspace(conv_description(model), 10))
+    assert buffers <= 3 * 10 * model.n_params * 8
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_a_used_workspace_is_as_good_as_a_new_one(name):
+    """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
+    model = build(name, "gelu")
+    net = conv_description(model)
+    work = conv_workspace(net, 5)
+    for array in (work.Z, work.D, work.h, work.d, work.G, work.F):
+        array[...] = np.nan
+    for seed, K in ((4, 3), (5, 1), (6, 2)):
+        theta, x, V = draw(model, seed)
+        used, new = run(model, 10 * theta, x, V[:K], work), run(model, 10 * theta, x, V[:K])
+        np.testing.assert_array_equal(used[0], new[0])
+        np.testing.assert_array_equal(used[1], new[1])
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("piece", ["K0", "b1", "W2", "b3"])
+def test_what_is_not_finite_stays_so(piece, bad):
+    model = build("more than 4 planes", "gelu")
+    theta, x, V = draw(model, 7)
+    where = {p.name: p.where.start for p in model.layout}[piece]
+    theta[where] = bad
+    with np.errstate(all="ignore"):
+        o, out = run(model, theta, x, V)
+    assert not np.all(np.isfinite(o))
+    if piece != "b3":  # a bias at the end moves no derivative
+        assert np.all(np.any(~np.isfinite(out), axis=1))

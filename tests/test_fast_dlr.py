@@ -1,0 +1,459 @@
+"""The compiled DLR steps, belief and streams beside the reference at c · cond · eps; ``python tests/test_fast_dlr.py`` prints the table
+of the projection's errors. W is compared only as W Wᵀ."""
+
+from __future__ import annotations
+
+import mpmath
+import numba
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import agree
+
+import bongref as br
+from bongref import compare, dlr, gaussians
+from bongref.curvature import Curv
+from bongref.dynamics import OU, Linear, Static, matrices, propagate
+from bongref.exact import _mpf
+from bongref.fast import likelihoods, networks
+from bongref.fast.kernels import dlr as fast
+from bongref.fast.streams import dlr as streams
+from bongref.states import DLR
+
+RULES = ("bong", "blr", "bog", "bbb")
+SLOW = bool(numba.config.DISABLE_JIT)  # plain Python: small sizes
+ALPHA = {"bong": 1.0, "blr": 0.3, "bog": 0.01, "bbb": 0.003}
+
+
+# --- one step ----------------------------------------------------------------------------------------------------------------
+
+
+class Problem:
+    """A prior, an iterate and a curvature of a given kind."""
+
+    def __init__(self, seed: int, P: int, R: int, K: int, kind: str):
+        rng = np.random.default_rng(seed)
+        self.states = [
+            DLR(rng.standard_normal(P), 10 ** rng.uniform(-1, 1, P), rng.standard_normal((P, R)) * 10 ** rng.uniform(-1, 1, R))
+            for _ in range(2)
+        ]
+        S = rng.standard_normal((P, K))
+        if kind == "W = 0":
+            self.states = [q._replace(W=np.zeros((P, R))) for q in self.states]
+        if kind == "deficient":
+            self.states = [q._replace(W=np.outer(q.W[:, 0], np.arange(1.0, R + 1))) for q in self.states]
+            S[:] = S[:, :1]
+        if kind == "zero rows":
+            S[:, 0] = 0
+            S[0] = 0
+            for q in self.states:
+                q.W[0] = 0
+                q.W[:, -1] = 0
+        if kind == "graded":
+            scale = 10.0 ** -np.arange(R + K)
+            self.states = [q._replace(W=q.W * scale[:R]) for q in self.states]
+            S *= scale[R:]
+        self.curv = Curv(rng.standard_normal(P), S=S)
+
+
+@st.composite
+def problems(draw):
+    P = draw(st.integers(1, 40))
+    kind = draw(st.sampled_from(["plain", "W = 0", "deficient", "zero rows", "graded"]))
+    return Problem(draw(st.integers(0, 2**32 - 1)), P, draw(st.integers(1, min(6, P))), draw(st.integers(1, 6)), kind)
+
+
+@pytest.mark.parametrize("rule", RULES)
+@given(p=problems())
+@settings(max_examples=10 if SLOW else 60)
+def test_step_is_the_reference_step(rule, p):
+    alpha = ALPHA[rule]
+    wanted = lambda prior, current, curv: getattr(dlr, f"{rule}_woodbury")(prior, current, curv, alpha)
+    got = getattr(fast, rule)(*p.states, p.curv, alpha)
+    agree(got, wanted(*p.states, p.curv), compare.condition(wanted, *p.states, p.curv), rule)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_step_over_several_blocks(rule):
+    """More parameters than a block has columns, and a block that is not full."""
+    P = 67 if SLOW else 1001
+    p = Problem(1, P, 3, 2, "plain")
+    wanted = lambda prior, current, curv: getattr(dlr, f"{rule}_woodbury")(prior, current, curv, ALPHA[rule])
+    agree(
+        getattr(fast, rule)(*p.states, p.curv, ALPHA[rule]), wanted(*p.states, p.curv), compare.condition(wanted, *p.states, p.curv), rule
+    )
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_step_leaves_what_it_is_given(rule):
+    p, same = (Problem(2, 9, 3, 2, "plain") for _ in range(2))
+    getattr(fast, rule)(*p.states, p.curv, ALPHA[rule])
+    for a, b in zip(
+        [*p.states[0], *p.states[1], p.curv.g, p.curv.S], [*same.states[0], *same.states[1], same.curv.g, same.curv.S], strict=True
+    ):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_step_is_the_same_to_the_bit(rule):
+    p = Problem(3, 30, 3, 2, "plain")
+    once, twice = (getattr(fast, rule)(*p.states, p.curv, ALPHA[rule]) for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(once, twice, strict=True))
+
+
+@pytest.mark.parametrize("where", ["mu", "Ups", "W", "g", "S"])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_nan_is_noticed(rule, where):
+    p = Problem(4, 9, 3, 2, "plain")
+    arrays = [q._replace() for q in p.states]
+    (getattr(p.curv, where) if where in ("g", "S") else getattr(arrays[0], where)).flat[4] = np.nan
+    if where not in ("g", "S"):
+        getattr(arrays[1], where).flat[4] = np.nan
+    assert not gaussians.is_valid(getattr(fast, rule)(*p.states, p.curv, ALPHA[rule]))
+
+
+# --- the projection ------------------------------------------------------------------------------------------------------------
+
+
+@st.composite
+def tall(draw):
+    rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
+    P, K = draw(st.integers(1, 12)), draw(st.integers(1, 8))
+    return np.exp(rng.standard_normal(P)), rng.standard_normal((P, K)), draw(st.integers(1, min(P, K)))
+
+
+@given(problem=tall())
+def test_projection_keeps_the_diagonal_and_is_the_best_of_its_rank(problem):
+    Ups, W, rank = problem
+    new_Ups, new_W = fast.project(Ups, W, rank)
+    assert new_W.shape == (len(Ups), rank)
+    diff = compare.difference("diagonal", new_Ups + np.sum(new_W**2, axis=1), Ups + np.sum(W**2, axis=1), 10.0)
+    assert diff.agrees, str(diff)
+    lost = np.linalg.svd(W, compute_uv=False)[rank:]
+    gap = np.linalg.norm(W @ W.T - new_W @ new_W.T)
+    assert abs(gap - np.linalg.norm(lost**2)) <= compare.C * 10 * compare.EPS * np.linalg.norm(W) ** 2
+
+
+@pytest.mark.parametrize("scale", [1e-290, 1e-200, 1e-160, 1e-80, 1e80, 1e150])
+def test_projection_at_any_scale(scale):
+    rng = np.random.default_rng(5)
+    W = rng.standard_normal((9, 4))
+    got, wanted = fast.project(np.zeros(9), W * scale, 2), dlr.project(np.zeros(9), W, 2)
+    diff = compare.difference("W W^T", (got[1] / scale) @ (got[1] / scale).T, wanted[1] @ wanted[1].T, 100.0)
+    assert diff.agrees, str(diff)
+    if 1e-140 < scale < 1e140:
+        assert compare.difference("Ups", got[0] / scale**2, wanted[0], 100.0).agrees
+
+
+def test_projection_of_nothing_and_of_nan():
+    Ups, W = fast.project(np.ones(5), np.zeros((5, 3)), 2)
+    assert np.array_equal(Ups, np.ones(5)) and not np.any(W)
+    bad = np.zeros((5, 3))
+    bad[1, 1] = np.nan
+    assert np.all(np.isnan(fast.project(np.ones(5), bad, 2)[0]))
+
+
+def tilted(rng, cond, P=20, K=6):
+    """W̃ with singular values from 1 to 1/cond, in directions of no special kind."""
+    U, V = (np.linalg.qr(rng.standard_normal((n, K)))[0] for n in (P, K))
+    return (U * np.geomspace(1, 1 / cond, K)) @ V.T
+
+
+def graded(rng, cond, P=20, K=6):
+    """W̃ whose rows have sizes from 1 to 1/√cond, and so have its columns before they are turned."""
+    W = np.geomspace(1, cond**-0.5, P)[:, None] * rng.standard_normal((P, K)) * np.geomspace(1, cond**-0.5, K)
+    return W @ np.linalg.qr(rng.standard_normal((K, K)))[0]
+
+
+def by_gram(Ups_tilde, W_tilde, rank):
+    """The projection with V from the eigenvectors of W̃ᵀW̃: half of the digits of the small directions are gone."""
+    V = np.linalg.eigh(W_tilde.T @ W_tilde)[1][:, ::-1]
+    out = W_tilde @ V
+    return Ups_tilde + np.sum(out[:, rank:] ** 2, axis=1), out[:, :rank]
+
+
+def by_split(Ups_tilde, W_tilde, rank):
+    """The projection as the belief makes it from many rows."""
+    kept, lost = streams.split(np.ascontiguousarray(W_tilde.T), rank)
+    return Ups_tilde + np.sum(lost**2, axis=0), kept.T
+
+
+ROUTES = {
+    "compiled": fast.project,
+    "many rows": by_split,
+    "reference": dlr.project,
+    "by the Gram matrix": by_gram,
+    "as printed": dlr.project_printed,
+}
+
+
+def projection_errors(kinds=(tilted, graded), conds=(1.0, 1e2, 1e4, 1e6, 1e8, 1e10), draws=3):
+    """{(kind, cond): {route: error}}: the largest error of what Υ gains, relative to its largest entry, beside 60 digits."""
+    table = {}
+    for kind in kinds:
+        for cond in conds:
+            worst = dict.fromkeys(ROUTES, 0.0)
+            for seed in range(draws):
+                W, rank = kind(np.random.default_rng(seed), cond), 3
+                if cond == 1.0 and kind is tilted:  # equal singular values would leave the projection undetermined
+                    W[:, :rank] *= 2
+                with mpmath.mp.workdps(60):
+                    wanted = dlr.project(_mpf(np.zeros(len(W))), _mpf(W), rank)[0].astype(float)
+                for name, route in ROUTES.items():
+                    got = route(np.zeros(len(W)), W, rank)[0]
+                    worst[name] = max(worst[name], float(np.max(np.abs(got - wanted)) / np.max(wanted)))
+            table[kind.__name__, cond] = worst
+    return table
+
+
+@pytest.mark.parametrize("kind", [tilted, graded])
+def test_projection_is_as_accurate_as_the_reference(kind):
+    """Beside 60 digits, for cond(W̃) from 1 to 1e10: no worse than the reference's Householder steps, and far better than a Gram matrix."""
+    table = projection_errors([kind], (1.0, 1e4, 1e10), draws=2)
+    for (_, cond), errors in table.items():
+        for route in ("compiled", "many rows"):
+            assert errors[route] <= compare.C * cond * compare.EPS, (route, cond, errors)
+            assert errors[route] <= 16 * errors["reference"] + 16 * compare.EPS, (route, cond, errors)
+    hard = table[kind.__name__, 1e10]
+    worst = max(hard["compiled"], hard["many rows"])
+    assert hard["by the Gram matrix"] > 10 * worst and hard["as printed"] > 30 * worst
+
+
+# --- the belief ----------------------------------------------------------------------------------------------------------------
+
+
+def moves(kind, rng, P):
+    return {
+        "static": Static(),
+        "ou": OU(0.9, mu0=rng.standard_normal(P), var0=rng.uniform(0.5, 2, P)),
+        "linear": Linear(F=rng.uniform(0.8, 1.1, P), b=0.1, Q=0.01),
+    }[kind]
+
+
+def make_belief(rule, state, dynamics=None):
+    m = br.method(f"{rule}-mc-ef-dlr", rank=state.W.shape[1], **({} if rule == "bong" else {"alpha": ALPHA[rule]}))
+    return streams.Belief(m, state, None if dynamics is None else matrices(dynamics, len(state.mu)))
+
+
+@given(p=problems())
+@settings(max_examples=10 if SLOW else 40)
+def test_draws_are_the_reference_draws(p):
+    q, z = p.states[0], np.random.default_rng(0).standard_normal((5, len(p.curv.g)))
+    out = np.empty_like(z)
+    make_belief("bong", q).draw(z, out)
+    wanted = lambda s: DLR(q.mu + gaussians._dlr_noise(s.Ups, s.W, z)[0], s.Ups, s.W)
+    cond = compare.condition(wanted, q)["mu"]
+    for row, target in zip(out, q.mu + gaussians._dlr_noise(q.Ups, q.W, z), strict=True):
+        diff = compare.difference("draw", row, target, cond, size=float(np.max(np.abs(z) / np.sqrt(q.Ups))))
+        assert diff.agrees, str(diff)
+
+
+@pytest.mark.parametrize("kind", ["ou", "linear"])
+@given(p=problems())
+@settings(max_examples=5 if SLOW else 25)
+def test_prediction_is_the_reference_prediction(kind, p):
+    q = p.states[0]
+    dynamics = moves(kind, np.random.default_rng(0), len(q.mu))
+    b = make_belief("bong", q, dynamics)
+    b.predict()
+    agree(b.state(), propagate(q, dynamics), compare.condition(lambda s: propagate(s, dynamics), q), kind)
+
+
+@pytest.mark.parametrize("K", [2, 50])
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("kind", ["plain", "W = 0"])
+def test_belief_over_a_few_steps(kind, rule, K):
+    """A stream of given curvatures with few and with many rows, two inner iterations each, OU dynamics."""
+    P, T, I = 30, 2 if SLOW else 4, 2 if rule in ("blr", "bbb") else 1
+    p = Problem(6, P, 3, K, kind)
+    dynamics, alpha = OU(0.95, var0=2.0), ALPHA[rule]
+    rng = np.random.default_rng(7)
+    curvs = [Curv(rng.standard_normal(P), S=rng.standard_normal((P, K)) / np.sqrt(K)) for _ in range(T * I)]
+    step = getattr(dlr, f"{rule}_woodbury")
+
+    def wanted(state, *curvs):
+        for t in range(T):
+            prior = state = propagate(state, dynamics)
+            for curv in curvs[t * I : t * I + I]:
+                state = step(prior, state, curv, alpha)
+        return state
+
+    b = make_belief(rule, p.states[0], dynamics)
+    for t in range(T):
+        b.predict()
+        b.begin()
+        for curv in curvs[t * I : t * I + I]:
+            assert b.step(curv.g, np.ascontiguousarray(curv.S.T))
+        b.end()
+    assert b.check()
+    agree(b.state(), wanted(p.states[0], *curvs), compare.condition(wanted, p.states[0], *curvs), rule)
+
+
+def test_belief_hands_over_what_it_does_not_cover():
+    q = DLR(np.zeros(3), np.array([1.0, 1.0, -0.1]), np.ones((3, 1)))
+    assert gaussians.is_valid(q)
+    with pytest.raises(streams.NotHere):
+        make_belief("bog", q)
+    b = make_belief("bbb", DLR(np.zeros(3), np.array([100.0, 100.0, 1.0]), 0.1 * np.ones((3, 1))))
+    b.begin()
+    b.Ups[2] = 40.0  # far above the prior's: the step takes it below 0
+    b.alpha = 4e3
+    with pytest.raises(streams.NotHere):
+        b.step(np.zeros(3), np.zeros((1, 3)))
+
+
+# --- compiled streams --------------------------------------------------------------------------------------------------------------
+
+CASES = {
+    "linear, Gaussian": (br.models.linear(3, 2), br.likelihoods.Gaussian(var=0.5)),
+    "MLP, Bernoulli": (br.models.mlp([2, 3, 1], activation="gelu"), br.likelihoods.Bernoulli()),
+    "MLP, softmax": (br.models.mlp([2, 3, 3], activation="tanh"), br.likelihoods.Categorical()),
+    "linear, Poisson": (br.models.linear(3, 1, bias=True), br.likelihoods.Poisson()),
+}
+
+
+def observations(case, T, seed=0):
+    model, lik = CASES[case]
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((T, *model.in_shape))
+    theta = model.init(rng)
+    return X, [lik.sample(model(theta, x), rng) for x in X]
+
+
+def start(m, model, seed=1):
+    """A prior with a W that is not 0, for every rule."""
+    rng = np.random.default_rng(seed)
+    P = model.n_params
+    return DLR(0.3 * rng.standard_normal(P), rng.uniform(0.5, 3, P), 0.5 * rng.standard_normal((P, m.params["rank"])))
+
+
+def run_fast(m, model, lik, prior, X, Y, dynamics=None):
+    """The state, the number of steps and the code of the compiled stream."""
+    dynamics = Static() if dynamics is None else dynamics
+    net, empty = networks.describe(model), np.empty(0)
+    flat = np.array([np.ravel(x) for x in X], dtype=float)
+    C = model.n_outputs
+    targets = np.array([np.zeros(C) if y is None else lik.encode(y, C) for y in Y], dtype=float).reshape(len(X), C)
+    seen = np.array([y is not None for y in Y])
+    f, c, q = (empty, empty, empty) if isinstance(dynamics, Static) else matrices(dynamics, model.n_params)
+    mu, Ups, Wt = prior.mu.copy(), prior.Ups.copy(), np.ascontiguousarray(prior.W.T)
+    hess = 0 if m.hess == "lin-hess" else 1
+    lik_, work = likelihoods.describe(lik, C), networks.workspace(net, C + 1)
+    done, code = streams.stream(
+        net, work, lik_, hess, m.rule, flat, targets, seen, mu, Ups, Wt, float(m.params.get("alpha", 1)), m.n_iter, f, c, q
+    )  # fmt: skip
+    return DLR(mu, Ups, Wt.T), done, code
+
+
+def make_method(rule, hess, **more):
+    params = {"rank": 2} if rule == "bong" else {"rank": 2, "alpha": ALPHA[rule]}
+    params |= {"n_iter": 3} if rule in ("blr", "bbb") else {}
+    return br.method(f"{rule}-{hess}-dlr", **(params | more))
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("kind", ["static", "ou", "linear"])
+def test_stream_is_the_reference_stream(rule, hess, case, kind):
+    (model, lik), T = CASES[case], 4 if SLOW else 8
+    m = make_method(rule, hess)
+    X, Y = observations(case, T)
+    Y[2] = None
+    prior, dynamics = start(m, model), moves(kind, np.random.default_rng(2), model.n_params)
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, dynamics=dynamics, backend="reference").state
+    got, done, code = run_fast(m, model, lik, prior, X, Y, dynamics)
+    assert (done, code) == (T, 0)
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), f"{m.name}, {case}, {kind}")
+
+
+@pytest.mark.parametrize("rule", ["bong", "blr"])
+def test_stream_from_no_low_rank_part(rule):
+    """W = 0 at the start, and W̃ of less than full rank until enough observations have come."""
+    m = make_method(rule, "lin-ef", rank=5)
+    model, lik = CASES["MLP, softmax"]
+    X, Y = observations("MLP, softmax", 3 if SLOW else 12)
+    prior = m.prior(0.1 * np.ones(model.n_params), 1.0)
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
+    got, _, code = run_fast(m, model, lik, prior, X, Y)
+    assert code == 0
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), rule)
+
+
+def test_long_stream_does_not_drift():
+    T = 20 if SLOW else 500
+    m = br.method("bong-lin-hess-dlr", rank=3)
+    model, lik = br.models.mlp([2, 4, 1], activation="tanh"), br.likelihoods.Gaussian(var=0.5)
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((T, 2))
+    Y = list(np.sin(X[:, :1]) + 0.1 * rng.standard_normal((T, 1)))
+    prior = m.prior(0.5 * rng.standard_normal(model.n_params), 1.0)
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
+    got, done, code = run_fast(m, model, lik, prior, X, Y)
+    assert (done, code) == (T, 0)
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X, draws=2), "500 steps")
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
+def test_lost_positive_definiteness_is_noticed_in_its_step(hess):
+    """Whatever the reference refuses, the stream stops at in that step, or before where a Υ ≤ 0 or a runaway W came first."""
+    model, lik = CASES["linear, Gaussian"]
+    X, Y = observations("linear, Gaussian", 6 if SLOW else 30)
+    stopped = exactly = 0
+    for alpha in (0.5, 2.0, 8.0, 30.0, 100.0, 1000.0):
+        m = make_method("bbb", hess, alpha=alpha)
+        prior = start(m, model)
+        _, done, code = run_fast(m, model, lik, prior, X, Y)
+        try:
+            br.run(m, model, lik, prior, X, Y, backend="reference")
+            assert code in (0, 3), (alpha, done, code)
+        except br.NotPositiveDefinite as error:
+            assert code in (1, 3) and done <= error.step - 1, (alpha, done, code, error.step)
+            stopped += 1
+            exactly += done == error.step - 1
+    assert stopped >= 2 and exactly >= 1
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_gradient_that_overflows_is_noticed_in_its_step(rule):
+    model, lik = CASES["linear, Poisson"]
+    m = make_method(rule, "lin-ef")
+    X, Y = observations("linear, Poisson", 4)
+    prior = start(m, model)
+    X[2] = 4000 * np.sign(prior.mu[:3])
+    with pytest.raises(FloatingPointError, match="step 3"):
+        br.run(m, model, lik, prior, X, Y, backend="reference")
+    assert run_fast(m, model, lik, prior, X, Y)[1:] == (2, 2)
+
+
+def test_stream_hands_over_what_it_does_not_cover():
+    model, lik = CASES["linear, Gaussian"]
+    m = make_method("bog", "lin-hess")
+    X, Y = observations("linear, Gaussian", 3)
+    prior = start(m, model)
+    prior.Ups[0], prior.W[0] = -1e-3, 1.0
+    assert gaussians.is_valid(prior)
+    assert run_fast(m, model, lik, prior, X, Y)[1:] == (0, 3)
+
+
+def test_missing_observations_move_the_belief_by_the_dynamics_alone():
+    model, lik = CASES["linear, Gaussian"]
+    m = make_method("bong", "lin-hess")
+    X, _ = observations("linear, Gaussian", 3)
+    prior, dynamics = start(m, model), OU(0.9)
+    wanted = prior
+    for _ in range(3):
+        wanted = propagate(wanted, dynamics)
+    got, done, code = run_fast(m, model, lik, prior, X, [None] * 3, dynamics)
+    assert (done, code) == (3, 0)
+    agree(got, wanted, dict.fromkeys(("mu", "Ups", "W W^T"), 100.0), "prediction")
+
+
+if __name__ == "__main__":
+    print(f"{'W':8s} {'cond':>6s}  " + "  ".join(f"{name:>18s}" for name in ROUTES))
+    for (kind, cond), errors in projection_errors().items():
+        print(f"{kind:8s} {cond:6.0e}  " + "  ".join(f"{errors[name]:18.1e}" for name in ROUTES))

@@ -1,0 +1,311 @@
+"""Whole streams, compiled and by the reference: the same beliefs for the same seed, the same refusals, the same rows."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any, NamedTuple
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from problems import DERIVED
+
+import bongref as br
+from bongref import compare
+from bongref.dynamics import OU, Linear, Static
+
+COMPILED = [name for name in DERIVED if "mc-hess" not in name]
+LIKELIHOODS = ("gaussian", "gaussian-full", "bernoulli", "categorical", "poisson")
+DYNAMICS = ("static", "ou", "diagonal", "full")
+
+
+class Case(NamedTuple):
+    m: br.Method
+    model: Any
+    lik: Any
+    prior: Any
+    X: Any
+    Y: list
+    dynamics: Any
+
+
+def observations(kind: str, C: int, T: int, rng):
+    """A likelihood and T observations of it."""
+    if kind.startswith("gaussian"):
+        A = rng.standard_normal((C, C))
+        var = 0.5 if kind == "gaussian" else A @ A.T + np.eye(C)
+        return br.likelihoods.Gaussian(var=(var + np.transpose(var)) / 2), rng.standard_normal((T, C))
+    if kind == "bernoulli":
+        return br.likelihoods.Bernoulli(), rng.integers(0, 2, (T, C)).astype(float)
+    if kind == "categorical":
+        return br.likelihoods.Categorical(), np.eye(C)[rng.integers(0, C, T)]
+    return br.likelihoods.Poisson(), rng.integers(0, 4, (T, C)).astype(float)
+
+
+def network(kind: str, C: int, activation: str):
+    if kind == "linear":
+        return br.models.linear(3, C, bias=True)
+    if kind == "cnn":
+        return br.models.cnn((5, 4, 2), n_classes=C, features=(2,), kernel=(3, 2), hidden=2, activation=activation)
+    return br.models.mlp([2, 3, C], activation=activation)
+
+
+def method(name: str):
+    rule, _, _, family = name.split("-")
+    params: dict[str, Any] = {} if rule == "bong" else {"alpha": 0.2 if rule == "blr" else 1e-3}
+    if rule in ("blr", "bbb"):
+        params["n_iter"] = 3
+    if "-mc-" in name:
+        params["n_samples"] = 4
+    if family == "dlr":
+        params["rank"] = 2
+    return br.method(name, **params)
+
+
+def moving(kind: str, family: str, P: int, rng):
+    if kind == "ou":
+        return OU(0.95, 0.1 * rng.standard_normal(P), 0.05)
+    if kind == "static" or (kind == "full" and not family.startswith("fc")):
+        return Static()
+    diagonal = Linear(rng.uniform(0.9, 1.0, P), 0.1 * rng.standard_normal(P), rng.uniform(0, 1e-3, P))
+    if kind == "diagonal":
+        return diagonal
+    A = rng.standard_normal((P, P)) / P
+    return Linear(0.9 * np.eye(P) + 0.1 * A, diagonal.b, 1e-3 * A @ A.T)
+
+
+def case(name, model_kind, lik_kind, dynamics, seed, T=6, activation="gelu") -> Case:
+    rng = np.random.default_rng(seed)
+    C = int(rng.integers(2, 4)) if lik_kind == "categorical" else int(rng.integers(1, 4))
+    if name.endswith("-dlr"):
+        C = min(C, 2)  # three outputs of a linear model have three equal singular values, of which rank 2 keeps any two
+    model, m = network(model_kind, C, activation), method(name)
+    lik, Y = observations(lik_kind, C, T, rng)
+    X = rng.standard_normal((T, *model.in_shape))
+    prior = m.prior(mu=0.5 * rng.standard_normal(model.n_params), var=rng.uniform(0.01, 0.05, model.n_params))
+    observed: list = list(Y)
+    observed[int(rng.integers(1, T))] = None
+    return Case(m, model, lik, prior, X, observed, moving(dynamics, m.family, model.n_params, rng))
+
+
+def run(c: Case, backend: str, seed: int = 3, **kw):
+    mc = "-mc-" in c.m.name
+    rng = np.random.default_rng(seed) if mc and "samples" not in kw else None
+    return br.run(c.m, c.model, c.lik, c.prior, c.X, c.Y, dynamics=c.dynamics, rng=rng, backend=backend, progress=False, **kw)
+
+
+def outcome(c: Case, backend: str, **kw):
+    """The last state and the step at which positive definiteness was lost, if it was."""
+    try:
+        return run(c, backend, **kw).state, None
+    except br.NotPositiveDefinite as error:
+        return error.state, error.step
+
+
+def assert_agree(c: Case, **kw):
+    """The compiled stream is the reference at 64 · cond · eps, cond measured on the whole stream by changing the prior and every x."""
+    wanted, stopped = outcome(c, "reference", **kw)
+    got, stopped_too = outcome(c, "fast", **kw)
+    moved = lambda prior, X: outcome(c._replace(prior=prior, X=X), "reference", **kw)
+    rng = np.random.default_rng(0)
+    if any(moved(compare.perturb(c.prior, rng), compare.perturb(c.X, rng))[1] != stopped for _ in range(2)):
+        return  # a stream that the smallest change makes stop elsewhere has no outcome to compare
+    assert stopped_too == stopped
+    cond = compare.condition(lambda prior, X: moved(prior, X)[0], c.prior, c.X)
+    for d in compare.differences(got, wanted, cond, whole=True):
+        assert d.agrees, f"{c.m.name}, {c.model.kind}, {c.lik.name}, {type(c.dynamics).__name__}: {d}"
+
+
+@pytest.mark.parametrize("name", COMPILED)
+@settings(max_examples=6)
+@given(
+    model=st.sampled_from(["linear", "mlp"]),
+    lik=st.sampled_from(LIKELIHOODS),
+    dynamics=st.sampled_from(DYNAMICS),
+    activation=st.sampled_from(["tanh", "relu", "gelu", "gelu_tanh"]),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_every_name_gives_the_reference_stream(name, model, lik, dynamics, activation, seed):
+    assert_agree(case(name, model, lik, dynamics, seed, activation=activation))
+
+
+@pytest.mark.parametrize(
+    "name", [n for n in COMPILED if n.split("-")[-1] in ("diag", "fc_mom", "dlr") and n.split("-")[0] in ("bong", "bbb")]
+)
+@settings(max_examples=2)
+@given(lik=st.sampled_from(LIKELIHOODS), seed=st.integers(0, 2**32 - 1))
+def test_streams_of_images(name, lik, seed):
+    assert_agree(case(name, "cnn", lik, "static", seed, T=4, activation="tanh"))
+
+
+@pytest.mark.parametrize("name", ["blr-mc-ef-diag", "bong-mc-ef-dlr", "bong-mc-ef-fc"])
+def test_given_samples(name):
+    c = case(name, "mlp", "poisson", "ou", 5)
+    samples = c.prior.mu + 0.1 * np.random.default_rng(0).standard_normal((6, c.m.n_iter, 4, len(c.prior.mu)))
+    assert_agree(c, samples=samples)
+
+
+@pytest.mark.parametrize("family", ["diag", "dlr", "fc"])
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef", "mc-ef"])
+def test_a_model_of_the_users_gets_the_compiled_step(family, hess):
+    f = lambda theta, x: anp.stack([anp.sin(theta[0] * x[0]) + theta[1], theta[2] * x[1] ** 2 + theta[0]])
+    c = case(f"blr-{hess}-{family}", "mlp", "gaussian", "static", 3)
+    rng = np.random.default_rng(1)
+    c = c._replace(model=br.models.wrap(f, 3, 2), prior=c.m.prior(mu=rng.standard_normal(3), var=0.1), lik=br.likelihoods.Gaussian(var=0.3))
+    c = c._replace(Y=list(rng.standard_normal((6, 2))), X=rng.standard_normal((6, 2)))
+    assert_agree(c)
+    assert run(c, "auto").info["backend"] == "fast"
+
+
+@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "bong-mc-ef-dlr", "bog-lin-ef-fc"])
+def test_mini_batches(name):
+    c, rng = case(name, "mlp", "gaussian", "static", 3), np.random.default_rng(2)
+    C = c.model.n_outputs
+    sizes = (2, 3, 1)
+    prior, m = c.prior, c.m
+    X, Y = [rng.standard_normal((n, 2)) for n in sizes], [rng.standard_normal((n, C)) for n in sizes]
+    states = [br.run(m, c.model, c.lik, prior, X, Y, rng=np.random.default_rng(0), backend=b).state for b in ("reference", "fast")]
+    for d in compare.differences(states[1], states[0], dict.fromkeys(compare.invariants(states[0]), 1e3), whole=True):
+        assert d.agrees, d
+
+
+# --- what is refused, and by whom ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "kw", "reason"),
+    [
+        ("bong-mc-hess-diag", {}, "bong-mc-hess-diag needs the Hessian of the network"),
+        ("bong-lin-ef-diag", {"trace": True}, "trace=True records every symbol"),
+        ("bong-lin-ef-fc", {"form": "plain"}, "form='plain' asks for one form"),
+    ],
+)
+def test_what_has_no_compiled_path_says_why(name, kw, reason):
+    c = case(name, "mlp", "gaussian", "static", 1)
+    with pytest.raises(ValueError, match=f"backend='fast': {reason}.*; use 'reference' or 'auto'"):
+        run(c, "fast", **kw)
+    info = run(c, "auto", **kw).info
+    assert info["backend"] == "reference" and reason in info["reason"]
+
+
+def test_a_method_with_virtual_observations_has_no_compiled_path():
+    c = case("bong-lin-ef-diag", "mlp", "gaussian", "static", 1)
+    c = c._replace(m=br.method("bong-lin-ef-diag", virtual=True))
+    with pytest.raises(ValueError, match="backend='fast': virtual=True draws observations"):
+        br.run(c.m, c.model, c.lik, c.prior, c.X, c.Y, rng=np.random.default_rng(0), backend="fast")
+
+
+@pytest.mark.filterwarnings("ignore:overflow")
+@pytest.mark.parametrize("family", ["diag", "fc", "dlr"])
+def test_an_overflow_is_reported_as_the_reference_does(family):
+    c = case(f"bong-lin-ef-{family}", "linear", "poisson", "static", 1)
+    X = c.X.copy()
+    X[3] = 1e5
+    messages = []
+    for backend in ("reference", "fast"):
+        with pytest.raises(FloatingPointError) as error:
+            run(c._replace(X=X, prior=c.prior._replace(mu=np.abs(c.prior.mu))), backend)
+        messages.append(str(error.value))
+    assert messages[0] == messages[1] and messages[0].startswith("step 4: lin-ef gave a gradient or Hessian that is not finite")
+
+
+def test_nothing_that_was_given_changes():
+    for name in ("blr-lin-hess-diag", "bbb-lin-ef-dlr", "bong-mc-ef-fc", "bog-lin-hess-fc_mom"):
+        c = case(name, "mlp", "gaussian", "ou", 2)
+        kept = [np.array(a) for a in (*c.prior, c.X)]
+        run(c, "fast")
+        assert all(np.array_equal(a, b) for a, b in zip(kept, (*c.prior, c.X), strict=True))
+
+
+# --- rows, interruptions, repetition ----------------------------------------------------------------------------------------------
+
+
+def keep_states(seen):
+    def metric(m, model, lik, state, rng):
+        seen.append(state)
+        return {"first": float(state.mu[0])}
+
+    return metric
+
+
+@pytest.mark.parametrize(
+    "name", ["bong-lin-hess-diag", "blr-mc-ef-diag", "bong-lin-ef-dlr", "bong-lin-hess-fc", "bbb-lin-ef-fc_mom", "bong-mc-ef-fc"]
+)
+def test_measuring_does_not_change_the_run(name):
+    c = case(name, "mlp", "gaussian", "static", 8, T=40)
+    bare, seen = run(c, "fast"), []
+    often = run(c, "fast", every=3, metrics=[keep_states(seen), br.metrics.prequential("plugin")])
+    assert all(np.array_equal(a, b) for a, b in zip(bare.state, often.state, strict=True))
+    slow_seen: list = []
+    slow = run(c, "reference", every=3, metrics=[keep_states(slow_seen), br.metrics.prequential("plugin")])
+    assert [row["t"] for row in often.rows] == [row["t"] for row in slow.rows]
+    for a, b in zip(seen, slow_seen, strict=True):
+        assert compare.difference("mu", a.mu, b.mu, 1e4).agrees
+    for a, b in zip(often.rows, slow.rows, strict=True):
+        assert a.keys() == b.keys() and abs(a["prequential-plugin"] - b["prequential-plugin"]) <= 1e-9 * abs(b["prequential-plugin"])
+
+
+class StopAt:
+    """A metric that interrupts the run once."""
+
+    def __init__(self, t):
+        self.left = t
+
+    def __call__(self, m, model, lik, state, rng):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+        return {}
+
+
+@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "blr-mc-ef-diag_mom", "bong-mc-ef-dlr", "bong-lin-ef-fc"])
+def test_interrupted_and_resumed(name):
+    c = case(name, "mlp", "gaussian", "ou", 8, T=20)
+    whole = run(c, "fast")
+    with pytest.raises(br.Interrupted) as stop:
+        run(c, "fast", every=4, metrics=StopAt(3))
+    result = stop.value.result
+    assert 8 <= result.t < 12
+    rng = np.random.default_rng(99) if "-mc-" in name else None
+    again = br.run(c.m, c.model, c.lik, c.prior, c.X, c.Y, dynamics=c.dynamics, rng=rng, backend="fast", resume=result)
+    for d in compare.differences(again.state, whole.state, dict.fromkeys(compare.invariants(whole.state), 1e4)):
+        assert d.agrees, d
+
+
+@pytest.mark.parametrize("name", ["blr-mc-ef-diag", "bong-mc-ef-dlr", "bong-lin-hess-fc", "bbb-lin-hess-dlr"])
+def test_the_same_bits_every_time(name):
+    c = case(name, "mlp", "categorical", "ou", 8, T=30)
+    one, two = run(c, "fast").state, run(c, "fast").state
+    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+
+
+WIDE = """
+import sys, numpy as np, bongref as br
+m = br.method(sys.argv[1], n_samples=40, **({"rank": 3} if "dlr" in sys.argv[1] else {}))
+model = br.models.mlp([60, 90, 2], activation="tanh")
+rng = np.random.default_rng(0)
+X, Y = rng.standard_normal((3, 60)), rng.standard_normal((3, 2))
+prior = m.prior(mu=model.init(rng), var=0.01)
+state = br.run(m, model, br.likelihoods.Gaussian(var=1.0), prior, X, Y, rng=np.random.default_rng(1), backend="fast").state
+print(state.mu.tobytes().hex(), state[1].tobytes().hex())
+"""
+
+
+@pytest.mark.parametrize("name", ["bong-mc-ef-diag", "bong-mc-ef-dlr"])
+def test_threads(name):
+    """With two threads twice the same bits, with one the same numbers to rounding."""
+    if os.environ.get("NUMBA_DISABLE_JIT") == "1":
+        pytest.skip("too large without compilation")
+    out = []
+    for threads in ("2", "2", "1"):
+        done = subprocess.run(
+            [sys.executable, "-c", WIDE, name], capture_output=True, text=True, env={**os.environ, "NUMBA_NUM_THREADS": threads}, check=True
+        )
+        out.append([np.frombuffer(bytes.fromhex(h)) for h in done.stdout.split()])
+    assert all(np.array_equal(a, b) for a, b in zip(out[0], out[1], strict=True))
+    for a, b in zip(out[0], out[2], strict=True):
+        assert compare.difference("state", a, b, 1e3).agrees

@@ -1,0 +1,236 @@
+"""Time every cell of the grid, ours and the peer's in turn: python -m validation.bench [--bong CHECKOUT --python PATH]
+
+Results go to validation/results/bench.json, after each cell; Ctrl-C keeps what is there, --resume goes on with what is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+from . import cells, first, limits, report
+from .worker import ROOT, Worker, short
+
+RESULTS = ROOT / "validation" / "results"
+MOST = {"mlp": 20_000, "cnn": 500}  # observations of one repeat
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    p = argparse.ArgumentParser(prog="python -m validation.bench", description=(__doc__ or "").split("\n")[0])
+    p.add_argument("--cells", nargs="+", default=["*"], metavar="GLOB", help='which cells, e.g. "bong-*-diag@mlp" (default: all 96)')
+    p.add_argument("--backend", default="fast", choices=("fast", "reference", "auto"), help="of br.run (default: fast)")
+    p.add_argument("--bong", default=os.environ.get("BONGREF_PEER_BONG"), help="a checkout of petergchang/bong (or BONGREF_PEER_BONG)")
+    python = os.environ.get("BONGREF_PEER_PYTHON", sys.executable)
+    p.add_argument("--python", default=python, help="a Python with jax and flax, for the peer (or BONGREF_PEER_PYTHON; default: this one)")
+    p.add_argument("--repeats", type=int, help="of each cell and side, at least 3 (default: 5; 3 with --quick)")
+    p.add_argument("--budget", type=float, default=30.0, help="seconds for the repeats of a cell, beyond 3 of them (default: 30)")
+    p.add_argument("--quick", action="store_true", help="3 repeats of shorter streams")
+    p.add_argument("--no-extras", action="store_true", help="leave out the first result of a new process and the BLAS trap")
+    p.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where bench.json goes (default: validation/results)")
+    p.add_argument("--resume", action="store_true", help="keep what bench.json has, and time what is missing")
+    p.add_argument("--page", action="store_true", help="write docs/benchmarks.md and docs/figures/bench*.png too")
+    p.add_argument("--page-only", action="store_true", help="write these from the JSON, and time nothing")
+    p.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where --page writes (default: docs)")
+    p.add_argument("--log", type=Path, help="a file for what the processes write to standard error (default: nowhere)")
+    args = p.parse_args(argv)
+    args.repeats = max(3, args.repeats or (3 if args.quick else 5))
+    try:
+        args.chosen = cells.select(args.cells)
+    except ValueError as error:
+        p.error(str(error))
+    return args
+
+
+def say(text: str, end: str = "\n") -> None:
+    print(text, file=sys.stderr, end=end, flush=True)
+
+
+def printed_by(module: str, *args: str) -> Any:
+    """What a module of this folder prints as JSON, in a process of its own."""
+    done = subprocess.run([sys.executable, "-m", f"validation.bench.{module}", *args], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
+    return json.loads(done.stdout)
+
+
+# --- one cell ----------------------------------------------------------------------------------------------------------------------
+
+
+def prepare(cell: cells.Cell, ours: Worker, peer: Worker | None, target: float) -> dict[str, Any]:
+    """Both sides ready with the same prior variance and alpha: the first pair with which neither loses positive definiteness."""
+
+    def ask(worker: Worker, var: float, alpha: float | None) -> dict[str, Any]:
+        return worker.ask("prepare", cell=cell.id, var=var, alpha=alpha, target=target, most=MOST[cell.net])
+
+    good = None  # the first pair that is good for us, if none is good for the peer
+    for var, alpha in cells.TRIES[cell.rule]:
+        mine = ask(ours, var, alpha)
+        if "lost" in mine:
+            continue
+        theirs = ask(peer, var, alpha) if peer else None
+        if theirs is None or "error" in mine or "error" in theirs or theirs["finite"]:
+            return {"var": var, "alpha": alpha, "ours": mine, "peer": theirs}
+        good = good or (var, alpha)
+    var, alpha = good or cells.TRIES[cell.rule][0]
+    mine = ask(ours, var, alpha)
+    return {
+        "var": var,
+        "alpha": alpha,
+        "ours": {"error": mine["lost"]} if "lost" in mine else mine,
+        "peer": ask(peer, var, alpha) if peer else None,
+    }
+
+
+def measure(cell: cells.Cell, ours: Worker, peer: Worker | None, args: argparse.Namespace) -> dict[str, Any]:
+    """A row of the results: the repeats of both sides in turn."""
+    row = prepare(cell, ours, peer, 0.05 if args.quick else 0.3)
+    workers = {name: worker for name, worker in (("ours", ours), ("peer", peer)) if worker and "n" in row[name]}
+    seen: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
+    start = time.perf_counter()
+    for i in range(args.repeats):
+        if i >= 3 and time.perf_counter() - start > args.budget:
+            break
+        for name, worker in workers.items():
+            if "error" not in row[name]:
+                answer = worker.ask("time")
+                row[name] |= {"error": answer["error"]} if "error" in answer else {}
+                seen[name].append(answer)
+    for name, worker in workers.items():
+        if "error" not in row[name]:
+            n, times = row[name]["n"], [answer["seconds"] for answer in seen[name]]
+            whole = min(answer["whole"] for answer in seen[name])
+            row[name] |= {"us": min(times) / n * 1e6, "us whole call": whole / n * 1e6, "repeats us": [t / n * 1e6 for t in times]}
+            row[name] |= worker.ask("done")
+    return row
+
+
+def missing(row: dict[str, Any] | None, peer: bool) -> bool:
+    """Whether a cell has to be timed (again)."""
+    return row is None or "us" not in (row.get("ours") or {}) or (peer and "us" not in (row.get("peer") or {}))
+
+
+# --- the whole run -----------------------------------------------------------------------------------------------------------------
+
+
+def start(args: argparse.Namespace, peer: Worker | None) -> dict[str, Any]:
+    """The document to fill: a new one, or with --resume the one that is there."""
+    say("the machine and its limits ...")
+    found = printed_by("limits", *(["--quick"] if args.quick else []))
+    settings = {"backend": args.backend, "repeats": args.repeats, "budget": args.budget, "quick": args.quick, "compiled before": args.quick}
+    settings |= {"n_iter": cells.N_ITER, "n_samples": cells.N_SAMPLES, "rank": cells.RANK}
+    doc: dict[str, Any] = {"schema": "bongref-bench-1", "complete": False, "settings": settings, **found, "peer": None, "cells": {}}
+    if peer:
+        doc["peer"] = {"name": "petergchang/bong", **peer.ask("hello")}
+        if "error" in doc["peer"]:
+            raise SystemExit(
+                f"the peer cannot be run: {doc['peer']['error']}; --bong names its checkout, --python a Python with jax, flax, optax"
+            )
+    file = args.out / "bench.json"
+    if args.resume and file.exists():
+        old = report.load(file)
+        for key, new in (("machine", found["machine"]), ("backend", args.backend)):
+            was = old["machine"] if key == "machine" else old["settings"]["backend"]
+            if was != report.rounded(new):
+                raise SystemExit(f"--resume: {file.name} has another {key}; start without --resume")
+        doc |= {key: old[key] for key in ("cells", "first", "trap") if key in old}
+        doc["limits"] = limits.better(doc["limits"], old["limits"])
+        doc["peer"] = doc["peer"] or old["peer"]
+    return doc
+
+
+def fill(doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Worker | None, keep: Any) -> None:
+    """Time what is missing, and keep it after each step."""
+    todo = [cell for cell in args.chosen if missing(doc["cells"].get(cell.id), peer is not None)]
+    begun = time.perf_counter()
+    for i, cell in enumerate(todo):
+        say(f"[{i + 1}/{len(todo)}, {time.perf_counter() - begun:.0f} s] {cell.id} ... ", end="")
+        doc["cells"][cell.id] = measure(cell, ours, peer, args)
+        order = {one.id: k for k, one in enumerate(cells.grid())}
+        doc["cells"] = dict(sorted(doc["cells"].items(), key=lambda item: order[item[0]]))
+        keep()
+        row = doc["cells"][cell.id]
+        mine, theirs = (report.number(report.time_of(row, side)) for side in ("ours", "peer"))
+        say(f"{mine} µs, peer {theirs} µs {report.notes(row, args.backend)}")
+    if todo:
+        say("the limits once more ...")
+        doc["limits"] = limits.better(doc["limits"], printed_by("limits", *(["--quick"] if args.quick else []))["limits"])
+        keep()
+    if args.no_extras:
+        return
+    if not doc.get("trap"):
+        say("tall products ...")
+        try:
+            doc["trap"] = printed_by("trap", "--backend", args.backend)
+        except RuntimeError as error:
+            doc["trap"] = [{"what": "tall products", "error": short(error)}]
+        keep()
+    have = {(row["cell"], row["what"]) for row in doc.get("first", [])}
+    wanted = tuple(cell for cell in first.CELLS if not {(cell, "cold"), (cell, "cached"), *([(cell, "peer")] if peer else [])} <= have)
+    doc["first"] = [row for row in doc.get("first", []) if row["cell"] not in wanted]
+    for row in first.measure(wanted, args.backend, args.bong if peer else None, args.python):
+        say(f"first result: {row['cell']}, {row['what']}: {report.number(row.get('process s'))} s")
+        doc["first"].append(row)
+        keep()
+
+
+def write_page(doc: dict[str, Any], args: argparse.Namespace) -> None:
+    sweep = args.out / "sweep.json"
+    found = report.load(sweep) if sweep.exists() else None
+    report.figure(doc, args.docs / "figures" / "bench.png")
+    if found:
+        from .sweep import figure
+
+        figure(found, args.docs / "figures" / "bench-sweep.png")
+    (args.docs / "benchmarks.md").write_text(report.page(doc, found), encoding="utf-8")
+    say(f"wrote {args.docs.name}/benchmarks.md and its figures")
+
+
+def main(argv: list[str] | None = None) -> int:
+    args = arguments(argv)
+    file = args.out / "bench.json"
+    if args.page_only:
+        write_page(report.derive(report.load(file)), args)
+        return 0
+    log = open(args.log, "wb") if args.log else subprocess.DEVNULL
+    cache = None if args.quick else tempfile.TemporaryDirectory()  # nothing compiled is there, so that compile times are those
+    env = {"NUMBA_CACHE_DIR": cache.name} if cache else {}
+    ours = Worker(sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=log)
+    peer = Worker(args.python, "validation.bench.peer", "--bong", str(Path(args.bong).resolve()), log=log) if args.bong else None
+    if not peer:
+        say("no peer: --bong or BONGREF_PEER_BONG names a checkout of petergchang/bong; only our side is timed")
+    code = 0
+    try:
+        try:
+            doc = start(args, peer)
+        except KeyboardInterrupt:
+            say("\nstopped before the first cell")
+            return 130
+        keep = lambda: report.save(file, report.derive(doc))
+        try:
+            fill(doc, args, ours, peer, keep)
+            doc["complete"] = True
+        except KeyboardInterrupt:
+            say("\nstopped; --resume goes on with what is missing")
+            code = 130
+        keep()
+    finally:
+        for worker in (ours, peer):
+            if worker:
+                worker.close()
+        if cache:
+            cache.cleanup()
+    print(report.text(doc))
+    if args.page:
+        write_page(doc, args)
+    return code
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
