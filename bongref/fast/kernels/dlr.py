@@ -697,17 +697,20 @@ def predict_arrays(mu, Ups, Wt, f, c, q):
 
 @kernel
 def triangle_arrays(A, T):
-    """T (n, n) = lower triangular factor of A Aᵀ for the rows of A (n, P). Twin of linalg._triangular."""
+    """T Tᵀ gains A Aᵀ for the rows of A (n, P), T (n, n) lower triangular. Twin of linalg._triangular."""
     n, P = A.shape
     b = buffers(n)
     width = b.X.shape[1]
+    for i in range(n):
+        for j in range(i + 1):
+            b.T[i, j] = T[i, j]
     for at in range(0, P, width):
         w = min(width, P - at)
         load(A, 1.0, at, w, b.X, 0)
         triangle(b.X, n, w, b.T)
     for i in range(n):
-        for j in range(n):
-            T[i, j] = b.T[i, j] if j <= i else 0.0
+        for j in range(i + 1):
+            T[i, j] = b.T[i, j]
 
 
 @kernel

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ...dynamics import Static, matrices
+from ...gaussians import is_valid
 from ...methods import Method
 from ...states import DLR, Diag, State
 from ..estimators import Compiled, Normals, threads
@@ -62,13 +63,13 @@ class Stream:
         self.seen = np.array([y is not None for y in ys])
         self.builtin = model.kind != "wrap" and not any(model.is_batch(x) for x in xs[: 1 if isinstance(xs, np.ndarray) else None])
         self.theta = np.empty((0, P))
+        self.live: tuple[Any, int, Any] = (None, 0, None)
         self.buffers: tuple[np.ndarray, ...] = ()
         self.whole = self.builtin and m.hess.startswith("lin") and m.family in ("diag", "diag_mom", "dlr")
         if self.builtin:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
-            self.Y = np.zeros((len(ys), model.n_outputs))
-            for t in np.flatnonzero(self.seen):
-                self.Y[t] = ys[t]
+            none = np.zeros(model.n_outputs)
+            self.Y = np.ascontiguousarray(ys if isinstance(ys, np.ndarray) else [none if y is None else y for y in ys])
             self.estimator = Compiled(m, model, lik, 1 if self.whole else threads())
 
     def advance(self, state: State, first: int, last: int) -> tuple[State, int]:
@@ -82,22 +83,33 @@ class Stream:
             return self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
 
     def _step_by_step(self, state: State, first: int, last: int) -> tuple[State, int]:
-        from .belief import belief
         from .dlr import NotHere
 
         source, t = self._source(first, last), first
         try:
-            q = belief(self.m, state, self.dyn)
+            q = self._belief(state, first)
             for t in range(first, last):
                 q.predict()
                 if self.seen[t] and not self._update(q, t, source):
                     return state, t - first
-            return (q.state(), last - first) if q.check() else (state, 0)
+            new = q.state()
+            if not (q.ok and is_valid(new)):
+                return state, 0
+            self.live = new, last, q
+            return new, last - first
         except NotHere:  # the reference takes the next step
             return state, t - first
         finally:
             if source is not None:
                 source.close()
+
+    def _belief(self, state: State, first: int) -> Any:
+        """The belief that this state was a picture of, as long as nothing came between, so that looking does not change what comes."""
+        from .belief import belief
+
+        picture, t, q = self.live
+        self.live = None, 0, None
+        return q if picture is state and t == first else belief(self.m, state, self.dyn)
 
     def _whole(self, state: Any, first: int, last: int) -> tuple[State, int]:
         m, part = self.m, slice(first, last)

@@ -10,8 +10,8 @@ from ...methods import Method
 def belief(m: Method, state: Any, dyn: Any) -> Any:
     """The Belief of the method's family, starting at a state; ``dyn`` is None or (F, b, Q).
 
-    It offers ``mu``, ``predict()``, ``begin()``, ``draw(Z, out)``, ``step(g, rows)``, ``end()``, ``check()`` and ``state()``; a step that
-    gives no Gaussian returns False, after which the belief is worth nothing.
+    It has ``mu``, ``predict()``, ``begin()``, ``draw(Z, out)``, ``step(g, rows)``, ``end()``, ``ok`` and ``state()``; a step that gives no
+    Gaussian returns False, after which the belief is worth nothing. Where a step of a family cannot tell, ``ok`` or the state does.
     """
     if m.family in ("diag", "diag_mom"):
         from .diag import Belief as Diagonal

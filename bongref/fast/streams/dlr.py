@@ -31,6 +31,7 @@ from ..kernels.dlr import (
 from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
 
+BLOCK = 1024  # columns of W̃ᵀ at a time for BLAS
 WIDE = 40  # rows of W̃ from which BLAS and LAPACK are faster than the kernels
 
 
@@ -44,6 +45,8 @@ class NotHere(Exception):
 class Belief:
     """A DLR belief that changes in place, one observation after the other. W is kept as Wt (R, P)."""
 
+    ok = True  # every step is checked
+
     def __init__(self, m: Method, state: DLR, dyn: tuple[Any, Any, Any] | None):
         if not np.all(state.Ups > 0):
             raise NotHere
@@ -51,6 +54,7 @@ class Belief:
         self.mu, self.Ups = np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float)
         self.Wt = np.array(state.W.T, dtype=float, order="C")
         self.dyn = None if dyn is None else tuple(np.ascontiguousarray(a, dtype=float) for a in dyn)
+        self.room: list[Any] = []
         self.prior = tuple(np.empty_like(a) for a in (self.mu, self.Ups, self.Wt)) if self.rule in ("blr", "bbb") else ()
 
     def predict(self) -> None:
@@ -78,7 +82,8 @@ class Belief:
         """One step of the rule; False where the result is not a Gaussian."""
         now = self.mu, self.Ups, self.Wt
         if self.rule == "bong":
-            code = wide(*now, 1.0, self.Wt, rows, g, 1.0) if len(self.Wt) + len(rows) > WIDE else bong_arrays(*now, g, rows)
+            many = len(self.Wt) + len(rows) > WIDE
+            code = Wide([(1.0, self.Wt), (1.0, rows)], self.room).absorb(*now, g, 1.0) if many else bong_arrays(*now, g, rows)
         elif self.rule == "blr":
             code = self._blr_wide(g, rows) if 2 * len(self.Wt) + len(rows) > WIDE else blr_arrays(*self.prior, *now, g, rows, self.alpha)
         elif self.rule == "bog":
@@ -96,8 +101,8 @@ class Belief:
         pull = Ups0 * delta + (W0 @ delta) @ W0 + g
         self.Ups *= 1 - a
         self.Ups += a * Ups0
-        both = np.concatenate([np.sqrt(1 - a) * self.Wt, np.sqrt(a) * W0])
-        return wide(self.mu, self.Ups, self.Wt, np.sqrt(a), both, rows, pull, a)
+        parts = [(np.sqrt(1 - a), self.Wt), (np.sqrt(a), W0), (np.sqrt(a), rows)]
+        return Wide(parts, self.room).absorb(self.mu, self.Ups, self.Wt, pull, a)
 
     def end(self) -> None:
         """The iterate is the posterior."""
@@ -105,10 +110,6 @@ class Belief:
     def state(self) -> DLR:
         """The belief as a state of its own."""
         return DLR(self.mu.copy(), self.Ups.copy(), np.ascontiguousarray(self.Wt.T))
-
-    def check(self) -> bool:
-        """Every step has been checked."""
-        return True
 
 
 @kernel
@@ -120,49 +121,80 @@ def shift_and_scale(Z, mu, root, out):
             o[p] = mu[p] + (z[p] - o[p]) / root[p]
 
 
-def wide(mu: Any, Ups: Any, Wt: Any, scale: float, first: Any, rows: Any, pull: Any, rate: float) -> int:
-    """What kernels.dlr.absorb does, for many rows: W̃ = [first, scale · rows]; mu, Ups and Wt are changed in place."""
-    n, R = len(first) + len(rows), len(Wt)
-    A = np.empty((n, len(mu)))
-    A[: len(first)] = first
-    np.multiply(rows, scale, out=A[len(first) :])
-    B = A / np.sqrt(Ups)
-    H = B @ B.T
-    top = float(np.max(np.diag(H) * np.max(Ups)))  # at least the largest square in A Aᵀ
-    if not 1e-250 < top < 1e250:
-        return ELSEWHERE
-    H[np.diag_indices(n)] += 1
-    root = np.sqrt(Ups)
-    mu += rate * (pull / root - np.linalg.solve(H, B @ (pull / root)) @ B) / root
-    kept, lost = split(A, R)
-    Wt[:] = kept
-    Ups += np.einsum("kp,kp->p", lost, lost)
-    return OK if np.all(np.isfinite(mu)) and np.all(np.isfinite(Ups)) else ELSEWHERE
+class Wide:
+    """What kernels.dlr.absorb does, for many rows, by BLAS on blocks of columns: two blocks are all the memory it needs.
 
-
-def split(A: Any, R: int) -> tuple[Any, Any]:
-    """VᵀA for the R leading left singular vectors of A (n, P), up to a rotation among them, and for the others. Twin of linalg.svd.
-
-    The eigenvectors of A Aᵀ separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on the rows of
-    VᵀA themselves, which are as accurate as A, and turned away; where that is too much for a small turn, the triangular factor is used.
+    W̃ᵀ has the rows ``parts``, pairs of a factor and an array; ``room`` keeps the blocks for the next step.
     """
-    X = np.linalg.eigh(A @ A.T)[1][:, ::-1].T @ A
-    kept, lost = X[:R], X[R:]
-    for _ in range(3):
-        gap = np.einsum("kp,kp->k", kept, kept)[:, None] - np.einsum("kp,kp->k", lost, lost)
-        if not np.min(gap, initial=np.inf) > 0:
-            break
-        theta = (kept @ lost.T) / gap
-        size = np.max(np.abs(theta), initial=0)
-        if not size < 1e-5:
-            break
-        if size < 1e-8:  # its square is below rounding
-            return kept + theta @ lost, lost - theta.T @ kept
-        kept, lost = kept + theta @ lost - theta @ (theta.T / 2 @ kept), lost - theta.T @ kept - theta.T @ (theta / 2 @ lost)
-    T = np.empty((len(A), len(A)))
-    triangle_arrays(A, T)
-    X = np.linalg.svd(T)[0].T @ A
-    return X[:R], X[R:]
+
+    def __init__(self, parts: list[tuple[float, Any]], room: list[Any] | None = None):
+        self.parts, self.n, P = parts, sum(len(a) for _, a in parts), parts[0][1].shape[1]
+        self.slices = [slice(at, min(at + BLOCK, P)) for at in range(0, P, BLOCK)]
+        shape, room = (self.n, min(P, BLOCK)), [] if room is None else room
+        if not room or room[0].shape != shape:
+            room[:] = np.empty(shape), np.empty(shape)
+        self.A, self.B = room
+
+    def block(self, cols: slice) -> Any:
+        """The columns ``cols`` of W̃ᵀ."""
+        A, at = self.A[:, : cols.stop - cols.start], 0
+        for scale, rows in self.parts:
+            np.multiply(rows[:, cols], scale, out=A[at : at + len(rows)])
+            at += len(rows)
+        return A
+
+    def absorb(self, mu: Any, Ups: Any, Wt: Any, pull: Any, rate: float) -> int:
+        """Twin of the Woodbury solve and of dlr.project."""
+        n, R = self.n, len(Wt)
+        G, H, h = np.zeros((n, n)), np.eye(n), np.zeros(n)
+        for cols in self.slices:
+            A, root = self.block(cols), np.sqrt(Ups[cols])
+            G += A @ A.T
+            B = np.divide(A, root, out=self.B[:, : A.shape[1]])
+            H += B @ B.T
+            h += B @ (pull[cols] / root)
+        if not 1e-250 < np.max(np.diag(G)) < 1e250 or not np.all(np.isfinite(H)):
+            return ELSEWHERE
+        z, V = np.linalg.solve(H, h), self.directions(G, R)
+        for cols in self.slices:
+            A = self.block(cols)
+            mu[cols] += rate * (pull[cols] - z @ A) / Ups[cols]
+            X = np.matmul(V, A, out=self.B[:, : A.shape[1]])
+            Wt[:, cols] = X[:R]
+            Ups[cols] += np.einsum("kp,kp->p", X[R:], X[R:])
+        return OK if np.all(np.isfinite(mu)) and np.all(np.isfinite(Ups)) else ELSEWHERE
+
+    def directions(self, G: Any, R: int) -> Any:
+        """V (n, n) with orthonormal rows, the first R of them spanning the leading left singular vectors of A = W̃ᵀ. Twin of linalg.svd.
+
+        The eigenvectors of G = A Aᵀ separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on
+        the rows of V A themselves, which are as accurate as A, and turned away; where that is too much for a small turn, the triangular
+        factor is used.
+        """
+        V = np.ascontiguousarray(np.linalg.eigh(G)[1][:, ::-1].T)
+        for _ in range(3):
+            M, size = np.zeros((R, self.n - R)), np.zeros(self.n)
+            for cols in self.slices:
+                A = self.block(cols)
+                X = np.matmul(V, A, out=self.B[:, : A.shape[1]])
+                M += X[:R] @ X[R:].T
+                size += np.einsum("kp,kp->k", X, X)
+            gap = size[:R, None] - size[R:]
+            if not np.min(gap, initial=np.inf) > 0:
+                break
+            theta = M / gap
+            turn = np.max(np.abs(theta), initial=0)
+            if not turn < 1e-5:
+                break
+            first, rest = V[:R].copy(), V[R:].copy()
+            V[:R] += theta @ rest - theta @ (theta.T / 2 @ first)  # the rotation to second order
+            V[R:] -= theta.T @ first + theta.T @ (theta / 2 @ rest)
+            if turn < 1e-8:
+                return V
+        T = np.zeros((self.n, self.n))
+        for cols in self.slices:
+            triangle_arrays(np.ascontiguousarray(self.block(cols)), T)
+        return np.ascontiguousarray(np.linalg.svd(T)[0].T)
 
 
 # --- compiled loops --------------------------------------------------------------------------------------------------------------

@@ -226,17 +226,21 @@ class _Moments:
 
     def flush(self) -> None:
         """Let A take up everything that was put off."""
-        n, c, self.room = self.n, self.c, ROOM
+        self._take_up(self.A)
+        self.q[:] = 0
+        self.n, self.c, self.room = 0, 1.0, ROOM
+
+    def _take_up(self, A: Array) -> None:
+        """Everything that was put off into A."""
+        n, c = self.n, self.c
         for sign in (1.0, -1.0):
             here = self.V[:n][self.s[:n] == sign] if np.any(self.s[:n] != 1) else self.V[: n if sign > 0 else 0]
             if len(here):
-                dsyrk(-sign, here.T, beta=c, c=self.A, lower=1, overwrite_c=1)
+                dsyrk(-sign, here.T, beta=c, c=A, lower=1, overwrite_c=1)
                 c = 1.0
         if c != 1:
-            self.A *= c
-        self.diagonal += self.q
-        self.q[:] = 0
-        self.n, self.c = 0, 1.0
+            A *= c
+        A.T.reshape(-1)[:: self.P + 1] += self.q
 
     def subtract(self, W: Array, s: Array | None = None) -> None:
         """Σ − Σₖ sₖ Wₖ Wₖᵀ for the rows of W, all with s = 1 if none is given."""
@@ -332,11 +336,10 @@ class _Moments:
         pass
 
     def state(self) -> FC:
-        self.flush()
-        return FC(self.mu.copy(), _full(self.A))
-
-    def check(self) -> bool:
-        return self.ok and _finite(self.mu) and self.factor()
+        """A copy; what was put off stays so, so that looking does not change what comes."""
+        A = self.A.copy(order="F")
+        self._take_up(A)
+        return FC(self.mu.copy(), _full(A))
 
 
 class _Bong(_Moments):
@@ -816,9 +819,6 @@ class _Precision:
         Sigma = _full(dpotri(self.R, lower=1)[0])
         return FC(self.mu.copy(), np.ascontiguousarray(Sigma[::-1, ::-1]))
 
-    def check(self) -> bool:
-        return self.ok and _finite(self.mu)
-
 
 def _reversed(g: Array, rows: Array) -> tuple[Array, Array]:
     return np.ascontiguousarray(g[::-1]), np.ascontiguousarray(rows[:, ::-1])
@@ -1001,5 +1001,7 @@ class Belief:
     def state(self) -> FC:
         return self.form.state()
 
-    def check(self) -> bool:
-        return self.form.check()
+    @property
+    def ok(self) -> bool:
+        """Whether every step so far had something to start from."""
+        return self.form.ok
