@@ -19,7 +19,7 @@ from .likelihoods import info_rows, score
 from .networks import describe, forward, sweep, workspace
 from .normals import table, transform
 
-WORTH = 200_000  # numbers for which a second thread pays
+WORTH = 50_000  # numbers for which a second thread pays
 
 
 @kernel
@@ -90,6 +90,10 @@ class Compiled:
         linearised(self.net, self.works[0], self.lik, 0 if self.hess == "lin-hess" else 1, x, y, mu, self.V, self.rows, self.g)
         return self.g, self.rows[: self.n_rows]
 
+    def parts_of(self, samples) -> int:
+        """Into how many parts so many samples are divided."""
+        return self.threads if samples.size >= WORTH else 1
+
     def sampled(self, x, y, theta) -> tuple[np.ndarray, np.ndarray]:
         """(g, rows) from the samples theta (M, P)."""
         M = len(theta)
@@ -97,21 +101,23 @@ class Compiled:
             self.rows = np.empty(theta.shape)
         scale = 1 / math.sqrt(M)
         share(
-            self.threads if theta.size >= WORTH else 1,
+            self.parts_of(theta),
             M,
             lambda k, part: sampled(self.net, self.works[k], self.lik, x, y, theta[part], self.rows[part], scale),
         )
         return self.rows.sum(axis=0) * scale, self.rows
 
-    def sampled_diagonal(self, x, y, mu, deviations, Z, g, d) -> None:
-        """Add the sums over the samples mu + deviations · Z to g and d."""
-        n = self.threads if Z.size >= WORTH else 1
+    def sampled_diagonal(self, x, y, mu, deviations, Z, g, d, fill=None) -> None:
+        """Add the sums over the samples mu + deviations · Z to g and d; ``fill(k, part)``, where given, first makes a part of Z."""
+        n = self.parts_of(Z)
         sums = [(g, d), *((np.zeros_like(g), np.zeros_like(d)) for _ in range(n - 1))]
-        share(
-            n,
-            len(Z),
-            lambda k, part: sampled_diagonal(self.net, self.works[k], self.lik, x, y, mu, deviations, Z[part], *sums[k]),
-        )
+
+        def work(k, part):
+            if fill is not None:
+                fill(k, part)
+            sampled_diagonal(self.net, self.works[k], self.lik, x, y, mu, deviations, Z[part], *sums[k])
+
+        share(n, len(Z), work)
         for more_g, more_d in sums[1:]:
             g += more_g
             d += more_d
@@ -134,38 +140,84 @@ def pool() -> ThreadPoolExecutor:
     return _pool[0]
 
 
+def parts(n: int, count: int) -> list[slice]:
+    """range(count) in n consecutive parts."""
+    return [slice(count * k // n, count * (k + 1) // n) for k in range(n)]
+
+
 def share(n: int, count: int, work) -> None:
     """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts depend on n and count alone."""
-    edges = [count * k // n for k in range(n + 1)]
-    others = [pool().submit(work, k, slice(edges[k], edges[k + 1])) for k in range(1, n)]
+    first, *rest = parts(n, count)
+    others = [pool().submit(work, k, part) for k, part in enumerate(rest, 1)]
     try:
-        work(0, slice(0, edges[1]))
+        work(0, first)
     finally:
         for other in others:
             other.result()
 
 
-class Normals:
-    """Blocks of standard normal variates (rows, P), drawn as gaussians.normals draws them, one block ahead in a thread of its own."""
+def advance(rng: Any, draws: int) -> None:
+    """The generator as if it had drawn so many numbers."""
+    rng.bit_generator.advance(draws)
 
-    def __init__(self, rng: np.random.Generator, shapes: list[tuple[int, int]], ahead: bool):
-        self.rng, self.shapes, self.ahead = rng, shapes, ahead
-        size = max((a * b for a, b in shapes), default=0)
-        self.buffers = [np.empty(size) for _ in range(2 if ahead else 1)]
+
+class Blocks:
+    """Normal variates for sums over samples: a few rows at a time, each thread drawing its part of the one sequence of gaussians.normals.
+
+    A PCG64 generator, numpy's default, can be put forward by any number of draws, so that each thread begins where its part does. Any
+    other generator draws in one thread.
+    """
+
+    def __init__(self, rng: np.random.Generator, rows: int, P: int):
+        self.rng, self.Z, self.coefficients = rng, np.empty((rows, P)), table()
+        self.divisible = type(rng) is np.random.Generator and type(rng.bit_generator) in (np.random.PCG64, np.random.PCG64DXSM)
+        self.others = [np.random.Generator(type(rng.bit_generator)()) for _ in range(threads() - 1)] if self.divisible else []
+
+    def sums(self, estimator: Compiled, most: int, x, y, mu, deviations, g, d) -> int:
+        """Add the sums over the next samples, at most so many, to g and d; returns how many they were."""
+        Z = self.Z[:most]
+        if not self.divisible or estimator.parts_of(Z) == 1:
+            self._fill(self.rng, Z)
+            estimator.sampled_diagonal(x, y, mu, deviations, Z, g, d)
+            return len(Z)
+        state, edges = self.rng.bit_generator.state, parts(estimator.parts_of(Z), len(Z))
+        for other, part in zip(self.others, edges[1:], strict=False):
+            other.bit_generator.state = state
+            advance(other, Z[: part.start].size)
+        generators = [self.rng, *self.others]
+        estimator.sampled_diagonal(x, y, mu, deviations, Z, g, d, lambda k, part: self._fill(generators[k], Z[part]))
+        advance(self.rng, Z[edges[0].stop :].size)
+        after = self.rng.bit_generator.state  # advance forgets half a draw of 32-bit integers, which is not ours to forget
+        self.rng.bit_generator.state = {**after, "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
+        return len(Z)
+
+    def _fill(self, rng: np.random.Generator, Z: np.ndarray) -> None:
+        block = Z.reshape(-1)
+        rng.random(out=block)
+        transform(block, self.coefficients)
+
+    def close(self) -> None: ...
+
+
+class Normals:
+    """Blocks of standard normal variates of one shape, drawn as gaussians.normals draws them, one block ahead in a thread of its own."""
+
+    def __init__(self, rng: np.random.Generator, shape: tuple[int, int], count: int, ahead: bool):
+        self.rng, self.count, self.ahead = rng, count, ahead
+        self.buffers = [np.empty(shape) for _ in range(2 if ahead else 1)]
         self.coefficients, self.at = table(), 0
         self.next: Future | None = None
         self._order()
 
     def _order(self) -> None:
-        if self.ahead and self.at < len(self.shapes):
+        if self.ahead and self.at < self.count:
             self.next = pool().submit(self._fill, self.at)
 
     def _fill(self, at: int) -> np.ndarray:
-        rows, P = self.shapes[at]
-        block = self.buffers[at % len(self.buffers)][: rows * P]
+        block = self.buffers[at % len(self.buffers)]
         self.rng.random(out=block)
-        transform(block, self.coefficients)
-        return block.reshape(rows, P)
+        transform(block.reshape(-1), self.coefficients)
+        return block
 
     def block(self) -> np.ndarray:
         """The next block; the one before it is overwritten from now on."""

@@ -15,7 +15,7 @@ from ...dynamics import Static, matrices
 from ...gaussians import is_valid
 from ...methods import Method
 from ...states import DLR, Diag, State
-from ..estimators import Compiled, Normals, threads
+from ..estimators import Blocks, Compiled, Normals, threads
 from ..likelihoods import KINDS
 
 BLOCK = 2**22  # variates that are drawn at once: 32 MB
@@ -136,22 +136,21 @@ class Stream:
 
     # --- one observation -------------------------------------------------------------------------------------------------------
 
-    def _source(self, first: int, last: int) -> Normals | None:
+    def _source(self, first: int, last: int) -> Any:
         """The normal variates of these steps, in the reference's order."""
         if not self.m.hess.startswith("mc") or self.samples is not None:
             return None
         M, P = self.m.params["n_samples"], self.model.n_params
-        n = int(self.seen[first:last].sum()) * self.m.n_iter
-        rows = min(M, max(1, BLOCK // P)) if self._by_blocks else M
-        shapes = [(min(rows, M - k), P) for k in range(0, M, rows)] * n
-        return Normals(self.rng, shapes, ahead=threads() > 1 and M * P >= 2000)
+        if self._by_blocks:
+            return Blocks(self.rng, min(M, max(1, BLOCK // P)), P)
+        return Normals(self.rng, (M, P), int(self.seen[first:last].sum()) * self.m.n_iter, ahead=threads() > 1 and M * P >= 2000)
 
     @property
     def _by_blocks(self) -> bool:
         """Whether the samples may come a few at a time: a diagonal family needs only sums over them."""
         return self.builtin and self.m.family in ("diag", "diag_mom")
 
-    def _update(self, q: Any, t: int, source: Normals | None) -> bool:
+    def _update(self, q: Any, t: int, source: Any) -> bool:
         q.begin()
         for i in range(self.m.n_iter):
             if not self._iterate(q, t, i, source):
@@ -159,7 +158,7 @@ class Stream:
         q.end()
         return True
 
-    def _iterate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
+    def _iterate(self, q: Any, t: int, i: int, source: Any) -> bool:
         if not self.builtin:
             return self._reference_estimate(q, t, i, source)
         x, y = self.X[t], self.Y[t]
@@ -171,7 +170,7 @@ class Stream:
             g, rows = self.estimator.sampled(x, y, self._thetas(q, t, i, source))
         return bool(np.isfinite(g @ g) and np.isfinite(np.vdot(rows, rows))) and q.step(g, rows)
 
-    def _thetas(self, q: Any, t: int, i: int, source: Normals | None) -> np.ndarray:
+    def _thetas(self, q: Any, t: int, i: int, source: Any) -> np.ndarray:
         if source is None:
             return self.samples[t, i]
         Z = source.block()
@@ -180,7 +179,7 @@ class Stream:
         q.draw(Z, self.theta)
         return self.theta
 
-    def _diagonal(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
+    def _diagonal(self, q: Any, t: int, i: int, source: Any) -> bool:
         g, d = np.zeros(len(q.mu)), np.zeros(len(q.mu))
         if source is None:
             Z = self.samples[t, i]
@@ -189,14 +188,12 @@ class Stream:
         else:
             M, done, deviations = self.m.params["n_samples"], 0, q.deviations()
             while done < M:
-                Z = source.block()
-                self.estimator.sampled_diagonal(self.X[t], self.Y[t], q.mu, deviations, Z, g, d)
-                done += len(Z)
+                done += source.sums(self.estimator, M - done, self.X[t], self.Y[t], q.mu, deviations, g, d)
         g /= M
         d /= M
         return bool(np.isfinite(g.sum()) and np.isfinite(d.sum())) and q.step_diagonal(g, d)
 
-    def _reference_estimate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
+    def _reference_estimate(self, q: Any, t: int, i: int, source: Any) -> bool:
         """The estimator of the reference and the compiled step: models of the user's, mini-batches."""
         from ...curvature import lin_ef, lin_hess, mc_ef
 
