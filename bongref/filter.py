@@ -373,14 +373,15 @@ def run(
     try:
         while t < T:
             before = mark(t)
-            stop = t + 1 if stream is None or ahead_of_each else min((t // every + 1) * every, t + clock.pace, T)
+            stop = t + 1 if stream is None or ahead_of_each else min((t // every + 1) * every, T)
             if stream is None or ahead_of_each:
                 ahead = propagate(state, dynamics)  # sec:pseudocode#1
                 _score_ahead(measures, preq, m, model, lik, ahead, xs[t], ys[t], eval_rng)
             with clock:
+                left_over = True
                 if stream is not None:
-                    state, t = _advance(stream, state, t, stop, rng)
-                if t < stop:  # the reference, or a step that only the reference can judge
+                    state, t, left_over = _advance(stream, state, t, stop, rng)
+                if left_over:  # the reference, or a step that only the reference can judge
                     ahead = propagate(state, dynamics)
                     state = ahead if ys[t] is None else reference_step(t, ahead)
                     t += 1
@@ -420,30 +421,35 @@ def _compiled(backend: str, m, model, lik, prior, xs, ys, dynamics, rng, samples
     return None, reason
 
 
-def _advance(stream, state: State, t: int, stop: int, rng) -> tuple[State, int]:
-    """The state after the steps t, …, stop − 1, or before the first of them that the compiled stream leaves to the reference."""
-    generator = None if rng is None else rng.bit_generator.state
-    new, done = stream.advance(state, t, stop)
-    if done < stop - t:
-        if rng is not None:
-            rng.bit_generator.state = generator
-        new, done = stream.advance(state, t, t + done) if done else (state, 0)
-    return new, t + done
+def _advance(stream, state: State, t: int, stop: int, rng) -> tuple[State, int, bool]:
+    """The state after some of the steps t, …, stop − 1, the step that comes next, and whether that one is left to the reference."""
+    found = False  # a step that is left to the reference, somewhere before ``stop``
+    while t < stop:
+        generator = None if rng is None else rng.bit_generator.state
+        new, done, refused = stream.advance(state, t, stop)
+        if not refused:
+            state, t = new, t + done
+            if not found:
+                break
+        else:
+            found = True
+            if rng is not None:
+                rng.bit_generator.state = generator
+            stop = t + (done or min(stream.pace, stop - t) // 2)  # the good steps again; half of them where it is not known which are
+    return state, t, found
 
 
 class _Clock:
-    """The time spent in steps, and how many of them fit into a twentieth of a second, after which a stream looks up."""
+    """The time spent in steps."""
 
     def __init__(self) -> None:
-        self.seconds, self.pace, self.start = 0.0, 1, 0.0
+        self.seconds, self.start = 0.0, 0.0
 
     def __enter__(self) -> None:
         self.start = time.perf_counter()
 
     def __exit__(self, *error: Any) -> None:
-        spent = time.perf_counter() - self.start
-        self.seconds += spent
-        self.pace = 2 * self.pace if spent < 0.025 else max(1, self.pace // 2) if spent > 0.1 else self.pace
+        self.seconds += time.perf_counter() - self.start
 
 
 def _check_stream(m: Method, model, lik, prior: State, X, Y) -> tuple[Any, Any]:

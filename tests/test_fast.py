@@ -88,44 +88,18 @@ def test_normals_are_the_quantiles_of_the_uniform_variates():
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-def test_blocks_of_normals_are_the_reference_draws(ahead):
-    source = estimators.Normals(np.random.default_rng(3), (4, 5), 3, ahead)
+@pytest.mark.parametrize("rows", [1, 9, 1000])
+def test_blocks_of_normals_are_the_reference_draws(ahead, rows, monkeypatch):
+    """In groups of one block, of a few, and of all of them."""
+    monkeypatch.setattr(estimators, "GROUP", 5 * rows)
+    blocks = [4, 2, 4, 2, 7, 1]
+    source = estimators.Normals(np.random.default_rng(3), 5, blocks, ahead)
     rng = np.random.default_rng(3)
-    for _ in range(3):
-        want = gaussians.normals(rng, (4, 5))
+    for n in blocks:
+        want = gaussians.normals(rng, (n, 5))
         assert np.max(np.abs(source.block() - want)) <= 16 * EPS * np.max(np.abs(want))
     source.close()
     assert source.rng.random() == rng.random()  # both generators stand at the same place
-
-
-class Collector:
-    """Stands in for the estimator: keeps the samples that it is given, in parts drawn by two threads or in one."""
-
-    def __init__(self, n):
-        self.n, self.seen = n, []
-
-    def parts_of(self, samples):
-        return self.n
-
-    def sampled_diagonal(self, x, y, mu, deviations, Z, g, d, fill=None):
-        if fill is not None:
-            for k, part in reversed(list(enumerate(estimators.parts(self.n, len(Z))))):
-                fill(k, part)
-        self.seen.append(Z.copy())
-
-
-@pytest.mark.parametrize("n", [1, 2])
-@pytest.mark.parametrize("bits", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.SFC64, np.random.Philox])
-def test_threads_draw_parts_of_one_sequence(bits, n, monkeypatch):
-    monkeypatch.setattr(estimators, "threads", lambda: 2)
-    one, two, collector = np.random.Generator(bits(4)), np.random.Generator(bits(4)), Collector(n)
-    assert one.integers(0, 9, dtype=np.int32) == two.integers(0, 9, dtype=np.int32)  # leaves half of a 64-bit draw behind
-    source, left = estimators.Blocks(one, 3, 7), 8
-    while left:
-        left -= source.sums(collector, left, None, None, None, None, None, None)
-    want = gaussians.normals(two, (8, 7))
-    assert np.max(np.abs(np.concatenate(collector.seen) - want)) <= 16 * EPS * np.max(np.abs(want))
-    assert one.integers(0, 10**6, 5, dtype=np.int32).tolist() == two.integers(0, 10**6, 5, dtype=np.int32).tolist()
 
 
 def test_normals_are_normal():

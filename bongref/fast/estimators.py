@@ -6,6 +6,7 @@ The Hessian is G = −rowsᵀ rows with rows (K, P), the transpose of the refere
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
@@ -19,7 +20,9 @@ from .likelihoods import info_rows, score
 from .networks import describe, forward, sweep, workspace
 from .normals import table, transform
 
-WORTH = 50_000  # numbers for which a second thread pays
+WORTH = 10**6  # numbers for which a second thread in the network pays
+GROUP = 2**20  # variates that are drawn in advance: 8 MB
+SHARE = 0.4  # of each block that the drawing thread transforms
 
 
 @kernel
@@ -75,24 +78,23 @@ def sampled_diagonal(net, work, lik, x, y, mu, deviations, Z, g, d):
 class Compiled:
     """The estimators of one method on one built-in model; the arrays that they return are overwritten by the next call."""
 
-    def __init__(self, m: Method, model: Any, lik: Any, threads: int):
+    def __init__(self, m: Method, model: Any, lik: Any, threads: int, rows: bool = True):
         self.net, self.lik = describe(model), describe_likelihood(lik, model.n_outputs)
         self.hess, self.threads, C, P = m.hess, threads, model.n_outputs, model.n_params
         self.n_rows = C if m.hess == "lin-hess" else 1
         self.works = [workspace(self.net, self.n_rows + 1) for _ in range(threads)]
         self.V, self.g = np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C)), np.empty(P)
-        self.rows = np.empty((0, P))
+        self.rows = np.empty((len(self.V) if rows and m.hess.startswith("lin") else 0, P))
+
+    @property
+    def description(self) -> tuple[Any, ...]:
+        """Network, workspace, likelihood and kind of Hessian, as kernels take them."""
+        return self.net, self.works[0], self.lik, 0 if self.hess == "lin-hess" else 1
 
     def linearised(self, x, y, mu) -> tuple[np.ndarray, np.ndarray]:
         """(g, rows) at mu."""
-        if len(self.rows) != len(self.V):
-            self.rows = np.empty((len(self.V), len(mu)))
-        linearised(self.net, self.works[0], self.lik, 0 if self.hess == "lin-hess" else 1, x, y, mu, self.V, self.rows, self.g)
+        linearised(*self.description, x, y, mu, self.V, self.rows, self.g)
         return self.g, self.rows[: self.n_rows]
-
-    def parts_of(self, samples) -> int:
-        """Into how many parts so many samples are divided."""
-        return self.threads if samples.size >= WORTH else 1
 
     def sampled(self, x, y, theta) -> tuple[np.ndarray, np.ndarray]:
         """(g, rows) from the samples theta (M, P)."""
@@ -101,26 +103,15 @@ class Compiled:
             self.rows = np.empty(theta.shape)
         scale = 1 / math.sqrt(M)
         share(
-            self.parts_of(theta),
+            self.threads if theta.size >= WORTH else 1,
             M,
             lambda k, part: sampled(self.net, self.works[k], self.lik, x, y, theta[part], self.rows[part], scale),
         )
         return self.rows.sum(axis=0) * scale, self.rows
 
-    def sampled_diagonal(self, x, y, mu, deviations, Z, g, d, fill=None) -> None:
-        """Add the sums over the samples mu + deviations · Z to g and d; ``fill(k, part)``, where given, first makes a part of Z."""
-        n = self.parts_of(Z)
-        sums = [(g, d), *((np.zeros_like(g), np.zeros_like(d)) for _ in range(n - 1))]
-
-        def work(k, part):
-            if fill is not None:
-                fill(k, part)
-            sampled_diagonal(self.net, self.works[k], self.lik, x, y, mu, deviations, Z[part], *sums[k])
-
-        share(n, len(Z), work)
-        for more_g, more_d in sums[1:]:
-            g += more_g
-            d += more_d
+    def sampled_diagonal(self, x, y, mu, deviations, Z, g, d) -> None:
+        """Add the sums over the samples mu + deviations · Z to g and d."""
+        sampled_diagonal(self.net, self.works[0], self.lik, x, y, mu, deviations, Z, g, d)
 
 
 # --- threads -----------------------------------------------------------------------------------------------------------------
@@ -140,14 +131,9 @@ def pool() -> ThreadPoolExecutor:
     return _pool[0]
 
 
-def parts(n: int, count: int) -> list[slice]:
-    """range(count) in n consecutive parts."""
-    return [slice(count * k // n, count * (k + 1) // n) for k in range(n)]
-
-
 def share(n: int, count: int, work) -> None:
     """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts depend on n and count alone."""
-    first, *rest = parts(n, count)
+    first, *rest = (slice(count * k // n, count * (k + 1) // n) for k in range(n))
     others = [pool().submit(work, k, part) for k, part in enumerate(rest, 1)]
     try:
         work(0, first)
@@ -156,78 +142,71 @@ def share(n: int, count: int, work) -> None:
             other.result()
 
 
-def advance(rng: Any, draws: int) -> None:
-    """The generator as if it had drawn so many numbers."""
-    rng.bit_generator.advance(draws)
+class Normals:
+    """Standard normal variates in blocks of rows, drawn as gaussians.normals draws them.
 
-
-class Blocks:
-    """Normal variates for sums over samples: a few rows at a time, each thread drawing its part of the one sequence of gaussians.normals.
-
-    A PCG64 generator, numpy's default, can be put forward by any number of draws, so that each thread begins where its part does. Any
-    other generator draws in one thread.
+    With ``ahead`` a thread of its own draws them some blocks in advance, as many as make a handover worth while, and transforms a part
+    of each; the rest is transformed by the thread that asks for a block, which would otherwise wait.
     """
 
-    def __init__(self, rng: np.random.Generator, rows: int, P: int):
-        self.rng, self.Z, self.coefficients = rng, np.empty((rows, P)), table()
-        self.divisible = type(rng) is np.random.Generator and type(rng.bit_generator) in (np.random.PCG64, np.random.PCG64DXSM)
-        self.others = [np.random.Generator(type(rng.bit_generator)()) for _ in range(threads() - 1)] if self.divisible else []
-
-    def sums(self, estimator: Compiled, most: int, x, y, mu, deviations, g, d) -> int:
-        """Add the sums over the next samples, at most so many, to g and d; returns how many they were."""
-        Z = self.Z[:most]
-        if not self.divisible or estimator.parts_of(Z) == 1:
-            self._fill(self.rng, Z)
-            estimator.sampled_diagonal(x, y, mu, deviations, Z, g, d)
-            return len(Z)
-        state, edges = self.rng.bit_generator.state, parts(estimator.parts_of(Z), len(Z))
-        for other, part in zip(self.others, edges[1:], strict=False):
-            other.bit_generator.state = state
-            advance(other, Z[: part.start].size)
-        generators = [self.rng, *self.others]
-        estimator.sampled_diagonal(x, y, mu, deviations, Z, g, d, lambda k, part: self._fill(generators[k], Z[part]))
-        advance(self.rng, Z[edges[0].stop :].size)
-        after = self.rng.bit_generator.state  # advance forgets half a draw of 32-bit integers, which is not ours to forget
-        self.rng.bit_generator.state = {**after, "has_uint32": state["has_uint32"], "uinteger": state["uinteger"]}
-        return len(Z)
-
-    def _fill(self, rng: np.random.Generator, Z: np.ndarray) -> None:
-        block = Z.reshape(-1)
-        rng.random(out=block)
-        transform(block, self.coefficients)
-
-    def close(self) -> None: ...
-
-
-class Normals:
-    """Blocks of standard normal variates of one shape, drawn as gaussians.normals draws them, one block ahead in a thread of its own."""
-
-    def __init__(self, rng: np.random.Generator, shape: tuple[int, int], count: int, ahead: bool):
-        self.rng, self.count, self.ahead = rng, count, ahead
-        self.buffers = [np.empty(shape) for _ in range(2 if ahead else 1)]
-        self.coefficients, self.at = table(), 0
+    def __init__(self, rng: np.random.Generator, P: int, blocks: list[int], ahead: bool):
+        self.rng, self.P, self.coefficients = rng, P, table()
+        self.groups = list(_groups(blocks, max(1, GROUP // P) if ahead else 1))
+        self.share = SHARE if ahead else 0.0
+        size = max((sum(group) for group in self.groups), default=0)
+        self.buffers = [np.empty((size, P)) for _ in range(2 if ahead else 1)]
+        self.ahead, self.group, self.at = ahead, -1, 0
+        self.left: list[int] = []
         self.next: Future | None = None
         self._order()
 
     def _order(self) -> None:
-        if self.ahead and self.at < self.count:
-            self.next = pool().submit(self._fill, self.at)
+        if self.ahead and self.group + 1 < len(self.groups):
+            self.next = pool().submit(self._fill, self.group + 1)
 
-    def _fill(self, at: int) -> np.ndarray:
-        block = self.buffers[at % len(self.buffers)]
-        self.rng.random(out=block)
-        transform(block.reshape(-1), self.coefficients)
-        return block
+    def _buffer(self, group: int) -> np.ndarray:
+        return self.buffers[group % len(self.buffers)]
+
+    def _fill(self, group: int) -> None:
+        rows, at, buffer = self.groups[group], 0, self._buffer(group)
+        self.rng.random(out=buffer[: sum(rows)])
+        for n in rows:
+            self._transform(buffer[at : at + int(self.share * n)])
+            at += n
+
+    def _transform(self, part: np.ndarray) -> None:
+        transform(part.reshape(-1), self.coefficients)
 
     def block(self) -> np.ndarray:
-        """The next block; the one before it is overwritten from now on."""
-        ready = self.next.result() if self.next is not None else self._fill(self.at)
-        self.at += 1
-        self.next = None
-        self._order()
-        return ready
+        """The next block; from then on those before it may be overwritten."""
+        if not self.left:
+            if self.next is not None:
+                self.next.result()
+            else:
+                self._fill(self.group + 1)
+            self.group, self.at, self.next = self.group + 1, 0, None
+            self.left = list(self.groups[self.group])
+            self._order()
+        n = self.left.pop(0)
+        out = self._buffer(self.group)[self.at : self.at + n]
+        self._transform(out[int(self.share * n) :])
+        self.at += n
+        return out
 
     def close(self) -> None:
         """Wait for what is under way."""
         if self.next is not None:
             self.next.result()
+
+
+def _groups(blocks: list[int], rows: int) -> Iterator[list[int]]:
+    """Consecutive blocks together, one at first and then twice as many each time, as long as they have no more rows than that."""
+    group: list[int] = []
+    most = 1
+    for n in blocks:
+        if group and (sum(group) + n > rows or len(group) == most):
+            yield group
+            group, most = [], 2 * most
+        group.append(n)
+    if group:
+        yield group

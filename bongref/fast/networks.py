@@ -21,7 +21,7 @@ from numba.extending import overload
 
 from ..models import Model
 from .elementary import erfcx, exp, tanh
-from .jit import inner
+from .jit import inlined
 
 ACTIVATIONS: dict[str | None, int] = {None: 0, "tanh": 1, "relu": 2, "gelu": 3, "gelu_tanh": 4}
 ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -32,7 +32,7 @@ ROOT_2PI = math.sqrt(2 * math.pi)
 # --- activations -----------------------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def activate(code, z, h, d):
     """h = act(z) and d = act'(z), entry by entry. Twin of models.ACTIVATIONS and their derivatives."""
     if code == 1:
@@ -98,7 +98,7 @@ def dense_workspace(net: Dense) -> DenseWork:
     return DenseWork(np.empty(total), np.empty(total), np.empty(widest), np.empty(widest))
 
 
-@inner
+@inlined
 def affine(W, h, z):
     """z = W h for a flat W of shape (len(z), len(h)), four rows at a time. Twin of numpy.matmul."""
     n, m = len(h), len(z)
@@ -119,7 +119,7 @@ def affine(W, h, z):
         z[i] = total
 
 
-@inner
+@inlined
 def affine_transposed(W, delta, other):
     """other = Wᵀ delta for a flat W of shape (len(delta), len(other)), four rows at a time. Twin of numpy.matmul."""
     n, m = len(other), len(delta)
@@ -137,7 +137,7 @@ def affine_transposed(W, delta, other):
             other[j] += v * W[i * n + j]
 
 
-@inner
+@inlined
 def outer(delta, h, to):
     """to = delta hᵀ, flat. Twin of numpy.outer."""
     n = len(h)
@@ -147,7 +147,7 @@ def outer(delta, h, to):
             to[i * n + j] = v * h[j]
 
 
-@inner
+@inlined
 def dense_forward(net, theta, x, work, o):
     """o = f(θ, x). Twin of models._dense_layers."""
     sizes, H = net.sizes, work.H
@@ -171,7 +171,7 @@ def dense_forward(net, theta, x, work, o):
         here, n_in = there, n_out
 
 
-@inner
+@inlined
 def dense_sweep(net, theta, x, work, V, out):
     """out (K, P) = the rows V_k ∂f/∂θ. Twin of Model.vjp."""
     sizes, H = net.sizes, work.H

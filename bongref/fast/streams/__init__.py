@@ -7,6 +7,7 @@ estimator and a compiled step (the ``Belief`` of each family); a model of the us
 from __future__ import annotations
 
 import functools
+import time
 from typing import Any
 
 import numpy as np
@@ -15,10 +16,12 @@ from ...dynamics import Static, matrices
 from ...gaussians import is_valid
 from ...methods import Method
 from ...states import DLR, Diag, State
-from ..estimators import Blocks, Compiled, Normals, threads
+from ..estimators import Compiled, Normals, threads
 from ..likelihoods import KINDS
 
 BLOCK = 2**22  # variates that are drawn at once: 32 MB
+BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
+LONG_BREATH = 0.5  # the same for a loop of Python, which can be interrupted at any time
 
 
 def why_not(m: Method, model: Any, lik: Any, prior: State, dynamics: Any, *, trace: bool, form: str) -> str:
@@ -62,25 +65,35 @@ class Stream:
         self.dyn = None if isinstance(dynamics, Static) else matrices(dynamics, P)
         self.seen = np.array([y is not None for y in ys])
         self.builtin = model.kind != "wrap" and not any(model.is_batch(x) for x in xs[: 1 if isinstance(xs, np.ndarray) else None])
+        static = self.dyn is None and m.rule == "bong" and m.family in ("fc", "fc_mom")
+        self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
         self.theta = np.empty((0, P))
         self.live: tuple[Any, int, Any] = (None, 0, None)
         self.buffers: tuple[np.ndarray, ...] = ()
         self.whole = self.builtin and m.hess.startswith("lin") and m.family in ("diag", "diag_mom", "dlr")
+        self.pace = 1 if self.whole else 64 if m.hess.startswith("lin") else 4  # steps that take about a breath, to begin with
         if self.builtin:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
             none = np.zeros(model.n_outputs)
             self.Y = np.ascontiguousarray(ys if isinstance(ys, np.ndarray) else [none if y is None else y for y in ys])
-            self.estimator = Compiled(m, model, lik, 1 if self.whole else threads())
+            self.estimator = Compiled(m, model, lik, 1 if self.whole else threads(), rows=not self.whole)
 
-    def advance(self, state: State, first: int, last: int) -> tuple[State, int]:
-        """The state after the steps first, …, last − 1, and the number of steps that were done: fewer if the next one needs the reference.
+    def advance(self, state: State, first: int, last: int) -> tuple[State, int, bool]:
+        """The state after some of the steps first, …, last − 1, how many they were, and whether the next one is left to the reference.
 
-        The generator has then moved by the draws of an unknown number of steps: the caller puts it back and asks for the good ones.
+        In that case the state is the one that was given, and the generator has moved by the draws of an unknown number of steps: the caller
+        puts it back and asks for the good steps again.
         """
-        if self.whole and self.m.family != "dlr" and self.model.kind != "cnn":  # nothing of it goes through a BLAS
-            return self._whole(state, first, last)
-        with one_blas_thread():
-            return self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
+        start, last = time.perf_counter(), min(last, first + self.pace)
+        if self.whole and self.m.family != "dlr":  # nothing of it goes through a BLAS
+            state, done = self._whole(state, first, last)
+        else:
+            with one_blas_thread():
+                state, done = self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
+        spent, breath = time.perf_counter() - start, BREATH if self.whole else LONG_BREATH
+        if done == self.pace:
+            self.pace = max(1, int(self.pace * min(16.0, breath / max(spent, 1e-6))))
+        return state, done, done < last - first
 
     def _step_by_step(self, state: State, first: int, last: int) -> tuple[State, int]:
         from .dlr import NotHere
@@ -88,10 +101,16 @@ class Stream:
         source, t = self._source(first, last), first
         try:
             q = self._belief(state, first)
-            for t in range(first, last):
-                q.predict()
-                if self.seen[t] and not self._update(q, t, source):
-                    return state, t - first
+            while t < last:
+                if self.rank_one:
+                    t, good = q.several(self.estimator, self.X[:last], self.Y[:last], self.seen[:last], t)
+                    if not good:
+                        return state, t - first
+                if t < last:
+                    q.predict()
+                    if self.seen[t] and not self._update(q, t, source):
+                        return state, t - first
+                    t += 1
             new = q.state()
             if not (q.ok and is_valid(new)):
                 return state, 0
@@ -116,14 +135,15 @@ class Stream:
         empty = np.zeros(0)
         f, b, q = (empty, empty, empty) if self.dyn is None else self.dyn
         hess, alpha = 0 if m.hess == "lin-hess" else 1, float(m.params.get("alpha", 1))
-        before = self.estimator.net, self.estimator.works[0], self.estimator.lik, hess
-        data = self.X[part], self.Y[part], self.seen[part]
+        before: tuple[Any, ...] = self.estimator.description
+        data: tuple[Any, ...] = (self.X[part], self.Y[part], self.seen[part])
         after: tuple[Any, ...] = (alpha, m.n_iter, f, b, q)
         if m.family == "dlr":
             from .dlr import stream as low_rank
 
             mu, Ups, Wt = np.array(state.mu), np.array(state.Ups), np.array(state.W.T, order="C")
-            done, code = low_rank(*before, m.rule, *data, mu, Ups, Wt, *after)
+            loop: Any = low_rank
+            done, code = loop(*before, m.rule, *data, mu, Ups, Wt, *after)
             return (DLR(mu, Ups, np.ascontiguousarray(Wt.T)) if code == 0 else state), done
         from .diag import RULES, rows_for, stream
 
@@ -136,21 +156,21 @@ class Stream:
 
     # --- one observation -------------------------------------------------------------------------------------------------------
 
-    def _source(self, first: int, last: int) -> Any:
+    def _source(self, first: int, last: int) -> Normals | None:
         """The normal variates of these steps, in the reference's order."""
         if not self.m.hess.startswith("mc") or self.samples is not None:
             return None
         M, P = self.m.params["n_samples"], self.model.n_params
-        if self._by_blocks:
-            return Blocks(self.rng, min(M, max(1, BLOCK // P)), P)
-        return Normals(self.rng, (M, P), int(self.seen[first:last].sum()) * self.m.n_iter, ahead=threads() > 1 and M * P >= 2000)
+        rows = min(M, max(1, BLOCK // P)) if self._by_blocks else M
+        blocks = [min(rows, M - k) for k in range(0, M, rows)] * (int(self.seen[first:last].sum()) * self.m.n_iter)
+        return Normals(self.rng, P, blocks, ahead=threads() > 1 and M * P >= 2000)
 
     @property
     def _by_blocks(self) -> bool:
         """Whether the samples may come a few at a time: a diagonal family needs only sums over them."""
         return self.builtin and self.m.family in ("diag", "diag_mom")
 
-    def _update(self, q: Any, t: int, source: Any) -> bool:
+    def _update(self, q: Any, t: int, source: Normals | None) -> bool:
         q.begin()
         for i in range(self.m.n_iter):
             if not self._iterate(q, t, i, source):
@@ -158,7 +178,7 @@ class Stream:
         q.end()
         return True
 
-    def _iterate(self, q: Any, t: int, i: int, source: Any) -> bool:
+    def _iterate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
         if not self.builtin:
             return self._reference_estimate(q, t, i, source)
         x, y = self.X[t], self.Y[t]
@@ -170,7 +190,7 @@ class Stream:
             g, rows = self.estimator.sampled(x, y, self._thetas(q, t, i, source))
         return bool(np.isfinite(g @ g) and np.isfinite(np.vdot(rows, rows))) and q.step(g, rows)
 
-    def _thetas(self, q: Any, t: int, i: int, source: Any) -> np.ndarray:
+    def _thetas(self, q: Any, t: int, i: int, source: Normals | None) -> np.ndarray:
         if source is None:
             return self.samples[t, i]
         Z = source.block()
@@ -179,7 +199,7 @@ class Stream:
         q.draw(Z, self.theta)
         return self.theta
 
-    def _diagonal(self, q: Any, t: int, i: int, source: Any) -> bool:
+    def _diagonal(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
         g, d = np.zeros(len(q.mu)), np.zeros(len(q.mu))
         if source is None:
             Z = self.samples[t, i]
@@ -188,12 +208,14 @@ class Stream:
         else:
             M, done, deviations = self.m.params["n_samples"], 0, q.deviations()
             while done < M:
-                done += source.sums(self.estimator, M - done, self.X[t], self.Y[t], q.mu, deviations, g, d)
+                Z = source.block()
+                self.estimator.sampled_diagonal(self.X[t], self.Y[t], q.mu, deviations, Z, g, d)
+                done += len(Z)
         g /= M
         d /= M
         return bool(np.isfinite(g.sum()) and np.isfinite(d.sum())) and q.step_diagonal(g, d)
 
-    def _reference_estimate(self, q: Any, t: int, i: int, source: Any) -> bool:
+    def _reference_estimate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
         """The estimator of the reference and the compiled step: models of the user's, mini-batches."""
         from ...curvature import lin_ef, lin_hess, mc_ef
 

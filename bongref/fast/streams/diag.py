@@ -23,28 +23,22 @@ def _predict(mu, v, f, b, q):
 
 @inner
 def _from_row(J, slope, root, d):
-    """J becomes g = slope J, and d = diag G = −(root J)²; returns 0 if all of them are finite, NaN otherwise."""
-    total = 0.0
+    """J becomes g = slope J, and d = diag G = −(root J)²."""
     for p in range(len(J)):
         d[p] = -(root * J[p]) * (root * J[p])
         J[p] *= slope
-        total += d[p] * 0.0 + J[p] * 0.0
-    return total
 
 
 @inner
-def _from_rows(rows, g):
-    """The first of the rows becomes diag G = −Σ rows², g is the one after them; returns 0 if all of them are finite, NaN otherwise."""
-    d, total = rows[0], 0.0
+def _from_rows(rows):
+    """The first of the rows becomes diag G = −Σ rows² of all but the last, which is g."""
+    d = rows[0]
     for p in range(len(d)):
         d[p] = -d[p] * d[p]
     for k in range(1, len(rows) - 1):
         row = rows[k]
         for p in range(len(d)):
             d[p] -= row[p] * row[p]
-    for p in range(len(d)):
-        total += d[p] * 0.0 + g[p] * 0.0
-    return total
 
 
 @inlined
@@ -67,7 +61,10 @@ def _estimate(net, work, lik, hess, x, y, mu, V, rows, o, s, buffer):
         for c in range(C):
             V[len(V) - 1, c] = s[c]
     sweep(net, mu, x, work, V, rows[len(rows) - len(V) :])
-    return _from_rows(rows, rows[last]) if len(V) > 1 else _from_row(rows[last], slope, root, rows[0])
+    if len(V) > 1:
+        _from_rows(rows)
+    else:
+        _from_row(rows[last], slope, root, rows[0])
 
 
 def rows_for(hess: int, C: int, P: int) -> np.ndarray:
@@ -81,7 +78,7 @@ def stream(net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter
 
     (mu, v) is changed in place. ``seen[t]`` is False where an observation is missing; f, b, q are the diagonals of the dynamics, empty
     where nothing moves; rows is a buffer of :func:`rows_for`, m0 and prec0 are buffers (P,) for blr and bbb.
-    Returns the steps done and 0, 1 (positive definiteness lost) or 2 (a gradient that is not finite) for the next.
+    Returns the steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
     """
     P, C, last = len(mu), Y.shape[1], len(rows) - 1
     V = np.empty((C + 1 if hess == 0 and C > 1 else 1, C))
@@ -96,8 +93,7 @@ def stream(net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter
                 m0[p] = mu[p]
                 prec0[p] = 1.0 / v[p]
         for _ in range(n_iter):
-            if _estimate(net, work, lik, hess, X[t], Y[t], mu, V, rows, o, s, buffer) != 0.0:
-                return t, 2
+            _estimate(net, work, lik, hess, X[t], Y[t], mu, V, rows, o, s, buffer)
             if moments:
                 ok = diag_mom.step(rule, m0, prec0, mu, v, rows[last], rows[0], alpha)
             else:

@@ -343,10 +343,7 @@ def stream_bbb(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, 
 STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": stream_bbb}
 
 
-def stream(
-    net: Any, work: Any, lik: Any, hess: int, rule: str, X: Any, Y: Any, seen: Any, mu: Any, Ups: Any, Wt: Any,
-    alpha: float, n_iter: int, f: Any, c: Any, q: Any,
-) -> tuple[int, int]:  # fmt: skip
+def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q) -> Any:
     """Steps done and a code, for lin-hess (hess = 0) or lin-ef (hess = 1); mu (P,), Ups (P,) and Wt (R, P) are changed in place.
 
     ``work`` has room for C + 1 cotangents. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The code is 0, or says why the

@@ -23,6 +23,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from ...linalg import Array
 from ...methods import FEW, Method
 from ...states import FC
+from ..estimators import Compiled, linearised
 from ..jit import inner, kernel
 
 ROOM = 32  # rows of V before A takes them up: a rank-k update of fewer runs below the speed of the processor
@@ -167,7 +168,36 @@ def one_row(A, c, q, V, s, n, x, g, mu, v, natural, tolerance):
     return 1 if bad == 0.0 else 0
 
 
+@kernel
+def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, tolerance, cotangents, rows, g):
+    """:func:`linearised` and :func:`one_row` for the observations t, t + 1, …, until V is full or a step is not of that kind.
+
+    Returns the next step, the rows of V in use, and what one_row returned last.
+    """
+    while t < len(X) and n < room:
+        if seen[t]:
+            linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+            code = one_row(A, c, q, V, s, n, rows[0], g, mu, v, natural, tolerance)
+            if code != 1:
+                return t, n, code
+            n += 1
+        t += 1
+    return t, n, 1
+
+
 # --- small matrices --------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def mirror(U, out):
+    """The symmetric matrix out of an upper triangle U, by tiles that fit into the cache. Twin of numpy.triu(U) + numpy.triu(U, 1).T."""
+    n, tile = len(U), 32
+    for i0 in range(0, n, tile):
+        for j0 in range(i0, n, tile):
+            for i in range(i0, min(i0 + tile, n)):
+                for j in range(max(i, j0), min(j0 + tile, n)):
+                    out[i, j] = U[i, j]
+                    out[j, i] = U[i, j]
 
 
 def _sym(a: Array) -> Array:
@@ -176,8 +206,8 @@ def _sym(a: Array) -> Array:
 
 def _full(a: Array) -> Array:
     """The symmetric matrix whose lower triangle is valid in a, as a new array."""
-    out = np.tril(a)
-    out += np.tril(a, -1).T
+    out = np.empty(a.shape)
+    mirror(a.T, out)
     return out
 
 
@@ -357,6 +387,17 @@ class _Bong(_Moments):
         self.n += 1
         self.factored = False
         return done == 1 and self.ok
+
+    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
+        """Steps from observation t on, in machine code: the step that is left to :meth:`step`, and whether all is well."""
+        code = 1
+        while t < len(X) and code == 1:
+            if self.n == self.room:
+                self.flush()
+            state = self.rows, self.c, self.q, self.V, self.s, self.n, self.room, self.mu, self.v, self.natural, PARALLEL
+            t, self.n, code = several(*estimator.description, X, Y, seen, t, *state, estimator.V, estimator.rows, estimator.g)
+            self.factored = False
+        return t, code != 0
 
     def _many(self, g: Array, rows: Array, V: Array) -> bool:
         """The same for any number of rows, with V = rows Σ."""
@@ -1000,6 +1041,9 @@ class Belief:
 
     def state(self) -> FC:
         return self.form.state()
+
+    def several(self, *args: Any) -> tuple[int, bool]:
+        return self.form.several(*args)
 
     @property
     def ok(self) -> bool:
