@@ -11,8 +11,8 @@ True
 An adapter is a class with whichever of six methods the implementation can offer (:mod:`.adapter`); the rest is never a failure.
 """
 
-from .adapter import Reference, load_adapter
+from .adapter import Fast, Reference, load_adapter
 from .runner import Outcome, Report, check
 from .vectors import Case, load
 
-__all__ = ["Case", "Outcome", "Reference", "Report", "check", "load", "load_adapter"]
+__all__ = ["Case", "Fast", "Outcome", "Reference", "Report", "check", "load", "load_adapter"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from ...curvature import Curv, diagonal
 from ...states import Diag
 
-INFINITY = math.inf
 RULES = {"bong": 0, "blr": 1, "bog": 2, "bbb": 3}
 
 

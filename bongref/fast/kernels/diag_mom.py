@@ -8,7 +8,7 @@ from __future__ import annotations
 from ...curvature import Curv
 from ...states import Diag
 from ..jit import inner, kernel
-from .diag import INFINITY, RULES, drop_in
+from .diag import RULES, drop_in
 
 
 @inner
@@ -17,28 +17,28 @@ def step(rule, m0, prec0, mu, v, g, d, alpha):
 
     (m0, prec0) is q_{t|t-1} with precisions in place of variances; bong and bog, which start there, take no notice of them.
     """
-    bad = 0
+    bad = 0.0  # what is not finite makes it NaN
     if rule == 0:
         for p in range(len(mu)):
             mu[p] += v[p] * g[p]  # eq:bong-diag-mom-mu
             v[p] += v[p] * v[p] * d[p]  # eq:bong-diag-mom-var
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 1:
         for p in range(len(mu)):
             mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:blr-diag-mom-mu
             v[p] += alpha * v[p] * (1.0 + v[p] * (d[p] - prec0[p]))  # eq:blr-diag-mom-var
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 2:
         for p in range(len(mu)):
             mu[p] += alpha * g[p]  # eq:bog-diag-mom-mu
             v[p] += 0.5 * alpha * d[p]  # eq:bog-diag-mom-var
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     else:
         for p in range(len(mu)):
             mu[p] += alpha * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:bbb-diag-mom-mu
             v[p] += 0.5 * alpha * (1.0 / v[p] - prec0[p] + d[p])  # eq:bbb-diag-mom-var
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
-    return bad == 0
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+    return bad == 0.0
 
 
 @kernel

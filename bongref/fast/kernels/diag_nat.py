@@ -9,7 +9,7 @@ from __future__ import annotations
 from ...curvature import Curv
 from ...states import Diag
 from ..jit import inner, kernel
-from .diag import INFINITY, RULES, drop_in
+from .diag import RULES, drop_in
 
 
 @inner
@@ -18,24 +18,24 @@ def step(rule, m0, prec0, mu, v, g, d, alpha):
 
     (m0, prec0) is q_{t|t-1} with precisions in place of variances; bong and bog, which start there, take no notice of them.
     """
-    bad = 0
+    bad = 0.0  # what is not finite makes it NaN
     if rule == 0:
         for p in range(len(mu)):
             v[p] = v[p] / (1.0 - v[p] * d[p])  # eq:bong-diag-prec2
             mu[p] += v[p] * g[p]  # sec:diag-Nat#28
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 1:
         for p in range(len(mu)):
             v[p] = v[p] / (1.0 - alpha + alpha * v[p] * (prec0[p] - d[p]))  # eq:blr-diag-prec
             mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:blr-diag-mu
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 2:
         for p in range(len(mu)):
             old = v[p]
             c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * g[p] - 2.0 * alpha * old * old * old * d[p])
             v[p] = old * c  # eq:bog-diag-prec
             mu[p] = c * mu[p] + alpha * v[p] * old * g[p]  # eq:bog-diag-mu
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     else:
         for p in range(len(mu)):
             old = v[p]
@@ -43,8 +43,8 @@ def step(rule, m0, prec0, mu, v, g, d, alpha):
             c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * pull - 2.0 * alpha * old * old * (1.0 + old * (d[p] - prec0[p])))
             v[p] = old * c  # eq:bbb-diag-prec
             mu[p] = c * mu[p] + alpha * v[p] * old * pull  # eq:bbb-diag-mu
-            bad += not (v[p] > 0.0 and v[p] < INFINITY and abs(mu[p]) < INFINITY)
-    return bad == 0
+            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+    return bad == 0.0
 
 
 @kernel

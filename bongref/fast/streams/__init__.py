@@ -65,7 +65,7 @@ class Stream:
         self.dyn = None if isinstance(dynamics, Static) else matrices(dynamics, P)
         self.seen = np.array([y is not None for y in ys])
         self.builtin = model.kind != "wrap" and not any(model.is_batch(x) for x in xs[: 1 if isinstance(xs, np.ndarray) else None])
-        static = self.dyn is None and m.rule == "bong" and m.family in ("fc", "fc_mom")
+        static = self.dyn is None and f"{m.rule} {m.family}" in ("bong fc", "bong fc_mom", "bog fc_mom")
         self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
         self.theta = np.empty((0, P))
         self.live: tuple[Any, int, Any] = (None, 0, None)

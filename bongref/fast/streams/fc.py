@@ -169,15 +169,30 @@ def one_row(A, c, q, V, s, n, x, g, mu, v, natural, tolerance):
 
 
 @kernel
-def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, tolerance, cotangents, rows, g):
-    """:func:`linearised` and :func:`one_row` for the observations t, t + 1, …, until V is full or a step is not of that kind.
+def put_off(V, s, n, x, g, mu, alpha):
+    """fc_mom.bog with one column x: the new row of Σ into V[n]. Returns 1, or 0 if something is not finite."""
+    row, root, bad = V[n], np.sqrt(0.5 * alpha), 0.0
+    for i in range(x.shape[0]):
+        row[i] = root * x[i]
+        mu[i] += alpha * g[i]
+        bad += mu[i] * 0.0 + row[i] * 0.0
+    s[n] = 1.0
+    return 1 if bad == 0.0 else 0
 
-    Returns the next step, the rows of V in use, and what one_row returned last.
+
+@kernel
+def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, tolerance, alpha, cotangents, rows, g):
+    """:func:`linearised` and :func:`one_row`, or with alpha > 0 :func:`put_off`, for the observations t, t + 1, … until V is full.
+
+    Returns the next step, the rows of V in use, and what was returned last: it stops at a step that is not of that kind.
     """
     while t < len(X) and n < room:
         if seen[t]:
             linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
-            code = one_row(A, c, q, V, s, n, rows[0], g, mu, v, natural, tolerance)
+            if alpha > 0.0:
+                code = put_off(V, s, n, rows[0], g, mu, alpha)
+            else:
+                code = one_row(A, c, q, V, s, n, rows[0], g, mu, v, natural, tolerance)
             if code != 1:
                 return t, n, code
             n += 1
@@ -346,6 +361,21 @@ class _Moments:
             self.flush()
             self.A += Q
 
+    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
+        """Steps of bong, or of bog in moments, from observation t on, in machine code.
+
+        Returns the step that is left to :meth:`step`, and whether all is well.
+        """
+        code = 1
+        while t < len(X) and code == 1:
+            if self.n == self.room:
+                self.flush()
+            state = self.rows, self.c, self.q, self.V, self.s, self.n, self.room, self.mu, self.v, self.natural, PARALLEL
+            alpha = self.alpha if self.m.rule == "bog" else 0.0
+            t, self.n, code = several(*estimator.description, X, Y, seen, t, *state, alpha, estimator.V, estimator.rows, estimator.g)
+            self.factored = False
+        return t, code != 0
+
     def begin(self) -> None:
         self.mu0 = self.mu.copy()
 
@@ -387,17 +417,6 @@ class _Bong(_Moments):
         self.n += 1
         self.factored = False
         return done == 1 and self.ok
-
-    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
-        """Steps from observation t on, in machine code: the step that is left to :meth:`step`, and whether all is well."""
-        code = 1
-        while t < len(X) and code == 1:
-            if self.n == self.room:
-                self.flush()
-            state = self.rows, self.c, self.q, self.V, self.s, self.n, self.room, self.mu, self.v, self.natural, PARALLEL
-            t, self.n, code = several(*estimator.description, X, Y, seen, t, *state, estimator.V, estimator.rows, estimator.g)
-            self.factored = False
-        return t, code != 0
 
     def _many(self, g: Array, rows: Array, V: Array) -> bool:
         """The same for any number of rows, with V = rows Σ."""
