@@ -279,7 +279,7 @@ def count_sampling(name: str, **sizes: int) -> int:
     m, sizes = _method(name, sizes)
     tally = Tally()
     if m.hess.startswith("mc"):
-        gaussians.draw(_belief(m, sizes, tally), sizes["M"], _Normals(tally))  # type: ignore[arg-type]
+        gaussians.place(_belief(m, sizes, tally), tally.array(sizes["M"], sizes["P"]))
     return m.n_iter * tally.total
 
 
@@ -357,16 +357,6 @@ class _Network:
 
     def info_factor(self, o):
         return self.tally.array(self.C, self.C)
-
-
-class _Normals:
-    """A generator whose draws cost nothing."""
-
-    def __init__(self, tally: Tally):
-        self.tally = tally
-
-    def standard_normal(self, shape):
-        return self.tally.array(*shape)
 
 
 # --- polynomials in the sizes ------------------------------------------------------------------------------------------------

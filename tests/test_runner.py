@@ -351,7 +351,7 @@ def test_ctrl_c_keeps_what_was_done():
     [
         ("nocolon", "adapter must be given as module:Name"),
         ("no_such_module:A", "there is no module 'no_such_module'"),
-        ("bongref.conformance.adapter:Nope", "has no 'Nope'; its classes are Reference"),
+        ("bongref.conformance.adapter:Nope", "has no 'Nope'; its classes are Fast, Reference"),
         ("no/such/file.py:A", "there is no file"),
         ("json:dumps", "json:dumps cannot be made: dumps.. raised TypeError"),
         ("json:JSONDecoder", "must offer at least one of step, estimate"),
