@@ -221,7 +221,10 @@ class Stream:
 
         x, y = self.xs[t], self.ys[t]
         if self.m.hess == "mc-ef":
-            curv = mc_ef(self.model, self.lik, x, y, self._thetas(q, t, i, source))
+            theta = self._thetas(q, t, i, source)
+            if not np.all(np.isfinite(theta)):  # there was nothing to draw from
+                return False
+            curv = mc_ef(self.model, self.lik, x, y, theta)
         else:
             curv = (lin_hess if self.m.hess == "lin-hess" else lin_ef)(self.model, self.lik, x, y, q.mu)
         rows = np.ascontiguousarray(curv.S.T)
