@@ -86,7 +86,7 @@ class Fast:
             return NotImplemented
         before, now = (checks.state(name, vectors.state(family, q)) for name, q in (("prior", prior), ("current", current)))
         arrays = curvature.Curv(**{k: v for k, v in curv.items() if k in ("g", "S" if "S" in curv else "d")})
-        state = getattr(kernels.MODULES[family], m.rule)(before, now, arrays, params.get("alpha", 1))
+        state = getattr(kernels.module(family), m.rule)(before, now, arrays, params.get("alpha", 1))
         return {**state._asdict(), "valid": is_valid(state)}
 
     def update(self, method, model, likelihood, prior, x, y, samples, params):

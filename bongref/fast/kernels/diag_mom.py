@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from ...curvature import Curv
 from ...states import Diag
-from ..jit import inner, kernel
+from ..jit import inlined, kernel
 from .diag import RULES, drop_in
 
 
-@inner
+@inlined
 def step(rule, m0, prec0, mu, v, g, d, alpha):
     """Twin of diag_mom.bong, blr, bog, bbb (rule 0, 1, 2, 3): (mu, v) becomes q_{t,i}. Returns whether it is a Gaussian.
 

@@ -13,7 +13,7 @@ from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
 
 
-@inner
+@inlined
 def _predict(mu, v, f, b, q):
     """Twin of dynamics.propagate for diagonal F and Q."""
     for p in range(len(mu)):
@@ -21,7 +21,7 @@ def _predict(mu, v, f, b, q):
         v[p] = f[p] * f[p] * v[p] + q[p]
 
 
-@inner
+@inlined
 def _from_row(J, slope, root, d):
     """J becomes g = slope J, and d = diag G = −(root J)²."""
     for p in range(len(J)):
@@ -29,7 +29,7 @@ def _from_row(J, slope, root, d):
         J[p] *= slope
 
 
-@inner
+@inlined
 def _from_rows(rows):
     """The first of the rows becomes diag G = −Σ rows² of all but the last, which is g."""
     d = rows[0]
