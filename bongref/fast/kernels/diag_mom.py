@@ -12,31 +12,36 @@ from .diag import RULES, drop_in
 
 
 @inlined
-def step(rule, m0, prec0, mu, v, g, d, alpha):
+def step(rule, m0, prec0, mu, v, g, d, slope, root, alpha):
     """Twin of diag_mom.bong, blr, bog, bbb (rule 0, 1, 2, 3): (mu, v) becomes q_{t,i}. Returns whether it is a Gaussian.
 
     (m0, prec0) is q_{t|t-1} with precisions in place of variances; bong and bog, which start there, take no notice of them.
+    The gradient is slope · g, and diag G is d, or where d is empty −(root · g)²: both are then multiples of one row.
     """
-    bad = 0.0  # what is not finite makes it NaN
+    bad, given = 0.0, len(d) > 0  # what is not finite makes bad NaN
     if rule == 0:
         for p in range(len(mu)):
-            mu[p] += v[p] * g[p]  # eq:bong-diag-mom-mu
-            v[p] += v[p] * v[p] * d[p]  # eq:bong-diag-mom-var
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
+            mu[p] += v[p] * gp  # eq:bong-diag-mom-mu
+            v[p] += v[p] * v[p] * dp  # eq:bong-diag-mom-var
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 1:
         for p in range(len(mu)):
-            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:blr-diag-mom-mu
-            v[p] += alpha * v[p] * (1.0 + v[p] * (d[p] - prec0[p]))  # eq:blr-diag-mom-var
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
+            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:blr-diag-mom-mu
+            v[p] += alpha * v[p] * (1.0 + v[p] * (dp - prec0[p]))  # eq:blr-diag-mom-var
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 2:
         for p in range(len(mu)):
-            mu[p] += alpha * g[p]  # eq:bog-diag-mom-mu
-            v[p] += 0.5 * alpha * d[p]  # eq:bog-diag-mom-var
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
+            mu[p] += alpha * gp  # eq:bog-diag-mom-mu
+            v[p] += 0.5 * alpha * dp  # eq:bog-diag-mom-var
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     else:
         for p in range(len(mu)):
-            mu[p] += alpha * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:bbb-diag-mom-mu
-            v[p] += 0.5 * alpha * (1.0 / v[p] - prec0[p] + d[p])  # eq:bbb-diag-mom-var
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
+            mu[p] += alpha * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:bbb-diag-mom-mu
+            v[p] += 0.5 * alpha * (1.0 / v[p] - prec0[p] + dp)  # eq:bbb-diag-mom-var
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     return bad == 0.0
 
@@ -44,7 +49,7 @@ def step(rule, m0, prec0, mu, v, g, d, alpha):
 @kernel
 def step_alone(rule, m0, prec0, mu, v, g, d, alpha):
     """:func:`step`, called from Python."""
-    return step(rule, m0, prec0, mu, v, g, d, alpha)
+    return step(rule, m0, prec0, mu, v, g, d, 1.0, 1.0, alpha)
 
 
 def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:

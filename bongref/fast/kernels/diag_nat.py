@@ -13,34 +13,39 @@ from .diag import RULES, drop_in
 
 
 @inlined
-def step(rule, m0, prec0, mu, v, g, d, alpha):
+def step(rule, m0, prec0, mu, v, g, d, slope, root, alpha):
     """Twin of diag_nat.bong, blr, bog, bbb (rule 0, 1, 2, 3): (mu, v) becomes q_{t,i}. Returns whether it is a Gaussian.
 
     (m0, prec0) is q_{t|t-1} with precisions in place of variances; bong and bog, which start there, take no notice of them.
+    The gradient is slope · g, and diag G is d, or where d is empty −(root · g)²: both are then multiples of one row.
     """
-    bad = 0.0  # what is not finite makes it NaN
+    bad, given = 0.0, len(d) > 0  # what is not finite makes bad NaN
     if rule == 0:
         for p in range(len(mu)):
-            v[p] = v[p] / (1.0 - v[p] * d[p])  # eq:bong-diag-prec2
-            mu[p] += v[p] * g[p]  # sec:diag-Nat#28
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
+            v[p] = v[p] / (1.0 - v[p] * dp)  # eq:bong-diag-prec2
+            mu[p] += v[p] * gp  # sec:diag-Nat#28
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 1:
         for p in range(len(mu)):
-            v[p] = v[p] / (1.0 - alpha + alpha * v[p] * (prec0[p] - d[p]))  # eq:blr-diag-prec
-            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + g[p])  # eq:blr-diag-mu
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
+            v[p] = v[p] / (1.0 - alpha + alpha * v[p] * (prec0[p] - dp))  # eq:blr-diag-prec
+            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:blr-diag-mu
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     elif rule == 2:
         for p in range(len(mu)):
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
             old = v[p]
-            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * g[p] - 2.0 * alpha * old * old * old * d[p])
+            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * gp - 2.0 * alpha * old * old * old * dp)
             v[p] = old * c  # eq:bog-diag-prec
-            mu[p] = c * mu[p] + alpha * v[p] * old * g[p]  # eq:bog-diag-mu
+            mu[p] = c * mu[p] + alpha * v[p] * old * gp  # eq:bog-diag-mu
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
     else:
         for p in range(len(mu)):
+            gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
             old = v[p]
-            pull = g[p] + (m0[p] - mu[p]) * prec0[p]
-            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * pull - 2.0 * alpha * old * old * (1.0 + old * (d[p] - prec0[p])))
+            pull = gp + (m0[p] - mu[p]) * prec0[p]
+            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * pull - 2.0 * alpha * old * old * (1.0 + old * (dp - prec0[p])))
             v[p] = old * c  # eq:bbb-diag-prec
             mu[p] = c * mu[p] + alpha * v[p] * old * pull  # eq:bbb-diag-mu
             bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
@@ -50,7 +55,7 @@ def step(rule, m0, prec0, mu, v, g, d, alpha):
 @kernel
 def step_alone(rule, m0, prec0, mu, v, g, d, alpha):
     """:func:`step`, called from Python."""
-    return step(rule, m0, prec0, mu, v, g, d, alpha)
+    return step(rule, m0, prec0, mu, v, g, d, 1.0, 1.0, alpha)
 
 
 def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...methods import Method
 from ...states import Diag
-from ..jit import inlined, inner, kernel
+from ..jit import inlined, kernel
 from ..kernels import diag_mom, diag_nat
 from ..kernels.diag import RULES
 from ..likelihoods import info_rows, score
@@ -19,14 +19,6 @@ def _predict(mu, v, f, b, q):
     for p in range(len(mu)):
         mu[p] = f[p] * mu[p] + b[p]
         v[p] = f[p] * f[p] * v[p] + q[p]
-
-
-@inlined
-def _from_row(J, slope, root, d):
-    """J becomes g = slope J, and d = diag G = −(root J)²."""
-    for p in range(len(J)):
-        d[p] = -(root * J[p]) * (root * J[p])
-        J[p] *= slope
 
 
 @inlined
@@ -45,7 +37,8 @@ def _from_rows(rows):
 def _estimate(net, work, lik, hess, x, y, mu, V, rows, o, s, buffer):
     """Twin of curvature.lin_hess (hess = 0) and lin_ef (1), with diag G: one sweep for each output, or one where there is one output.
 
-    Leaves diag G in the first of the rows and g in the last.
+    Leaves the gradient in the last of the rows, and where there are several diag G in the first. Returns (slope, root): what a single row
+    is to be multiplied with for the gradient, and for a root of −diag G.
     """
     forward(net, mu, x, work, o)
     score(lik, o, y, s, buffer)
@@ -59,17 +52,16 @@ def _estimate(net, work, lik, hess, x, y, mu, V, rows, o, s, buffer):
         V[0, 0] = 1.0
     else:
         for c in range(C):
-            V[len(V) - 1, c] = s[c]
-    sweep(net, mu, x, work, V, rows[len(rows) - len(V) :])
-    if len(V) > 1:
+            V[last, c] = s[c]
+    sweep(net, mu, x, work, V, rows)
+    if last > 0:
         _from_rows(rows)
-    else:
-        _from_row(rows[last], slope, root, rows[0])
+    return slope, root
 
 
 def rows_for(hess: int, C: int, P: int) -> np.ndarray:
-    """Room for the rows of an estimate: one for each output and one for g, or two where there is one cotangent."""
-    return np.empty((C + 1 if hess == 0 and C > 1 else 2, P))
+    """Room for the rows of an estimate: one for each output and one for g, or one where that will do."""
+    return np.empty((C + 1 if hess == 0 and C > 1 else 1, P))
 
 
 @kernel
@@ -81,7 +73,7 @@ def stream(net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter
     Returns the steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
     """
     P, C, last = len(mu), Y.shape[1], len(rows) - 1
-    V = np.empty((C + 1 if hess == 0 and C > 1 else 1, C))
+    V, d = np.empty((len(rows), C)), rows[0] if last > 0 else rows[0, :0]
     o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
     for t in range(len(X)):
         if len(f) > 0:
@@ -93,11 +85,11 @@ def stream(net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter
                 m0[p] = mu[p]
                 prec0[p] = 1.0 / v[p]
         for _ in range(n_iter):
-            _estimate(net, work, lik, hess, X[t], Y[t], mu, V, rows, o, s, buffer)
+            slope, root = _estimate(net, work, lik, hess, X[t], Y[t], mu, V, rows, o, s, buffer)
             if moments:
-                ok = diag_mom.step(rule, m0, prec0, mu, v, rows[last], rows[0], alpha)
+                ok = diag_mom.step(rule, m0, prec0, mu, v, rows[last], d, slope, root, alpha)
             else:
-                ok = diag_nat.step(rule, m0, prec0, mu, v, rows[last], rows[0], alpha)
+                ok = diag_nat.step(rule, m0, prec0, mu, v, rows[last], d, slope, root, alpha)
             if not ok:
                 return t, 1
     return len(X), 0
