@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -16,7 +17,7 @@ from problems import curvature as draw_curvature
 
 import bongref as br
 from bongref import compare, curvature, diag_mom, diag_nat, gaussians
-from bongref.fast import elementary, estimators, normals
+from bongref.fast import elementary, estimators, normals, teams
 from bongref.fast.jit import kernel
 from bongref.fast.kernels import diag_mom as fast_mom
 from bongref.fast.kernels import diag_nat as fast_nat
@@ -87,19 +88,57 @@ def test_normals_are_the_quantiles_of_the_uniform_variates():
         assert max(abs(a - quantile(b)) / max(1, abs(quantile(b))) for a, b in zip(z, u, strict=True)) <= 8 * EPS
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-@pytest.mark.parametrize("rows", [1, 9, 1000])
-def test_blocks_of_normals_are_the_reference_draws(ahead, rows, monkeypatch):
-    """In groups of one block, of a few, and of all of them."""
-    monkeypatch.setattr(estimators, "GROUP", 5 * rows)
-    blocks = [4, 2, 4, 2, 7, 1]
-    source = estimators.Normals(np.random.default_rng(3), 5, blocks, ahead)
-    rng = np.random.default_rng(3)
-    for n in blocks:
-        want = gaussians.normals(rng, (n, 5))
+def generators(seed):
+    """NumPy's default generator, one with half a number left over from a draw of 32 bits, and another kind of generator."""
+    odd = np.random.default_rng(seed)
+    odd.integers(0, 5, dtype=np.int32)
+    return {"pcg": np.random.default_rng(seed), "odd": odd, "mt": np.random.Generator(np.random.MT19937(seed))}
+
+
+@kernel
+def draw_twice(state, jumps, first, second):
+    """Uniform variates in two portions, the first after jumps[2], as a kernel draws them."""
+    chains = np.empty((4, 2), np.uint64)
+    normals.place_chains(state, jumps[0], jumps[2], chains)
+    normals.to_uniform(chains, jumps[1], first)
+    normals.to_uniform(chains, jumps[1], second)
+
+
+@given(seed=st.integers(0, 2**64 - 1), skipped=st.integers(0, 10**6), first=st.integers(0, 9), second=st.integers(0, 9))
+def test_the_uniform_variates_are_those_of_numpy_bit_for_bit(seed, skipped, first, second):
+    ours, numpys = np.random.default_rng(seed), np.random.default_rng(seed)
+    numpys.bit_generator.advance(skipped)
+    pcg, u, v = normals.PCG(ours), np.empty(first), np.empty(second)
+    jumps = pcg.jumps(skipped, skipped + first + second)
+    draw_twice(pcg.state, jumps, u, v)
+    assert np.array_equal(np.concatenate([u, v]), numpys.random(first + second))
+    pcg.advance(jumps[3])
+    pcg.close()
+    assert ours.bit_generator.state == numpys.bit_generator.state
+
+
+@pytest.mark.parametrize("least", [0, 10**9])
+@pytest.mark.parametrize("kind", ["pcg", "odd", "mt"])
+def test_blocks_of_normals_are_the_reference_draws(kind, least, monkeypatch):
+    """Drawn in advance by a second thread, where there is one, and when they are asked for."""
+    monkeypatch.setattr(estimators, "AHEAD", least)
+    rng = generators(3)[kind]
+    source = estimators.Normals(generators(3)[kind], (7, 5), 4)
+    for _ in range(4):
+        want = gaussians.normals(rng, (7, 5))
         assert np.max(np.abs(source.block() - want)) <= 16 * EPS * np.max(np.abs(want))
     source.close()
-    assert source.rng.random() == rng.random()  # both generators stand at the same place
+    a, b = source.rng.bit_generator.state, rng.bit_generator.state
+    assert str(a) == str(b)  # both generators stand at the same place
+
+
+def test_blocks_that_nobody_asked_for_are_drawn_all_the_same_where_one_is_under_way():
+    """A refused step leaves its generator anywhere: the caller puts it back."""
+    source = estimators.Normals(np.random.default_rng(3), (200, 200), 3)
+    first = source.block().copy()
+    source.close()
+    again = estimators.Normals(np.random.default_rng(3), (200, 200), 1)
+    assert np.array_equal(first, again.block())
 
 
 def test_normals_are_normal():
@@ -107,6 +146,49 @@ def test_normals_are_normal():
     z, n = gaussians.normals(np.random.default_rng(5), (400_000,)), 400_000
     for power, mean, var in ((1, 0, 1), (2, 1, 2), (4, 3, 96)):
         assert abs(np.mean(z**power) - mean) <= 6 * math.sqrt(var / n)
+
+
+# --- threads -----------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def add_up(first, board, rounds, size, out, total):
+    """The first thread offers len(out) jobs a round, job k the sum of ``size`` numbers; total[r] = Σ_k of round r."""
+    r = 0
+    while r < rounds or not first:
+        if first:
+            teams.write(board, teams.OFFERED, teams.read(board, teams.OFFERED) + len(out))
+        job = teams.claim(board)
+        while job >= 0:
+            k = job % len(out)
+            s = 0.0
+            for i in range(size):
+                s += (job + 1.0) / (i + 1.0)
+            out[k] = s
+            teams.write(board, teams.DONE + teams.LINE * k, job + 1)
+            job = teams.claim(board)
+        if first:
+            teams.wait(board, len(out))
+            total[r] = out.sum()
+            r += 1
+        elif job == -2:
+            return
+    teams.write(board, teams.CLOSED, 1)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads_share_jobs(threads):
+    """Every job is done once in its round, by whom is all the same."""
+    rounds, size = (3, 5) if br.fast.jit.config.DISABLE_JIT else (2000, 50)
+    threads = 1 if br.fast.jit.config.DISABLE_JIT else threads
+    board, out, total = teams.board(5), np.zeros(5), np.zeros(rounds)
+    with ThreadPoolExecutor(threads) as pool:
+        for done in [pool.submit(add_up, k == 0, board, rounds, size, out, total) for k in range(threads)]:
+            done.result(60)
+    harmonic = math.fsum(1 / (i + 1) for i in range(size))
+    jobs = np.arange(5 * rounds).reshape(rounds, 5) + 1.0
+    assert np.allclose(total, harmonic * jobs.sum(1), rtol=1e-12)
+    assert board[teams.CLAIMED] == board[teams.OFFERED] == 5 * rounds
 
 
 # --- networks ----------------------------------------------------------------------------------------------------------------

@@ -6,23 +6,21 @@ The Hessian is G = −rowsᵀ rows with rows (K, P), the transpose of the refere
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
-import numba
 import numpy as np
 
 from ..methods import Method
-from .jit import kernel
+from .jit import config, kernel
 from .likelihoods import describe as describe_likelihood
 from .likelihoods import info_rows, score
 from .networks import describe, forward, sweep, workspace
-from .normals import table, transform
+from .normals import PCG, fill, is_pcg, table, transform
 
 WORTH = 10**6  # numbers for which a second thread in the network pays
-GROUP = 2**20  # variates that are drawn in advance: 8 MB
-SHARE = 0.4  # of each block that the drawing thread transforms
+AHEAD = 20_000  # variates in a block that is worth drawing in advance
 
 
 @kernel
@@ -54,27 +52,6 @@ def sampled(net, work, lik, x, y, theta, rows, scale):
         sweep(net, theta[m], x, work, V, rows[m : m + 1])
 
 
-@kernel
-def sampled_diagonal(net, work, lik, x, y, mu, deviations, Z, g, d):
-    """Adds Σ_m g_m to g and −Σ_m g_m² to d, g_m the gradient at mu + deviations · Z_m. Twin of curvature.mc_ef and curvature.diagonal."""
-    P, C = len(mu), len(y)
-    V, o, s, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
-    theta, row = np.empty(P), np.empty((1, P))
-    line = row[0]
-    for m in range(len(Z)):
-        z = Z[m]
-        for p in range(P):
-            theta[p] = mu[p] + deviations[p] * z[p]
-        forward(net, theta, x, work, o)
-        score(lik, o, y, s, buffer)
-        for c in range(C):
-            V[0, c] = s[c]
-        sweep(net, theta, x, work, V, row)
-        for p in range(P):
-            g[p] += line[p]
-            d[p] -= line[p] * line[p]
-
-
 class Compiled:
     """The estimators of one method on one built-in model; the arrays that they return are overwritten by the next call."""
 
@@ -86,10 +63,14 @@ class Compiled:
         self.V, self.g = np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C)), np.empty(P)
         self.rows = np.empty((len(self.V) if rows and m.hess.startswith("lin") else 0, P))
 
+    def parts(self, thread: int) -> tuple[Any, ...]:
+        """Network, workspace and likelihood, as the kernels of this thread take them."""
+        return self.net, self.works[thread], self.lik
+
     @property
     def description(self) -> tuple[Any, ...]:
         """Network, workspace, likelihood and kind of Hessian, as kernels take them."""
-        return self.net, self.works[0], self.lik, 0 if self.hess == "lin-hess" else 1
+        return *self.parts(0), 0 if self.hess == "lin-hess" else 1
 
     def linearised(self, x, y, mu) -> tuple[np.ndarray, np.ndarray]:
         """(g, rows) at mu."""
@@ -109,10 +90,6 @@ class Compiled:
         )
         return self.rows.sum(axis=0) * scale, self.rows
 
-    def sampled_diagonal(self, x, y, mu, deviations, Z, g, d) -> None:
-        """Add the sums over the samples mu + deviations · Z to g and d."""
-        sampled_diagonal(self.net, self.works[0], self.lik, x, y, mu, deviations, Z, g, d)
-
 
 # --- threads -----------------------------------------------------------------------------------------------------------------
 
@@ -120,8 +97,8 @@ _pool: list[ThreadPoolExecutor] = []
 
 
 def threads() -> int:
-    """How many threads Numba may use: NUMBA_NUM_THREADS, or the cores of the machine."""
-    return max(1, int(getattr(numba.config, "NUMBA_NUM_THREADS", 1)))
+    """How many threads Numba may use: NUMBA_NUM_THREADS, or the cores of the machine. Plain Python has one."""
+    return 1 if config.DISABLE_JIT else max(1, int(config.NUMBA_NUM_THREADS))
 
 
 def pool() -> ThreadPoolExecutor:
@@ -131,82 +108,63 @@ def pool() -> ThreadPoolExecutor:
     return _pool[0]
 
 
-def share(n: int, count: int, work) -> None:
-    """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts depend on n and count alone."""
-    first, *rest = (slice(count * k // n, count * (k + 1) // n) for k in range(n))
-    others = [pool().submit(work, k, part) for k, part in enumerate(rest, 1)]
+def together(n: int, work: Callable[[int], Any]) -> Any:
+    """work(0), …, work(n − 1), each in a thread of its own; returns what the first one does."""
+    others = [pool().submit(work, k) for k in range(1, n)]
     try:
-        work(0, first)
+        return work(0)
     finally:
         for other in others:
             other.result()
 
 
-class Normals:
-    """Standard normal variates in blocks of rows, drawn as gaussians.normals draws them.
+def share(n: int, count: int, work: Callable[[int, slice], Any]) -> None:
+    """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts depend on n and count alone."""
+    together(n, lambda k: work(k, slice(count * k // n, count * (k + 1) // n)))
 
-    With ``ahead`` a thread of its own draws them some blocks in advance, as many as make a handover worth while, and transforms a part
-    of each; the rest is transformed by the thread that asks for a block, which would otherwise wait.
+
+class Normals:
+    """Standard normal variates in ``count`` blocks of the given shape, drawn as gaussians.normals draws them.
+
+    A thread of its own draws large ones one block in advance, where there is a second thread.
     """
 
-    def __init__(self, rng: np.random.Generator, P: int, blocks: list[int], ahead: bool):
-        self.rng, self.P, self.coefficients = rng, P, table()
-        self.groups = list(_groups(blocks, max(1, GROUP // P) if ahead else 1))
-        self.share = SHARE if ahead else 0.0
-        size = max((sum(group) for group in self.groups), default=0)
-        self.buffers = [np.empty((size, P)) for _ in range(2 if ahead else 1)]
-        self.ahead, self.group, self.at = ahead, -1, 0
-        self.left: list[int] = []
+    def __init__(self, rng: np.random.Generator, shape: tuple[int, int], count: int):
+        self.rng, self.left, size = rng, count, shape[0] * shape[1]
+        self.pcg = PCG(rng) if is_pcg(rng) else None
+        self.jumps = np.zeros((0, 4), dtype=np.uint64) if self.pcg is None else self.pcg.jumps(0, size)
+        self.ahead = threads() > 1 and size >= AHEAD
+        self.buffers = [np.empty(shape) for _ in range(2 if self.ahead and count > 1 else 1)]
         self.next: Future | None = None
         self._order()
 
     def _order(self) -> None:
-        if self.ahead and self.group + 1 < len(self.groups):
-            self.next = pool().submit(self._fill, self.group + 1)
+        self.next = pool().submit(self._fill, self.buffers[-1]) if self.ahead and self.left else None
 
-    def _buffer(self, group: int) -> np.ndarray:
-        return self.buffers[group % len(self.buffers)]
-
-    def _fill(self, group: int) -> None:
-        rows, at, buffer = self.groups[group], 0, self._buffer(group)
-        self.rng.random(out=buffer[: sum(rows)])
-        for n in rows:
-            self._transform(buffer[at : at + int(self.share * n)])
-            at += n
-
-    def _transform(self, part: np.ndarray) -> None:
-        transform(part.reshape(-1), self.coefficients)
+    def _fill(self, out: np.ndarray) -> None:
+        z = out.reshape(-1)
+        if self.pcg is None:
+            self.rng.random(out=z)
+            transform(z, table())
+        else:
+            fill(self.pcg.state, self.jumps, table(), z)
+            self.pcg.advance(self.jumps[3])
 
     def block(self) -> np.ndarray:
         """The next block; from then on those before it may be overwritten."""
-        if not self.left:
-            if self.next is not None:
-                self.next.result()
-            else:
-                self._fill(self.group + 1)
-            self.group, self.at, self.next = self.group + 1, 0, None
-            self.left = list(self.groups[self.group])
-            self._order()
-        n = self.left.pop(0)
-        out = self._buffer(self.group)[self.at : self.at + n]
-        self._transform(out[int(self.share * n) :])
-        self.at += n
+        out = self.buffers[-1]
+        if self.next is None:
+            self._fill(out)
+        else:
+            self.next.result()
+        self.left -= 1
+        self.buffers.reverse()
+        self._order()
         return out
 
     def close(self) -> None:
-        """Wait for what is under way."""
+        """Wait for what is under way, and leave the generator where the numbers drawn so far have led it."""
         if self.next is not None:
             self.next.result()
-
-
-def _groups(blocks: list[int], rows: int) -> Iterator[list[int]]:
-    """Consecutive blocks together, one at first and then twice as many each time, as long as they have no more rows than that."""
-    group: list[int] = []
-    most = 1
-    for n in blocks:
-        if group and (sum(group) + n > rows or len(group) == most):
-            yield group
-            group, most = [], 2 * most
-        group.append(n)
-    if group:
-        yield group
+        if self.pcg is not None:
+            self.pcg.close()

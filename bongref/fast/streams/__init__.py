@@ -1,6 +1,6 @@
 """Whole filters: :class:`Stream` takes a belief from one step of a stream to a later one.
 
-Where nothing is drawn, the diagonal and DLR families run in one compiled loop. Everything else is a loop in Python around a compiled
+The diagonal families and, where nothing is drawn, DLR run in one compiled loop. Everything else is a loop in Python around a compiled
 estimator and a compiled step (the ``Belief`` of each family); a model of the user's keeps its autograd Jacobian and gets the step.
 """
 
@@ -18,8 +18,8 @@ from ...methods import Method
 from ...states import DLR, Diag, State
 from ..estimators import Compiled, Normals, threads
 from ..likelihoods import KINDS
+from ..normals import is_pcg
 
-BLOCK = 2**22  # variates that are drawn at once: 32 MB
 BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
 LONG_BREATH = 0.5  # the same for a loop of Python, which can be interrupted at any time
 
@@ -70,13 +70,15 @@ class Stream:
         self.theta = np.empty((0, P))
         self.live: tuple[Any, int, Any] = (None, 0, None)
         self.buffers: tuple[np.ndarray, ...] = ()
-        self.whole = self.builtin and m.hess.startswith("lin") and m.family in ("diag", "diag_mom", "dlr")
+        self.sampled: Any = None
+        drawn = m.family != "dlr" and samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
+        self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
         self.pace = 1 if self.whole else 64 if m.hess.startswith("lin") else 4  # steps that take about a breath, to begin with
         if self.builtin:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
             none = np.zeros(model.n_outputs)
             self.Y = np.ascontiguousarray(ys if isinstance(ys, np.ndarray) else [none if y is None else y for y in ys])
-            self.estimator = Compiled(m, model, lik, 1 if self.whole else threads(), rows=not self.whole)
+            self.estimator = Compiled(m, model, lik, 1 if m.hess.startswith("lin") else threads(), rows=not self.whole)
 
     def advance(self, state: State, first: int, last: int) -> tuple[State, int, bool]:
         """The state after some of the steps first, …, last − 1, how many they were, and whether the next one is left to the reference.
@@ -137,6 +139,11 @@ class Stream:
         hess, alpha = 0 if m.hess == "lin-hess" else 1, float(m.params.get("alpha", 1))
         before: tuple[Any, ...] = self.estimator.description
         data: tuple[Any, ...] = (self.X[part], self.Y[part], self.seen[part])
+        if m.hess == "mc-ef":
+            from .diag import Sampled
+
+            self.sampled = self.sampled or Sampled(m, self.estimator, len(state.mu), self.rng)
+            return self.sampled.run(state, *data, (f, b, q))
         after: tuple[Any, ...] = (alpha, m.n_iter, f, b, q)
         if m.family == "dlr":
             from .dlr import stream as low_rank
@@ -160,15 +167,8 @@ class Stream:
         """The normal variates of these steps, in the reference's order."""
         if not self.m.hess.startswith("mc") or self.samples is not None:
             return None
-        M, P = self.m.params["n_samples"], self.model.n_params
-        rows = min(M, max(1, BLOCK // P)) if self._by_blocks else M
-        blocks = [min(rows, M - k) for k in range(0, M, rows)] * (int(self.seen[first:last].sum()) * self.m.n_iter)
-        return Normals(self.rng, P, blocks, ahead=threads() > 1 and M * P >= 2000)
-
-    @property
-    def _by_blocks(self) -> bool:
-        """Whether the samples may come a few at a time: a diagonal family needs only sums over them."""
-        return self.builtin and self.m.family in ("diag", "diag_mom")
+        shape = self.m.params["n_samples"], self.model.n_params
+        return Normals(self.rng, shape, int(self.seen[first:last].sum()) * self.m.n_iter)
 
     def _update(self, q: Any, t: int, source: Normals | None) -> bool:
         q.begin()
@@ -184,8 +184,6 @@ class Stream:
         x, y = self.X[t], self.Y[t]
         if self.m.hess.startswith("lin"):
             g, rows = self.estimator.linearised(x, y, q.mu)
-        elif self._by_blocks:
-            return self._diagonal(q, t, i, source)
         else:
             g, rows = self.estimator.sampled(x, y, self._thetas(q, t, i, source))
         return bool(np.isfinite(g @ g) and np.isfinite(np.vdot(rows, rows))) and q.step(g, rows)
@@ -198,22 +196,6 @@ class Stream:
             self.theta = np.empty(Z.shape)
         q.draw(Z, self.theta)
         return self.theta
-
-    def _diagonal(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
-        g, d = np.zeros(len(q.mu)), np.zeros(len(q.mu))
-        if source is None:
-            Z = self.samples[t, i]
-            M = len(Z)
-            self.estimator.sampled_diagonal(self.X[t], self.Y[t], np.zeros(len(q.mu)), np.ones(len(q.mu)), Z, g, d)
-        else:
-            M, done, deviations = self.m.params["n_samples"], 0, q.deviations()
-            while done < M:
-                Z = source.block()
-                self.estimator.sampled_diagonal(self.X[t], self.Y[t], q.mu, deviations, Z, g, d)
-                done += len(Z)
-        g /= M
-        d /= M
-        return bool(np.isfinite(g.sum()) and np.isfinite(d.sum())) and q.step_diagonal(g, d)
 
     def _reference_estimate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
         """The estimator of the reference and the compiled step: models of the user's, mini-batches."""
