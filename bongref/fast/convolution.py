@@ -1,18 +1,22 @@
 """The convolutional network in machine code: outputs, and reverse sweeps for several cotangents. Twin of ``models.cnn``.
 
-An image is kept as planes, one for each channel, each with zeros around it and with its rows one after the other:
+An image is kept pixel by pixel, the channels of a pixel together, with zeros around it. The window of an output pixel then begins at a
+place of its own, and the pixel and channel (a, b, c) of the window is a fixed distance away (a *tap*), the same for all windows:
 
-    row 0 . . . 0 0 | row 1 . . . 0 0 | row 2 ...        pitch = width + kw // 2
+    z[p, o] = b_o + Σ_t x[window_p + tap_t] · K[t, o]
+    ∂/∂K[t, o] = Σ_p x[window_p + tap_t] · δ[p, o]
 
-The zeros at the end of a row serve the start of the next one too. The pixel (a, b) away from p is then p + a · pitch + b for every p, and
+with t = (a, b, c), in the order of θ. The cotangent of x is a convolution of δ with the kernel turned round. All three are matrix
+products in which no patch is copied, :func:`correlate`, 6 rows by 8 columns at a time with the sums in registers.
 
-* a convolution adds multiples of shifted planes, z_o += K_{abco} · (plane c, shifted), :func:`combine`;
-* its transpose in the input does the same with the cotangents' planes, shifted the other way;
-* its transpose in the kernel takes inner products of planes, ∂/∂K_{abco} = δ_o · (plane c, shifted), :func:`products`.
+δ = act'(z) · Y/4, where Y belongs to the pooled pixel q: four pixels share it. Several cotangents share work:
 
-All run over whole planes with unit stride, and no patch is ever copied. Both functions take 4 planes against 3 at a time, so that one
-number loaded serves several products; they come near the speed of a matrix product. The positions between two rows are computed too and
-thrown away: there z is never read and δ is 0.
+* ∂/∂K[t, o] = Σ_q Y[q, o] M[q, t, o] with M[q, t, o] = Σ_{p in q} act'(z[p, o]) x[window_p + tap_t] / 4, the same for all of them, and
+  a quarter of the products for each, :func:`shared_products`;
+* where act' = 0, δ = 0 for all of them: the cotangent of x is summed over a list of the others, for relu about half.
+
+What is left out would have added 0 · Y, which is not 0 if Y is not finite. The gradient in the bias, Σ_q Y[q, o] S[q, o] with the means S
+of act', is taken over all pixels, so that such a Y is seen in the row.
 """
 
 from __future__ import annotations
@@ -23,33 +27,44 @@ import numpy as np
 from numba import njit
 
 from ..models import Model
-from .jit import OPTIONS, inner
-from .networks import ACTIVATIONS, activate
+from .jit import OPTIONS, REORDER
+from .networks import ACTIVATIONS, activate, affine, affine_transposed, outer
+from .vectors import apart, fill4, load4, muladd, spread4, store4
 
 spliced: Any = njit(inline="always", **OPTIONS)  # put into the kernel that calls it, before that is compiled: half the time to compile
-ROUND = 8  # planes are worked on in multiples of this many numbers, for the vector units
+inner: Any = njit(fastmath=REORDER, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # not called from Python
+SEVERAL = 4  # cotangents from which on work is shared
 
 # the columns of Conv.layers, one row for each convolution
 COLUMNS = (
     "height", "width", "c_in",  # the layer's input
-    "at", "to_row", "to_col", "to_channel",  # its first number in ConvWork.X, and its strides there
-    "c_out", "n_out",  # planes that a convolution computes, numbers in each
-    "n_in",  # numbers in each plane that its transpose computes
-    "slope",  # place in ConvWork.D of the derivatives of the activation
-    "first",  # place in ConvWork.E of the first pixel of the cotangents, which have the strides of the input
+    "at", "inside", "to_row", "to_col",  # the first window in ConvWork.X, the first pixel from there, and the strides
+    "rows", "cols", "c_out",  # its output after pooling
+    "wide", "deep",  # c_out and c_in, rounded to multiples of 8
+    "slope", "pooled",  # places in ConvWork.D and ConvWork.S
+    "delta",  # place in ConvWork.E of the first window of the transpose
     "kernel", "bias",  # places in θ
-    "taps", "back",  # places in Conv.taps and Conv.back
+    "packed", "turned",  # places in ConvWork.B of the kernel, as a convolution and as its transpose read it
+    "taps", "n_taps", "windows", "n_windows",  # places and numbers in Conv.taps and in Conv.windows
+    "back_taps", "back_windows",  # the same of the transpose
+    "lines",  # place in Conv.lines
 )  # fmt: skip
-HEIGHT, WIDTH, C_IN, AT, TO_ROW, TO_COL, TO_CHANNEL, C_OUT, N_OUT, N_IN, SLOPE, FIRST, KERNEL, BIAS, TAPS, BACK = range(len(COLUMNS))
+(
+    HEIGHT, WIDTH, C_IN, AT, INSIDE, TO_ROW, TO_COL, ROWS, COLS, C_OUT, WIDE, DEEP, SLOPE, POOLED, DELTA, KERNEL, BIAS, PACKED, TURNED,
+    TAPS, N_TAPS, WINDOWS, N_WINDOWS, BACK_TAPS, BACK_WINDOWS, LINES,
+) = range(len(COLUMNS))  # fmt: skip
 
 
 class Conv(NamedTuple):
-    """A CNN as numbers. Tables of taps have the rows (shift of a plane, place of the coefficient), both relative."""
+    """A CNN as numbers. Lists of taps and windows go on with their last number up to a multiple of 12."""
 
     layers: Any  # (n_layers + 1, columns) int64; the last row: the input of the dense layers
-    taps: Any  # for all (a, b, c), plane by plane: shift, place of K_{abc0}
-    back: Any  # the same for the transpose, for all (a, b, o): shift, place of K_{ab0o}
-    rows: Any  # (hidden, 2) the same for the first dense layer: place of a row of the weight, number of the row
+    taps: Any  # of all layers, and of their transposes
+    windows: Any  # of all layers, and of their transposes
+    blocks: Any  # as long as windows: the pooled pixel that the output pixel goes into
+    lines: Any  # for each input pixel and row of the kernel: first output pixel that sees it there, last + 1, row of the turned kernel
+    eights: Any  # 0, 8, 16, …
+    kernel: Any  # (height, width)
     n_flat: int
     hidden: int
     n_outputs: int
@@ -58,16 +73,26 @@ class Conv(NamedTuple):
 
 
 class ConvWork(NamedTuple):
-    """Buffers. The zeros around the planes in X and E are written once, when they are made."""
+    """Buffers. The zeros around the images in X and E and beside the kernels in B are written once, when they are made."""
 
     X: Any  # inputs of all layers, the last one flat
-    Z: Any  # planes before the activation; planes that come out of a transpose
+    B: Any  # kernels
+    Z: Any  # before the activation; δ; what the cotangents share
     D: Any  # derivatives of the activations of all convolutions
-    E: Any  # cotangents δ before the activations of all convolutions
+    S: Any  # their 2 × 2 means
+    E: Any  # δ with zeros around it
     h: Any  # (hidden,) outputs of the first dense layer
     d: Any  # (hidden,) derivatives of its activation
-    G: Any  # (K, hidden) cotangents before that activation
-    F: Any  # (K, n_flat) cotangents of its input
+    G: Any  # K hidden cotangents before that activation
+    F: Any  # K n_flat cotangents of its input
+    Y: Any  # (2, n) K cotangents of the input of a convolution, of this one and of the next one
+    Q: Any  # K cotangents, four channels after the other; K values of δ; ∂/∂K
+    slopes: Any  # act'/4 of the numbers of δ in a list
+    entries: Any  # (2, n) their places in a row of the kernel, and in Y
+    starts: Any  # of the pixels in the list
+    terms: Any  # (2, n) the numbers of the list for one pixel, and rows of the kernel
+    rows: Any  # where the values of a cotangent begin
+    zero: Any  # 8 zeros
 
 
 # --- description and buffers -------------------------------------------------------------------------------------------------
@@ -78,36 +103,68 @@ def conv_description(model: Model) -> Conv:
     spec, place = model.spec, {p.name: p.where.start for p in model.layout}
     (height, width, c), (kh, kw) = spec["in_shape"], spec["kernel"]
     layers: list[dict[str, int]] = []
-    taps: list[tuple[int, int]] = []
-    back: list[tuple[int, int]] = []
-    x = d = e = 0
+    taps: list[int] = []
+    windows: list[int] = []
+    blocks: list[int] = []
+    lines: list[list[tuple[int, int, int]]] = []
+    x = d = s = b = e = 0
     for i, c_out in enumerate(spec["features"]):
-        pitch = width + kw // 2
-        border = (kh // 2) * pitch + kw // 2  # zeros before the first pixel of a plane, and after its last
-        n_out, n_in = _rounded((2 * (height // 2) - 1) * pitch + 2 * (width // 2)), _rounded((height - 1) * pitch + width)
-        plane = 2 * border + max(n_out, n_in)
-        layers.append({
-            "height": height, "width": width, "c_in": c, "at": x + border, "to_row": pitch, "to_col": 1, "to_channel": plane,
-            "c_out": c_out, "n_out": n_out, "n_in": n_in, "slope": d, "first": e + border,
-            "kernel": place[f"K{i}"], "bias": place[f"b{i}"], "taps": len(taps), "back": len(back),
-        })  # fmt: skip
-        steps = [(a * kw + b, (a - (kh - 1) // 2) * pitch + b - (kw - 1) // 2) for a in range(kh) for b in range(kw)]
-        taps += [(j * plane + step, (ab * c + j) * c_out) for j in range(c) for ab, step in steps]
-        back += [(o * plane - step, ab * c * c_out + o) for o in range(c_out) for ab, step in steps]
-        x, d, e = x + c * plane, d + c_out * n_out, e + c_out * plane
-        height, width, c = height // 2, width // 2, c_out
-    end = {"height": height, "width": width, "c_in": c, "at": x, "to_row": width * c, "to_col": c, "to_channel": 1}
-    end |= {"slope": d, "first": e, "taps": len(taps), "back": len(back)}
-    n_flat, hidden = height * width * c, spec["hidden"]
+        rows, cols, to_col = height // 2, width // 2, c if i == 0 else _rounded(c, 4)
+        to_row, n, wide, deep = (width + kw - 1) * to_col, kh * kw * c, _rounded(c_out, 8), _rounded(c, 8)
+        layer = {
+            "height": height, "width": width, "c_in": c, "at": x, "to_row": to_row, "to_col": to_col,
+            "inside": (kh - 1) // 2 * to_row + (kw - 1) // 2 * to_col, "rows": rows, "cols": cols, "c_out": c_out, "wide": wide,
+            "deep": deep, "slope": d, "pooled": s, "delta": e, "kernel": place[f"K{i}"], "bias": place[f"b{i}"],
+            "packed": b, "turned": b + (n + 1) * wide, "n_taps": n, "n_windows": 4 * rows * cols, "lines": len(lines),
+        }  # fmt: skip
+        layers.append(layer)
+        layer["taps"], layer["windows"] = len(taps), len(windows)
+        taps += _offsets(kh, kw, c, to_row, to_col)
+        windows += _offsets(2 * rows, 2 * cols, 1, to_row, to_col)
+        blocks += _padded([u // 2 * cols + v // 2 for u in range(2 * rows) for v in range(2 * cols)])
+        layer["back_taps"], layer["back_windows"] = len(taps), len(windows)
+        if i > 0:
+            taps += _offsets(kh, kw, c_out, (width + kw - 1) * wide, wide)
+            windows += _offsets(height, width, 1, (width + kw - 1) * wide, wide)
+            blocks += [0] * (len(windows) - len(blocks))
+            lines += [_lines(u, v, layer, kh, kw) for u in range(height) for v in range(width)]
+        x, e = x + (height + kh - 1) * to_row, e + ((height + kh - 1) * (width + kw - 1) * wide if i > 0 else 0)
+        b, d, s = layer["turned"] + kh * kw * c_out * deep, d + 4 * rows * cols * wide, s + rows * cols * wide
+        height, width, c = rows, cols, c_out
+    end = {"height": height, "width": width, "c_in": c, "at": x, "to_row": width * c, "to_col": c}
+    end |= {"slope": d, "pooled": s, "delta": e, "packed": b, "lines": len(lines)}
+    most = max(max(layer["n_taps"], layer["n_windows"], kh * kw * layer["c_out"]) for layer in layers)
     return Conv(
         layers=_ints([[layer.get(name, 0) for name in COLUMNS] for layer in [*layers, end]]),
-        taps=_ints(taps), back=_ints(back), rows=_ints([(n_flat * i, i) for i in range(hidden)]),
-        n_flat=n_flat, hidden=hidden, n_outputs=spec["n_outputs"], dense=place[f"W{len(layers)}"], code=ACTIVATIONS[spec["activation"]],
+        taps=_ints(taps), windows=_ints(windows), blocks=_ints(blocks), lines=_ints(lines or [[(0, 0, 0)]]),
+        eights=8 * np.arange(most), kernel=_ints([kh, kw]), n_flat=height * width * c, hidden=spec["hidden"],
+        n_outputs=spec["n_outputs"], dense=place[f"W{len(layers)}"], code=ACTIVATIONS[spec["activation"]],
     )  # fmt: skip
 
 
-def _rounded(n: int) -> int:
-    return -(-n // ROUND) * ROUND
+def _offsets(rows: int, cols: int, channels: int, to_row: int, to_col: int) -> list[int]:
+    """The places of all pixels and channels of an image."""
+    return _padded([u * to_row + v * to_col + j for u in range(rows) for v in range(cols) for j in range(channels)])
+
+
+def _lines(u: int, v: int, layer: dict[str, int], kh: int, kw: int) -> list[tuple[int, int, int]]:
+    """The output pixels that see the input pixel (u, v) through each row of the turned kernel; a row of the kernel from its first pixel."""
+    rows, cols, found = 2 * layer["rows"], 2 * layer["cols"], []
+    left = v + (kw - 1) // 2 - (kw - 1)
+    first, last = max(0, left), min(cols, left + kw)
+    for a in range(kh):
+        r = u + (kh - 1) // 2 - (kh - 1) + a
+        inside = 0 <= r < rows and first < last
+        found.append((r * cols + first, r * cols + last, 8 * (a * kw - left) * layer["c_out"]) if inside else (0, 0, 0))
+    return found
+
+
+def _padded(values: list[int]) -> list[int]:
+    return values + values[-1:] * (-len(values) % 12)
+
+
+def _rounded(n: int, to: int) -> int:
+    return -(-n // to) * to
 
 
 def _ints(values: list) -> np.ndarray:
@@ -116,232 +173,436 @@ def _ints(values: list) -> np.ndarray:
 
 def conv_workspace(net: Conv, K: int) -> ConvWork:
     """Buffers for at most K cotangents."""
-    end = net.layers[-1]
-    most = max(np.max(net.layers[:, C_OUT] * net.layers[:, N_OUT]), np.max(net.layers[:, C_IN] * net.layers[:, N_IN]))
-    X, Z, D, E = (_aligned(int(n)) for n in (end[AT] + net.n_flat, most, end[SLOPE], end[FIRST]))
-    return ConvWork(X, Z, D, E, np.zeros(net.hidden), np.zeros(net.hidden), np.zeros((K, net.hidden)), np.zeros((K, net.n_flat)))
+    L, end, R = net.layers[:-1], net.layers[-1], _rounded(K, 6)
+    listed = int(np.max(L[:, N_WINDOWS] * L[:, WIDE]))
+    inputs, products = (L[:, HEIGHT] * L[:, WIDTH] + 5) * L[:, DEEP], (L[:, N_TAPS] + 5) * L[:, WIDE]
+    sizes = (
+        end[AT] + net.n_flat + 8, end[PACKED], np.max((L[:, N_WINDOWS] + 5) * L[:, WIDE]) + 4 * np.max(L[:, N_WINDOWS]) + 48,
+        end[SLOPE], end[POOLED], end[DELTA], net.hidden, net.hidden, K * net.hidden, R * net.n_flat + 8, 2 * (R * np.max(inputs) + 8),
+        max(K * listed, np.max(products)), listed,
+    )  # fmt: skip
+    X, B, Z, D, S, E, h, d, G, F, Y, Q, slopes = (_aligned(int(n)) for n in sizes)
+    entries, terms = np.zeros((2, listed), np.int64), np.zeros((2, max(len(net.eights), net.hidden)), np.int64)
+    starts, rows = np.zeros(int(np.max(L[:, N_WINDOWS])) + 1, np.int64), np.zeros(R, np.int64)
+    return ConvWork(X, B, Z, D, S, E, h, d, G, F, Y.reshape(2, -1), Q, slopes, entries, starts, terms, rows, np.zeros(8))
 
 
 def _aligned(n: int) -> np.ndarray:
-    """n zeros that begin at a multiple of 64 bytes: no vector written to Z then crosses a cache line, which would cost a quarter more."""
+    """n zeros that begin at a multiple of 64 bytes: vectors then cross fewer cache lines."""
     a = np.zeros(n + 8)
     start = -a.ctypes.data // 8 % 8
     return a[start : start + n]
 
 
-# --- planes ------------------------------------------------------------------------------------------------------------------
+# --- matrix products ---------------------------------------------------------------------------------------------------------
 
 
 @inner
-def combine(z, n, J, coef, at, to_j, x, base, taps):
-    """z_j += Σ_t coef[at + j to_j + place_t] x_t for planes j < J of n numbers. Twin of models.correlate.
+def correlate(x, at, rows, I, cols, places, T, b, first, to_b, J, start, bias, to_bias, z, to, to_z):
+    """z[i, j] = start[j] + Σ_t x[at + rows_i + cols_t] b[t, j] for i < I, j < J, J a multiple of 8. Twin of models.correlate.
 
-    taps has the rows (shift_t, place_t), and x_t = x[base + shift_t:].
+    z is in z from ``to`` on, to_z from row to row; rows and z go on to a multiple of 6. b is in panels of 8 columns, to_b from one to
+    the next, with row t at places_t; start, from ``bias`` on, is in panels too.
     """
-    T = len(taps)
-    J4, T3 = J - J % 4, T - T % 3
-    for j in range(0, J4, 4):
-        i = j * n
-        z0, z1, z2, z3 = z[i : i + n], z[i + n : i + 2 * n], z[i + 2 * n : i + 3 * n], z[i + 3 * n : i + 4 * n]
-        for t in range(0, T3, 3):
-            s0, s1, s2 = base + taps[t, 0], base + taps[t + 1, 0], base + taps[t + 2, 0]
-            k0, k1, k2 = at + j * to_j + taps[t, 1], at + j * to_j + taps[t + 1, 1], at + j * to_j + taps[t + 2, 1]
-            a0, a1, a2 = coef[k0], coef[k1], coef[k2]
-            b0, b1, b2 = coef[k0 + to_j], coef[k1 + to_j], coef[k2 + to_j]
-            c0, c1, c2 = coef[k0 + 2 * to_j], coef[k1 + 2 * to_j], coef[k2 + 2 * to_j]
-            d0, d1, d2 = coef[k0 + 3 * to_j], coef[k1 + 3 * to_j], coef[k2 + 3 * to_j]
-            x0, x1, x2 = x[s0 : s0 + n], x[s1 : s1 + n], x[s2 : s2 + n]
-            for p in range(n):
-                u, v, w = x0[p], x1[p], x2[p]
-                z0[p] += a0 * u + a1 * v + a2 * w
-                z1[p] += b0 * u + b1 * v + b2 * w
-                z2[p] += c0 * u + c1 * v + c2 * w
-                z3[p] += d0 * u + d1 * v + d2 * w
-    for j in range(J):
-        z0 = z[j * n : j * n + n]
-        for t in range(T3 if j < J4 else 0, T):
-            a0, s0 = coef[at + j * to_j + taps[t, 1]], base + taps[t, 0]
-            x0 = x[s0 : s0 + n]
-            for p in range(n):
-                z0[p] += a0 * x0[p]
+    apart()
+    for j in range(J // 8):
+        for i in range(0, I, 6):
+            x0, x1, x2 = at + rows[i], at + rows[i + 1], at + rows[i + 2]
+            x3, x4, x5 = at + rows[i + 3], at + rows[i + 4], at + rows[i + 5]
+            a0 = a1 = a2 = a3 = a4 = a5 = load4(start, bias + j * to_bias)
+            b0 = b1 = b2 = b3 = b4 = b5 = load4(start, bias + j * to_bias + 4)
+            r = first + j * to_b
+            for t in range(T):
+                s, p = cols[t], r + places[t]
+                u, v = load4(b, p), load4(b, p + 4)
+                w = spread4(x, x0 + s)
+                a0, b0 = muladd(a0, w, u), muladd(b0, w, v)
+                w = spread4(x, x1 + s)
+                a1, b1 = muladd(a1, w, u), muladd(b1, w, v)
+                w = spread4(x, x2 + s)
+                a2, b2 = muladd(a2, w, u), muladd(b2, w, v)
+                w = spread4(x, x3 + s)
+                a3, b3 = muladd(a3, w, u), muladd(b3, w, v)
+                w = spread4(x, x4 + s)
+                a4, b4 = muladd(a4, w, u), muladd(b4, w, v)
+                w = spread4(x, x5 + s)
+                a5, b5 = muladd(a5, w, u), muladd(b5, w, v)
+            p = to + i * to_z + 8 * j
+            store4(z, p, a0)
+            store4(z, p + 4, b0)
+            p += to_z
+            store4(z, p, a1)
+            store4(z, p + 4, b1)
+            p += to_z
+            store4(z, p, a2)
+            store4(z, p + 4, b2)
+            p += to_z
+            store4(z, p, a3)
+            store4(z, p + 4, b3)
+            p += to_z
+            store4(z, p, a4)
+            store4(z, p + 4, b4)
+            p += to_z
+            store4(z, p, a5)
+            store4(z, p + 4, b5)
 
 
 @inner
-def products(y, first, to_y, n, J, x, base, taps, out):
-    """out[j + place_t] = y_j · x_t, sums of n products. Twin of models._correlate_kernel.
+def shared_products(X, layer, taps, D, Q, K, M, out, P):
+    """∂/∂K for K cotangents, row k of out from k P on: Σ_q Q_k[q, o] M[q, t, o]. Twin of models._correlate_kernel.
 
-    taps has the rows (shift_t, place_t), x_t = x[base + shift_t:], and y_j = y[first + j to_y:] for j < J.
+    Four taps and four channels at a time: first M, then the products with M for three cotangents at a time. Q has for every four
+    channels, cotangent and pooled pixel four numbers.
     """
-    T = len(taps)
-    J4, T3 = J - J % 4, T - T % 3
-    for j in range(0, J4, 4):
-        q = first + j * to_y
-        y0 = y[q : q + n]
-        y1 = y[q + to_y : q + to_y + n]
-        y2 = y[q + 2 * to_y : q + 2 * to_y + n]
-        y3 = y[q + 3 * to_y : q + 3 * to_y + n]
-        for t in range(0, T3, 3):
-            s0, s1, s2 = base + taps[t, 0], base + taps[t + 1, 0], base + taps[t + 2, 0]
-            x0, x1, x2 = x[s0 : s0 + n], x[s1 : s1 + n], x[s2 : s2 + n]
-            a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = 0.0
-            for p in range(n):
-                u, v, w = x0[p], x1[p], x2[p]
-                a, b, c, d = y0[p], y1[p], y2[p], y3[p]
-                a0 += a * u
-                a1 += a * v
-                a2 += a * w
-                b0 += b * u
-                b1 += b * v
-                b2 += b * w
-                c0 += c * u
-                c1 += c * v
-                c2 += c * w
-                d0 += d * u
-                d1 += d * v
-                d2 += d * w
-            k0, k1, k2 = j + taps[t, 1], j + taps[t + 1, 1], j + taps[t + 2, 1]
-            out[k0], out[k0 + 1], out[k0 + 2], out[k0 + 3] = a0, b0, c0, d0
-            out[k1], out[k1 + 1], out[k1 + 2], out[k1 + 3] = a1, b1, c1, d1
-            out[k2], out[k2 + 1], out[k2 + 2], out[k2 + 3] = a2, b2, c2, d2
-    for j in range(J):
-        for t in range(T3 if j < J4 else 0, T):
-            out[j + taps[t, 1]] = dot(y, first + j * to_y, x, base + taps[t, 0], n)
+    apart()
+    c_out, wide, rows, cols, T = layer[C_OUT], layer[WIDE], layer[ROWS], layer[COLS], layer[N_TAPS]
+    at, slope, to_row, to_col, n = layer[AT], layer[SLOPE], layer[TO_ROW], layer[TO_COL], 4 * rows * cols
+    for t in range(0, T, 4):
+        for o in range(0, c_out, 4):
+            m = 0
+            for r in range(rows):
+                for c in range(cols):
+                    p = slope + (4 * r * cols + 2 * c) * wide + o
+                    a0 = load4(D, p)
+                    a1 = load4(D, p + wide)
+                    p += 2 * cols * wide
+                    a2 = load4(D, p)
+                    a3 = load4(D, p + wide)
+                    for j in range(t, t + 4):
+                        x = at + 2 * (r * to_row + c * to_col) + taps[j]
+                        u = muladd(fill4(0.0), a0, spread4(X, x))
+                        u = muladd(u, a1, spread4(X, x + to_col))
+                        x += to_row
+                        u = muladd(u, a2, spread4(X, x))
+                        store4(M, m, muladd(u, a3, spread4(X, x + to_col)))
+                        m += 4
+            for k in range(0, K, 3):
+                first = n * (o // 4 * K + k)
+                second = first + n * min(1, K - 1 - k)
+                third = first + n * min(2, K - 1 - k)
+                a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = fill4(0.0)
+                for q in range(0, n, 4):
+                    u = load4(Q, first + q)
+                    v = load4(Q, second + q)
+                    w = load4(Q, third + q)
+                    y = load4(M, 4 * q)
+                    a0 = muladd(a0, u, y)
+                    b0 = muladd(b0, v, y)
+                    c0 = muladd(c0, w, y)
+                    y = load4(M, 4 * q + 4)
+                    a1 = muladd(a1, u, y)
+                    b1 = muladd(b1, v, y)
+                    c1 = muladd(c1, w, y)
+                    y = load4(M, 4 * q + 8)
+                    a2 = muladd(a2, u, y)
+                    b2 = muladd(b2, v, y)
+                    c2 = muladd(c2, w, y)
+                    y = load4(M, 4 * q + 12)
+                    a3 = muladd(a3, u, y)
+                    b3 = muladd(b3, v, y)
+                    c3 = muladd(c3, w, y)
+                store4(M, m, a0)
+                store4(M, m + 4, a1)
+                store4(M, m + 8, a2)
+                store4(M, m + 12, a3)
+                store4(M, m + 16, b0)
+                store4(M, m + 20, b1)
+                store4(M, m + 24, b2)
+                store4(M, m + 28, b3)
+                store4(M, m + 32, c0)
+                store4(M, m + 36, c1)
+                store4(M, m + 40, c2)
+                store4(M, m + 44, c3)
+                for i in range(min(3, K - k)):
+                    p = (k + i) * P + layer[KERNEL] + t * c_out + o
+                    for j in range(min(4, T - t)):
+                        if o + 4 <= c_out:
+                            store4(out, p + j * c_out, load4(M, m + 16 * i + 4 * j))
+                        else:
+                            for c in range(c_out - o):
+                                out[p + j * c_out + c] = M[m + 16 * i + 4 * j + c]
 
 
 @inner
-def dot(a, i, b, j, n):
-    """The sum of the products of n numbers, a from i on with b from j on."""
-    u, v, s = a[i : i + n], b[j : j + n], 0.0
+def pack_cotangents(Y, to_k, to_y, K, layer, Q):
+    """Q = Y/4, for every four channels, cotangent and pooled pixel four numbers."""
+    apart()
+    to, quarter = 0, fill4(0.25)
+    for o in range(0, layer[C_OUT], 4):
+        for k in range(K):
+            for q in range(layer[ROWS] * layer[COLS]):
+                store4(Q, to, muladd(fill4(0.0), quarter, load4(Y, k * to_k + q * to_y + o)))
+                to += 4
+
+
+@inner
+def bias_rows(Y, to_k, to_y, K, S, layer, buffer, out, P):
+    """∂/∂b_o = Σ_q Y[q, o] S[q, o] for all cotangents."""
+    apart()
+    c_out, wide, n = layer[C_OUT], layer[WIDE], layer[ROWS] * layer[COLS]
+    for k in range(K):
+        for o in range(0, c_out, 4):
+            a, y, s = fill4(0.0), k * to_k + o, layer[POOLED] + o
+            for q in range(n):
+                a = muladd(a, load4(Y, y + q * to_y), load4(S, s + q * wide))
+            store4(buffer, 0, a)
+            for j in range(min(4, c_out - o)):
+                out[k * P + layer[BIAS] + o + j] = buffer[j]
+
+
+# --- lists -------------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def list_slopes(D, layer, blocks, to_y, entries, slopes, starts):
+    """The numbers of δ with act' ≠ 0, pixel by pixel: their places in a row of the kernel and in Y, and act'/4."""
+    apart()
+    n, p, c_out = 0, layer[SLOPE], layer[C_OUT]
+    for i in range(layer[N_WINDOWS]):
+        starts[i] = n
+        source, place = blocks[i] * to_y, i % (2 * layer[COLS]) * c_out
+        for o in range(c_out):
+            d = D[p + o]
+            entries[0, n], entries[1, n], slopes[n] = 8 * (place + o), source + o, 0.25 * d
+            n += d != 0.0
+        p += layer[WIDE]
+    starts[layer[N_WINDOWS]] = n
+    return n
+
+
+@inner
+def list_values(Y, to_k, K, sources, slopes, n, Q, rows):
+    """The n numbers of δ for each cotangent, and where each begins; the last one again up to a multiple of 6."""
+    apart()
+    for k in range(len(rows)):
+        rows[k] = min(k, K - 1) * n
+    for k in range(K):
+        for e in range(n):
+            Q[k * n + e] = slopes[e] * Y[k * to_k + sources[e]]
+
+
+@inner
+def list_terms(lines, places, starts, terms):
+    """The numbers of the list that one input pixel is made of, and the rows of the kernel that they are multiplied with."""
+    apart()
+    n, numbers, rows = 0, terms[0], terms[1]
+    for a in range(len(lines)):
+        row, first = lines[a, 2], starts[lines[a, 0]]
+        m = starts[lines[a, 1]] - first
+        for e in range(m):
+            numbers[n + e] = first + e
+            rows[n + e] = row + places[first + e]
+        n += m
+    return n
+
+
+# --- pooling -----------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def means(Z, z, layer, X, at, to_row, to_col):
+    """X[r, c] = the mean of a 2 × 2 block of Z, all channels. Twin of models.avg_pool."""
+    apart()
+    wide, cols, quarter = layer[WIDE], layer[COLS], fill4(0.25)
+    for r in range(layer[ROWS]):
+        for c in range(cols):
+            p, x = z + (4 * r * cols + 2 * c) * wide, at + r * to_row + c * to_col
+            s = p + 2 * cols * wide
+            for o in range(0, layer[C_OUT], 4):
+                a = muladd(fill4(0.0), quarter, load4(Z, p + o))
+                a = muladd(a, quarter, load4(Z, p + wide + o))
+                a = muladd(a, quarter, load4(Z, s + o))
+                store4(X, x + o, muladd(a, quarter, load4(Z, s + wide + o)))
+
+
+@inner
+def spread_out(Y, y, to_y, D, layer, blocks, kh, kw, i, Z, E):
+    """δ = act' · Y/4, the transpose of activation and pooling: in panels in Z and, for the transpose of layer i > 0, as an image in E."""
+    apart()
+    wide, n, cols, zero, quarter = layer[WIDE], layer[N_WINDOWS], 2 * layer[COLS], fill4(0.0), fill4(0.25)
+    to_row = (layer[WIDTH] + kw - 1) * wide
+    corner = layer[DELTA] + (kh - 1 - (kh - 1) // 2) * to_row + (kw - 1 - (kw - 1) // 2) * wide
     for p in range(n):
-        s += u[p] * v[p]
-    return s
-
-
-@inner
-def affine(theta, at, x, z):
-    """z = W x + b, W and then b in θ from ``at`` on. Twin of models._affine."""
-    n, bias = len(x), at + len(x) * len(z)
-    for i in range(len(z)):
-        z[i] = theta[bias + i] + dot(theta, at + i * n, x, np.int64(0), n)
-
-
-@inner
-def outer(v, x, to):
-    """to = v x."""
-    for i in range(len(to)):
-        to[i] = v * x[i]
-
-
-@inner
-def load(x, X, to):
-    """The image x, flat in C order, into the planes of the first layer."""
-    s = 0
-    for i in range(to[HEIGHT]):
-        for j in range(to[WIDTH]):
-            p = to[AT] + i * to[TO_ROW] + j
-            for c in range(to[C_IN]):
-                X[p + c * to[TO_CHANNEL]] = x[s]
-                s += 1
-
-
-@inner
-def pool(Z, layer, X, to):
-    """The 2 × 2 means of the planes Z of a layer, into the input X of the next one. Twin of models.avg_pool."""
-    pitch, n, to_col, cols = layer[TO_ROW], layer[N_OUT], to[TO_COL], to[WIDTH]
-    for o in range(to[C_IN]):
-        for i in range(to[HEIGHT]):
-            s, p = o * n + 2 * i * pitch, to[AT] + o * to[TO_CHANNEL] + i * to[TO_ROW]
-            above, below = Z[s : s + 2 * cols], Z[s + pitch : s + pitch + 2 * cols]
-            for j in range(cols):
-                X[p + j * to_col] = 0.25 * ((above[2 * j] + above[2 * j + 1]) + (below[2 * j] + below[2 * j + 1]))
-
-
-@inner
-def unpool(Y, to_channel, to, D, layer, E):
-    """δ = act' · Y/4, the transpose of activation and :func:`pool`. Twin of the transpose of models.avg_pool.
-
-    Y, the cotangents of the pooled planes, has the strides of the next layer's input, but its own from plane to plane.
-    """
-    pitch, n, to_col, cols = layer[TO_ROW], layer[N_OUT], to[TO_COL], to[WIDTH]
-    for o in range(to[C_IN]):
-        for i in range(2 * to[HEIGHT]):
-            y = o * to_channel + i // 2 * to[TO_ROW]
-            d, e = layer[SLOPE] + o * n + i * pitch, layer[FIRST] + o * layer[TO_CHANNEL] + i * pitch
-            slope, delta = D[d : d + 2 * cols], E[e : e + 2 * cols]
-            for j in range(cols):
-                v = 0.25 * Y[y + j * to_col]
-                delta[2 * j] = v * slope[2 * j]
-                delta[2 * j + 1] = v * slope[2 * j + 1]
+        s, d, e = y + blocks[p] * to_y, layer[SLOPE] + p * wide, corner + p // cols * to_row + p % cols * wide
+        for o in range(0, layer[C_OUT], 4):
+            v = muladd(zero, muladd(zero, quarter, load4(Y, s + o)), load4(D, d + o))
+            store4(Z, o // 8 * 8 * n + o % 8 + 8 * p, v)
+            if i > 0:
+                store4(E, e + o, v)
 
 
 # --- the network -------------------------------------------------------------------------------------------------------------
 
 
+@inner
+def load(x, X, to):
+    """The image x, flat in C order, into the input of the first layer."""
+    apart()
+    n = to[WIDTH] * to[C_IN]
+    for i in range(to[HEIGHT]):
+        p = to[AT] + to[INSIDE] + i * to[TO_ROW]
+        for j in range(n):
+            X[p + j] = x[i * n + j]
+
+
+@inner
+def pack(theta, layer, B):
+    """The kernel and the bias of a layer from θ, in rows of c_out numbers, into panels of 8 columns."""
+    apart()
+    c_out, n = layer[C_OUT], layer[N_TAPS] + 1
+    for o in range(0, c_out, 8):
+        k, b = layer[KERNEL] + o, layer[PACKED] + o * n
+        if o + 8 <= c_out:
+            for t in range(n):
+                store4(B, b + 8 * t, load4(theta, k + t * c_out))
+                store4(B, b + 8 * t + 4, load4(theta, k + t * c_out + 4))
+        else:
+            for t in range(n):
+                for j in range(c_out - o):
+                    B[b + 8 * t + j] = theta[k + t * c_out + j]
+
+
+@inner
+def turn(theta, layer, n, B):
+    """The kernel of a layer for the transpose, in panels: [a, b, c, o] goes to [last − a, last − b, o, c], n = number of all (a, b)."""
+    apart()
+    c_in, c_out, b = layer[C_IN], layer[C_OUT], layer[TURNED]
+    for i in range(n):
+        k = layer[KERNEL] + i * c_in * c_out
+        for c in range(c_in):
+            to = b + (c // 8 * n + n - 1 - i) * 8 * c_out + c % 8
+            for o in range(c_out):
+                B[to + 8 * o] = theta[k + c * c_out + o]
+
+
+@inner
+def unpack(Q, layer, out, at):
+    """∂/∂K from rows of ``wide`` numbers into the row of out that begins at ``at``."""
+    apart()
+    c_out, wide, k = layer[C_OUT], layer[WIDE], at + layer[KERNEL]
+    for t in range(layer[N_TAPS]):
+        if c_out == wide:
+            for o in range(0, c_out, 4):
+                store4(out, k + t * c_out + o, load4(Q, t * wide + o))
+        else:
+            for o in range(c_out):
+                out[k + t * c_out + o] = Q[t * wide + o]
+
+
+@inner
+def bend(code, z, h, d):
+    """h = act(z), d = act'(z)."""
+    apart()
+    activate(code, z, h, d)
+
+
+@inner
+def dense_layer(theta, at, x, z):
+    """z = W x + b, W and then b in θ from ``at`` on. Twin of models._affine."""
+    apart()
+    b = at + len(x) * len(z)
+    affine(theta[at:b], x, z)
+    for i in range(len(z)):
+        z[i] += theta[b + i]
+
+
+@inner
+def dense_row(g, x, out, to):
+    """The part of a row for a dense layer, from ``to`` on: g xᵀ and then g. Twin of the transpose of models._affine."""
+    apart()
+    b = to + len(g) * len(x)
+    outer(g, x, out[to:b])
+    for i in range(len(g)):
+        out[b + i] = g[i]
+
+
 @spliced
 def conv_forward(net, theta, x, work, o):
     """o (C,) = f(θ, x); the workspace keeps what a sweep needs. Twin of models._cnn."""
-    L, X, Z, h = net.layers, work.X, work.Z, work.h
+    L, X, B, Z, D, h = net.layers, work.X, work.B, work.Z, work.D, work.h
     load(x, X, L[0])
     for i in range(len(L) - 1):
         layer, to = L[i], L[i + 1]
-        n, J, d = layer[N_OUT], layer[C_OUT], layer[SLOPE]
-        for j in range(J):
-            for p in range(j * n, j * n + n):
-                Z[p] = theta[layer[BIAS] + j]
-        combine(Z, n, J, theta, layer[KERNEL], np.int64(1), X, layer[AT], net.taps[layer[TAPS] : to[TAPS]])
-        activate(net.code, Z[: J * n], Z[: J * n], work.D[d : d + J * n])
-        pool(Z, layer, X, to)
+        T, wide, n, d, b = layer[N_TAPS], layer[WIDE], layer[N_WINDOWS], layer[SLOPE], layer[PACKED]
+        pack(theta, layer, B)
+        windows, taps, panel = net.windows[layer[WINDOWS] :], net.taps[layer[TAPS] :], 8 * (T + 1)
+        correlate(X, layer[AT], windows, n, taps, net.eights, T, B, b, panel, wide, B, b + 8 * T, panel, Z, np.int64(0), wide)
+        bend(net.code, Z[: n * wide], work.Q[: n * wide], D[d : d + n * wide])  # not in place: that is not done in vectors
+        means(work.Q, np.int64(0), layer, X, to[AT] + to[INSIDE], to[TO_ROW], to[TO_COL])
+        means(D, d, layer, work.S, layer[POOLED], layer[COLS] * wide, wide)
     W, U = net.dense, net.dense + net.hidden * (net.n_flat + 1)
-    affine(theta, W, X[L[-1, AT] :], h)
-    activate(net.code, h, h, work.d)
-    affine(theta, U, h, o)
+    dense_layer(theta, W, X[L[-1, AT] : L[-1, AT] + net.n_flat], h)
+    bend(net.code, h, h, work.d)
+    dense_layer(theta, U, h, o)
 
 
 @spliced
 def conv_sweep(net, theta, x, work, V, out):
     """out (K, P) = the rows V_k · ∂f/∂θ, after :func:`conv_forward` at the same θ and x. Twin of Model.vjp."""
-    L, X, Z, D, E = net.layers, work.X, work.Z, work.D, work.E
-    _dense_sweep(net, theta, work, V, out)
-    for k in range(len(V)):
-        Y, to_channel = work.F[k], L[-1, TO_CHANNEL]
-        for i in range(len(L) - 2, -1, -1):
-            layer, to = L[i], L[i + 1]
-            n, J, plane, first = layer[N_OUT], layer[C_OUT], layer[TO_CHANNEL], layer[FIRST]
-            unpool(Y, to_channel, to, D, layer, E)
-            products(E, first, plane, n, J, X, layer[AT], net.taps[layer[TAPS] : to[TAPS]], out[k, layer[KERNEL] :])
-            for j in range(J):
-                s = 0.0
-                for p in range(first + j * plane, first + j * plane + n):
-                    s += E[p]
-                out[k, layer[BIAS] + j] = s
+    L, X, B, Z, D, E, Q = net.layers, work.X, work.B, work.Z, work.D, work.E, work.Q
+    K, P, kh, kw, zero, none, rows = len(V), out.shape[1], net.kernel[0], net.kernel[1], work.zero, np.int64(0), work.rows
+    flat, eights, entries, terms = out.reshape(-1), net.eights, work.entries, work.terms
+    _dense_sweep(net, theta, work, V, flat)
+    Y, to_k, to_y = work.F, net.n_flat, L[-1, C_IN]  # cotangents of a pooled image: strides between them and between pixels
+    for i in range(len(L) - 2, -1, -1):
+        layer, into = L[i], work.Y[i % 2]
+        n, T, wide, deep, turned = layer[N_WINDOWS], layer[N_TAPS], layer[WIDE], layer[DEEP], layer[TURNED]
+        windows, blocks, taps = net.windows[layer[WINDOWS] :], net.blocks[layer[WINDOWS] :], net.taps[layer[TAPS] :]
+        pixels, back, panel = layer[HEIGHT] * layer[WIDTH], kh * kw * layer[C_OUT], 8 * kh * kw * layer[C_OUT]
+        bias_rows(Y, to_k, to_y, K, work.S, layer, Z, flat, P)
+        if i > 0:
+            turn(theta, layer, kh * kw, B)
+        if K < SEVERAL:
+            for k in range(K):
+                spread_out(Y, k * to_k, to_y, D, layer, blocks, kh, kw, i, Z, E)
+                correlate(X, layer[AT], taps, T, windows, eights, n, Z, none, 8 * n, wide, zero, none, none, Q, none, wide)
+                unpack(Q, layer, flat, k * P)
+                if i > 0:
+                    at, to = layer[DELTA], k * pixels * deep
+                    rows_back = net.windows[layer[BACK_WINDOWS] :]
+                    taps_back = net.taps[layer[BACK_TAPS] :]
+                    correlate(E, at, rows_back, pixels, taps_back, eights, back, B, turned, panel, deep, zero, none, none, into, to, deep)
+        else:
+            pack_cotangents(Y, to_k, to_y, K, layer, Q)
+            shared_products(X, layer, taps, D, Q, K, Z, flat, P)
             if i > 0:
-                Y, to_channel = Z, layer[N_IN]
-                for p in range(layer[C_IN] * to_channel):
-                    Z[p] = 0.0
-                back = net.back[layer[BACK] : to[BACK]]
-                combine(Z, to_channel, layer[C_IN], theta, layer[KERNEL], layer[C_OUT], E, first, back)
+                m = list_slopes(D, layer, blocks, to_y, entries, work.slopes, work.starts)
+                list_values(Y, to_k, K, entries[1], work.slopes, m, Q, rows)
+                for p in range(pixels):
+                    t = list_terms(net.lines[layer[LINES] + p], entries[0], work.starts, terms)
+                    to, to_z = p * deep, pixels * deep
+                    correlate(Q, none, rows, K, terms[0], terms[1], t, B, turned, panel, deep, zero, none, none, into, to, to_z)
+        Y, to_k, to_y = into, pixels * deep, deep
 
 
-@spliced
+@inner
 def _dense_sweep(net, theta, work, V, out):
-    """The two dense layers, for all cotangents: their part of the rows, and F (K, n_flat), the cotangents of their input."""
-    C, H, n, W = net.n_outputs, net.hidden, net.n_flat, net.dense
-    b = W + H * n
-    U = b + H
-    for k in range(len(V)):
-        row, g = out[k], work.G[k]
-        for j in range(H):
-            g[j] = 0.0
-        for i in range(C):
-            row[U + C * H + i] = V[k, i]
-            outer(V[k, i], work.h, row[U + i * H : U + i * H + H])
-            for j in range(H):
-                g[j] += V[k, i] * theta[U + i * H + j]
+    """The two dense layers, for all cotangents: their part of the rows, and F, the cotangents of their input."""
+    apart()
+    H, n, W, K, F, G = net.hidden, net.n_flat, net.dense, len(V), work.F, work.G
+    U, P = W + H * (n + 1), len(out) // K
+    x = work.X[net.layers[-1, AT] : net.layers[-1, AT] + n]
+    for k in range(K):
+        g = G[k * H : k * H + H]
+        transposed(theta, U, V[k], g)
         for i in range(H):
             g[i] *= work.d[i]
-            row[b + i] = g[i]
-            outer(g[i], work.X[net.layers[-1, AT] :], row[W + i * n : W + i * n + n])
-    F = work.F.reshape(-1)
-    for i in range(len(V) * n):
-        F[i] = 0.0
-    combine(F, n, len(V), work.G.reshape(-1), np.int64(0), H, theta, W, net.rows)
+        dense_row(V[k], work.h, out, k * P + U)
+        dense_row(g, x, out, k * P + W)
+    if K < SEVERAL or n % 8:
+        for k in range(K):
+            transposed(theta, W, G[k * H : k * H + H], F[k * n : k * n + n])
+    else:
+        numbers, places, zero = work.terms[0], work.terms[1], np.int64(0)
+        for i in range(len(work.rows)):
+            work.rows[i] = min(i, K - 1) * H
+        for i in range(H):
+            numbers[i], places[i] = i, i * n
+        correlate(G, zero, work.rows, K, numbers, places, H, theta, W, 8, n, work.zero, zero, zero, F, zero, n)
+
+
+@inner
+def transposed(theta, at, g, v):
+    """v = Wᵀ g, W in θ from ``at`` on. Twin of numpy.matmul."""
+    apart()
+    affine_transposed(theta[at : at + len(g) * len(v)], g, v)

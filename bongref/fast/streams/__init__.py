@@ -15,7 +15,7 @@ import numpy as np
 from ...dynamics import Static, matrices
 from ...gaussians import is_valid
 from ...methods import Method
-from ...states import DLR, Diag, State
+from ...states import DLR, FC, Diag, State
 from ..estimators import Compiled, Normals, threads
 from ..likelihoods import KINDS
 from ..normals import is_pcg
@@ -65,7 +65,7 @@ class Stream:
         self.dyn = None if isinstance(dynamics, Static) else matrices(dynamics, P)
         self.seen = np.array([y is not None for y in ys])
         self.builtin = model.kind != "wrap" and not any(model.is_batch(x) for x in xs[: 1 if isinstance(xs, np.ndarray) else None])
-        static = self.dyn is None and f"{m.rule} {m.family}" in ("bong fc", "bong fc_mom", "bog fc_mom")
+        static = self.dyn is None and m.family in ("fc", "fc_mom")
         self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
         self.theta = np.empty((0, P))
         self.live: tuple[Any, int, Any] = (None, 0, None)
@@ -73,7 +73,8 @@ class Stream:
         self.sampled: Any = None
         drawn = m.family != "dlr" and samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
         self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
-        self.pace = 1 if self.whole else 64 if m.hess.startswith("lin") else 4  # steps that take about a breath, to begin with
+        steps = min(8e8 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 16  # about a breath, to begin with
+        self.pace = 1 if self.whole else max(1, int(steps / m.n_iter))
         if self.builtin:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
             none = np.zeros(model.n_outputs)
@@ -114,7 +115,7 @@ class Stream:
                         return state, t - first
                     t += 1
             new = q.state()
-            if not (q.ok and is_valid(new)):
+            if not (q.ok and (q.valid(new) if isinstance(new, FC) else is_valid(new))):
                 return state, 0
             self.live = new, last, q
             return new, last - first

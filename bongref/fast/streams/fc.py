@@ -24,12 +24,15 @@ from ...linalg import Array
 from ...methods import FEW, Method
 from ...states import FC
 from ..estimators import Compiled, linearised
-from ..jit import inner, kernel
+from ..jit import inlined, inner, kernel
 
+SHORT = 32  # vectors of a basis with which an inner loop of bbb is one compiled function
 ROOM = 32  # rows of V before A takes them up: a rank-k update of fewer runs below the speed of the processor
 ONE_BY_ONE = 8  # up to so many columns are multiplied with A one by one, more in one call
 EPS = float(np.finfo(float).eps)
 PARALLEL = 32 * EPS  # g is a multiple of a single row if it is to this, relative to its largest entry
+NOTHING = EPS / 256  # a relative change that is none
+RENEWED = 16  # observations after which an inverse that goes along is computed anew
 LOSS = 64.0  # the rounding that Woodbury's identity may cost bog, in units of the largest entry of the result
 
 Dyn = tuple[Array, Array, Array] | None
@@ -139,17 +142,9 @@ def multiple(g, x, tolerance):
     return _multiple(g, x, tolerance)
 
 
-@kernel
-def one_row(A, c, q, V, s, n, x, g, mu, v, natural, tolerance):
-    """fc_nat.bong_woodbury (``natural``) or fc_mom.bong_lowrank with one column x that g is a multiple of.
-
-    Puts the new row of Σ into V[n] and moves mu. Returns 1; or 0 if the result is no Gaussian; or 2, with v = Σx and nothing changed,
-    if g is no multiple of x.
-    """
-    _times(A, c, q, V, s, n, x, v)
-    beta, parallel = _multiple(g, x, tolerance)
-    if not parallel:
-        return 2
+@inner
+def _new_row(x, v, beta, V, s, n, mu, natural):
+    """With v = Σx and g = βx the new row of Σ into V[n], and mu moved; 1, or 0 if the result is no Gaussian."""
     xv = 0.0
     for i in range(x.shape[0]):
         xv += x[i] * v[i]
@@ -169,7 +164,19 @@ def one_row(A, c, q, V, s, n, x, g, mu, v, natural, tolerance):
 
 
 @kernel
-def put_off(V, s, n, x, g, mu, alpha):
+def one_row(A, c, q, V, s, n, x, g, mu, v, natural, tolerance):
+    """fc_nat.bong_woodbury (``natural``) or fc_mom.bong_lowrank with one column x that g is a multiple of.
+
+    Puts the new row of Σ into V[n] and moves mu. Returns 1; or 0 if the result is no Gaussian; or 2, with v = Σx and nothing changed,
+    if g is no multiple of x.
+    """
+    _times(A, c, q, V, s, n, x, v)
+    beta, parallel = _multiple(g, x, tolerance)
+    return _new_row(x, v, beta, V, s, n, mu, natural) if parallel else 2
+
+
+@inlined
+def _put_off(V, s, n, x, g, mu, alpha):
     """fc_mom.bog with one column x: the new row of Σ into V[n]. Returns 1, or 0 if something is not finite."""
     row, root, bad = V[n], np.sqrt(0.5 * alpha), 0.0
     for i in range(x.shape[0]):
@@ -181,23 +188,573 @@ def put_off(V, s, n, x, g, mu, alpha):
 
 
 @kernel
-def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, tolerance, alpha, cotangents, rows, g):
-    """:func:`linearised` and :func:`one_row`, or with alpha > 0 :func:`put_off`, for the observations t, t + 1, … until V is full.
+def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, alpha, cotangents, rows, g):
+    """Steps with one row x: of bong, or with alpha > 0 of bog in moments, for the observations t, t + 1, … until V is full.
 
-    Returns the next step, the rows of V in use, and what was returned last: it stops at a step that is not of that kind.
+    Both rows of :func:`linearised` are multiples of one: g = βx, β the ratio of their cotangents. Returns the next step, the rows of V in
+    use, and 1; or 0 if that step gives no Gaussian, 2 if it is left to ``step``.
     """
+    x, last = rows[0], len(cotangents) - 1
     while t < len(X) and n < room:
         if seen[t]:
             linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+            beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
+            if not beta * 0.0 == 0.0:
+                return t, n, 2
             if alpha > 0.0:
-                code = put_off(V, s, n, rows[0], g, mu, alpha)
+                code = _put_off(V, s, n, x, g, mu, alpha)
             else:
-                code = one_row(A, c, q, V, s, n, rows[0], g, mu, v, natural, tolerance)
+                _times(A, c, q, V, s, n, x, v)
+                code = _new_row(x, v, beta, V, s, n, mu, natural)
             if code != 1:
                 return t, n, code
             n += 1
         t += 1
     return t, n, 1
+
+
+@inner
+def _small_cholesky(M, n):
+    """The Cholesky factor of the first n rows and columns of M in place, in its lower triangle; False if there is none."""
+    for j in range(n):
+        pivot = M[j, j]
+        for m in range(j):
+            pivot -= M[j, m] * M[j, m]
+        if not pivot > 0.0:
+            return False
+        M[j, j] = np.sqrt(pivot)
+        for i in range(j + 1, n):
+            total = M[i, j]
+            for m in range(j):
+                total -= M[i, m] * M[j, m]
+            M[i, j] = total / M[j, j]
+    return True
+
+
+@inlined
+def _iterate_natural(k, beta, alpha, T, d, a, M, b):
+    """fc_nat.blr_increment with one column, in coefficients: mu = mu₀ + aZ with the rows of Z = UΣ; M has the factor of I + √D T √D."""
+    for j in range(k):
+        d[j] *= np.sqrt(1.0 - alpha)
+    d[k] = np.sqrt(alpha)
+    for i in range(k + 1):
+        for j in range(i + 1):
+            M[i, j] = d[i] * T[i, j] * d[j]
+        M[i, i] += 1.0
+    if not _small_cholesky(M, k + 1):
+        return False
+    for i in range(k + 1):
+        total = beta * T[i, k]
+        for j in range(k):
+            total -= T[i, j] * a[j]
+        total *= d[i]
+        for j in range(i):
+            total -= M[i, j] * b[j]
+        b[i] = total / M[i, i]
+    for i in range(k, -1, -1):
+        total = b[i]
+        for j in range(i + 1, k + 1):
+            total -= M[j, i] * b[j]
+        b[i] = total / M[i, i]
+    for j in range(k):
+        a[j] *= 1.0 - alpha
+    a[k] = alpha * beta
+    for j in range(k + 1):
+        a[j] -= alpha * d[j] * b[j]
+    return True
+
+
+@inlined
+def _iterate_moments(k, beta, alpha, T, B, a, M, b, N):
+    """fc_mom.blr_increment and is_valid_increment with one column and B = −FFᵀ, in coefficients: mu = mu₀ + aZ; M has F."""
+    for i in range(k):
+        b[i] = beta * T[i, k]
+        for j in range(k):
+            b[i] -= T[i, j] * a[j]
+    for i in range(k):
+        N[i, k] = 0.0
+        a[i] *= 1.0 - alpha
+        for j in range(k):
+            a[i] += alpha * B[i, j] * b[j]
+            N[i, k] += B[i, j] * T[j, k]  # (I + AΣ) S
+    a[k] = alpha * beta
+    for i in range(k):
+        for j in range(k):
+            N[i, j] = 0.0
+            for m in range(k):
+                N[i, j] += B[i, m] * T[m, j]
+    for i in range(k):
+        for j in range(i + 1):
+            total = N[i, k] * N[j, k]
+            for m in range(k):
+                total += N[i, m] * B[m, j]
+            M[i, j] = (1.0 - alpha) * B[i, j] - alpha * total
+    for i in range(k):
+        M[k, i] = -alpha * N[i, k]
+    M[k, k] = -alpha
+    for i in range(k + 1):
+        for j in range(i + 1):
+            B[i, j] = M[i, j]
+            B[j, i] = M[i, j]
+            M[i, j] = -M[i, j]
+    if not _small_cholesky(M, k + 1):
+        return False
+    for i in range(k + 1):  # N = TF
+        for j in range(k + 1):
+            N[i, j] = 0.0
+            for m in range(j, k + 1):
+                N[i, j] += T[i, m] * M[m, j]
+    for i in range(k + 1):  # column by column N becomes the lower triangle of I − FᵀTF
+        for j in range(i, k + 1):
+            total = 1.0 if i == j else 0.0
+            for m in range(j, k + 1):
+                total -= M[m, j] * N[m, i]
+            b[j] = total
+        for j in range(i, k + 1):
+            N[j, i] = b[j]
+    return _small_cholesky(N, k + 1)
+
+
+@kernel
+def inner_loops(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, natural, alpha, n_iter, cotangents, rows, g, U, Z):
+    """Updates of blr with one row in each iteration and 0 < alpha < 1, for the observations t, t + 1, … until V has no room for another.
+
+    U has the rows of an update, Z = UΣ, T = UZᵀ. Returns as :func:`several`; a step that is left to ``step`` has not moved mu.
+    """
+    P, x, last = mu.shape[0], rows[0], len(cotangents) - 1
+    T, B, M, N = np.empty((n_iter, n_iter)), np.empty((n_iter, n_iter)), np.empty((n_iter, n_iter)), np.empty((n_iter, n_iter))
+    a, b, d, start = np.empty(n_iter), np.empty(n_iter), np.empty(n_iter), np.empty(P)
+    while t < len(X) and n + n_iter <= room:
+        if seen[t]:
+            for i in range(P):
+                start[i] = mu[i]
+            for k in range(n_iter):
+                linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+                beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
+                if not beta * 0.0 == 0.0:
+                    for i in range(P):
+                        mu[i] = start[i]
+                    return t, n, 2
+                u, z = U[k], Z[k]
+                for i in range(P):
+                    u[i] = x[i]
+                _times(A, c, q, V, s, n, u, z)
+                for j in range(k + 1):
+                    row, total = U[j], 0.0
+                    for i in range(P):
+                        total += z[i] * row[i]
+                    T[k, j] = total
+                    T[j, k] = total
+                if natural:
+                    good = _iterate_natural(k, beta, alpha, T, d, a, M, b)
+                else:
+                    good = _iterate_moments(k, beta, alpha, T, B, a, M, b, N)
+                for i in range(P):
+                    mu[i] = start[i]
+                for j in range(k + 1):
+                    row, weight = Z[j], a[j]
+                    for i in range(P):
+                        mu[i] += weight * row[i]
+                bad = 0.0
+                for i in range(P):
+                    bad += mu[i] * 0.0
+                if not (good and bad == 0.0):
+                    return t, n, 0
+            for j in range(n_iter):  # finish: the rows L⁻¹√D Z or FᵀZ
+                row, z, weight = V[n + j], Z[j], d[j] if natural else M[j, j]
+                for i in range(P):
+                    row[i] = weight * z[i]
+                for m in range(0 if natural else j + 1, j if natural else n_iter):
+                    other, weight = V[n + m] if natural else Z[m], -M[j, m] if natural else M[m, j]
+                    for i in range(P):
+                        row[i] += weight * other[i]
+                if natural:
+                    for i in range(P):
+                        row[i] /= M[j, j]
+                s[n + j] = 1.0
+            n += n_iter
+        t += 1
+    return t, n, 1
+
+
+@kernel
+def bog_loop(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, alpha, loss, cotangents, rows, g, buffers):
+    """Steps of fc_nat.bog_woodbury with one row x and g = βx, for the observations t, t + 1, … until V is full.
+
+    The precision changes by UᵀCU with U = [u, μ], u = Σx, and C = 2α [[1, −β], [−β, 0]]; y = Σu, z = Σμ. What has size two is written out,
+    scaled so that T = UΣUᵀ has a diagonal of ones. Returns as :func:`several`; where digits would be lost, or the precision has to say
+    whether it is positive definite, the step is left to ``step``.
+    """
+    P, x, last = mu.shape[0], rows[0], len(cotangents) - 1
+    u, w, y, z = buffers[0], buffers[1], buffers[2], buffers[3]
+    while t < len(X) and n + 2 <= room:
+        if seen[t]:
+            linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+            beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
+            _times(A, c, q, V, s, n, x, u)
+            _times(A, c, q, V, s, n, u, y)
+            _times(A, c, q, V, s, n, mu, z)
+            uu, um, mm, umu, mumu = 0.0, 0.0, 0.0, 0.0, 0.0
+            for i in range(P):
+                uu += u[i] * y[i]
+                um += u[i] * z[i] + mu[i] * y[i]
+                mm += mu[i] * z[i]
+                umu += u[i] * mu[i]
+                mumu += mu[i] * mu[i]
+            if not (uu > 0.0 and mm > 0.0 and beta * 0.0 == 0.0 and um * 0.0 == 0.0):
+                return t, n, 2
+            su, sm = np.sqrt(uu), np.sqrt(mm)
+            r = 0.5 * um / (su * sm)  # T = [[1, r], [r, 1]]
+            e, f = 2.0 * alpha * uu, -2.0 * alpha * beta * su * sm  # C = [[e, f], [f, 0]]
+            n00, n01, n10, n11 = 1.0 + e + r * f, f, r * e + f, 1.0 + r * f  # N = I + TC, whose eigenvalues are those of Σ½Σ_t⁻¹Σ½
+            det = n00 * n11 - n01 * n10
+            if not (det > 0.0 and n00 + n11 > 0.0):
+                return t, n, 2
+            b00, b01, b11 = (e * n11 - f * n10) / det, 0.5 * (f * n00 - e * n01 + f * n11) / det, -f * n01 / det  # B = CN⁻¹
+            spread = max(abs(n00) + abs(n10), abs(n01) + abs(n11)) * max(abs(n11) + abs(n10), abs(n01) + abs(n00)) / det
+            angle = 0.5 * np.arctan2(2.0 * b01, b00 - b11)
+            co, si = np.cos(angle), np.sin(angle)
+            first = co * co * b00 + 2.0 * co * si * b01 + si * si * b11
+            second = si * si * b00 - 2.0 * co * si * b01 + co * co * b11
+            s[n], s[n + 1] = 1.0 if first > 0.0 else -1.0, 1.0 if second > 0.0 else -1.0
+            first, second = np.sqrt(abs(first)), np.sqrt(abs(second))
+            g0 = alpha * beta * su * (1.0 - b00 - b01 * r) - b00 * umu / su - b01 * mumu / sm
+            g1 = -alpha * beta * su * (b01 + b11 * r) - b01 * umu / su - b11 * mumu / sm
+            v0, v1 = V[n], V[n + 1]
+            top_z, top_mu = 0.0, 0.0
+            for i in range(P):
+                yi, zi = y[i] / su, z[i] / sm
+                v0[i] = first * (co * yi + si * zi)
+                v1[i] = second * (co * zi - si * yi)
+                w[i] = mu[i] + g0 * yi + g1 * zi
+                top_z = max(top_z, max(abs(yi), abs(zi)))
+                top_mu = max(top_mu, abs(w[i]))
+            for i in range(P):
+                u[i] = c * A[i, i] + q[i]  # the variances
+            for k in range(n):
+                row, sign = V[k], s[k]
+                for i in range(P):
+                    u[i] -= sign * row[i] * row[i]
+            before, after, bad = 0.0, 0.0, 0.0
+            for i in range(P):
+                before = max(before, u[i])
+                after = max(after, u[i] - s[n] * v0[i] * v0[i] - s[n + 1] * v1[i] * v1[i])
+                bad += w[i] * 0.0 + v0[i] * 0.0 + v1[i] * 0.0
+            largest = max(abs(b00), max(abs(b01), abs(b11))) * top_z * top_z
+            if not (bad == 0.0 and spread * max(largest, before) <= loss * after):
+                return t, n, 2
+            if not spread * max(abs(g0), abs(g1)) * top_z <= loss * max(top_mu, 1e-300):
+                return t, n, 2
+            for i in range(P):
+                mu[i] = w[i]
+            n += 2
+        t += 1
+    return t, n, 1
+
+
+@kernel
+def times_block(A, X, Y):
+    """The rows Y = XA for a symmetric A with both triangles: four rows of X and three of A at a time. Twin of ``X @ A``."""
+    K, n = X.shape
+    done = 0
+    while K - done > 2 and K > 3:
+        first = min(done, K - 4)  # the last four may overlap those before
+        x, y, z, w = X[first], X[first + 1], X[first + 2], X[first + 3]
+        for i in range(0, n, 3):
+            at = min(i, n - 3)
+            a, b, c = A[at], A[at + 1], A[at + 2]
+            s0, s1, s2, t0, t1, t2, u0, u1, u2, v0, v1, v2 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
+            for j in range(n):
+                aj, bj, cj = a[j], b[j], c[j]
+                s0 += aj * x[j]
+                s1 += bj * x[j]
+                s2 += cj * x[j]
+                t0 += aj * y[j]
+                t1 += bj * y[j]
+                t2 += cj * y[j]
+                u0 += aj * z[j]
+                u1 += bj * z[j]
+                u2 += cj * z[j]
+                v0 += aj * w[j]
+                v1 += bj * w[j]
+                v2 += cj * w[j]
+            Y[first, at], Y[first, at + 1], Y[first, at + 2] = s0, s1, s2
+            Y[first + 1, at], Y[first + 1, at + 1], Y[first + 1, at + 2] = t0, t1, t2
+            Y[first + 2, at], Y[first + 2, at + 1], Y[first + 2, at + 2] = u0, u1, u2
+            Y[first + 3, at], Y[first + 3, at + 1], Y[first + 3, at + 2] = v0, v1, v2
+        done = first + 4
+    for k in range(done, K):
+        _symv(A, X[k], Y[k])
+
+
+@inner
+def _new_direction(Q, k, x, ones, buffer):
+    """What is new in x beside the first k rows of Q, with length one, into Q[k]; False if there is nothing. Gram and Schmidt, repeated."""
+    y, size, after = Q[k], 0.0, 0.0
+    for i in range(x.shape[0]):
+        y[i] = x[i]
+        size += x[i] * x[i]
+    size = np.sqrt(size)
+    before = size
+    for _ in range(3):
+        for i in range(x.shape[0]):
+            buffer[i] = y[i]
+        _deferred(Q, ones, k, buffer, y)
+        after = 0.0
+        for i in range(x.shape[0]):
+            after += y[i] * y[i]
+        after = np.sqrt(after)
+        if 2.0 * after > before:
+            break
+        before = after
+    if not after > 64.0 * EPS * size:
+        return False
+    for i in range(x.shape[0]):
+        y[i] /= after
+    return True
+
+
+@kernel
+def new_direction(Q, k, x, ones, buffer):
+    """The next vector of an orthonormal basis, the k + 1st row of Q; False if x has none. Twin of ``x − Qᵀ(Qx)``."""
+    return _new_direction(Q, k, x, ones, buffer)
+
+
+@inner
+def _dot(x, y):
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * y[i]
+    return total
+
+
+@inner
+def _small_product(A, B, n, m, l, out):
+    """The first n rows and l columns of out = AB with m terms each."""
+    for i in range(n):
+        for j in range(l):
+            out[i, j] = 0.0
+        for k in range(m):
+            for j in range(l):
+                out[i, j] += A[i, k] * B[k, j]
+
+
+@inner
+def _small_inverse(N, X, n):
+    """X = N⁻¹ by elimination with row exchanges; N is overwritten. False if a pivot is zero or not a number."""
+    for i in range(n):
+        for j in range(n):
+            X[i, j] = 1.0 if i == j else 0.0
+    for k in range(n):
+        at = k
+        for i in range(k + 1, n):
+            at = i if abs(N[i, k]) > abs(N[at, k]) else at
+        if not abs(N[at, k]) > 0.0:
+            return False
+        for j in range(n):
+            N[k, j], N[at, j] = N[at, j], N[k, j]
+            X[k, j], X[at, j] = X[at, j], X[k, j]
+        scale = 1.0 / N[k, k]
+        for j in range(n):
+            N[k, j] *= scale
+            X[k, j] *= scale
+        for i in range(n):
+            factor = N[i, k]
+            if i != k:
+                for j in range(n):
+                    N[i, j] -= factor * N[k, j]
+                    X[i, j] -= factor * X[k, j]
+    return True
+
+
+@inner
+def _largest_column(N, n):
+    """The 1-norm of the first n rows and columns."""
+    top = 0.0
+    for j in range(n):
+        total = 0.0
+        for i in range(n):
+            total += abs(N[i, j])
+        top = max(top, total)
+    return top
+
+
+@inlined
+def _positive(T, e, k, C, M, N):
+    """Whether I + CᵀeC is positive definite, T = CCᵀ: then T⁻¹ + e is."""
+    for i in range(k):
+        for j in range(k):
+            C[i, j] = T[i, j] if j <= i else 0.0
+    if not _small_cholesky(C, k):
+        return False
+    _small_product(e, C, k, k, k, M)
+    for i in range(k):
+        for j in range(i + 1):
+            total = 1.0 if i == j else 0.0
+            for m in range(k):
+                total += C[m, i] * M[m, j]
+            N[i, j] = total
+    return _small_cholesky(N, k)
+
+
+@kernel
+def krylov_loop(net, work, lik, hess, x_t, y_t, A, c, q, V, s, n, mu, alpha, n_iter, most, loss, cotangents, rows, g, Q, Z, T, e, X):
+    """The inner loop of :class:`_BbbNat` for one observation with one row in each iteration, in a basis of at most len(Z) vectors.
+
+    ``most`` is no less than the largest eigenvalue of Σ₀. Returns 1 and the vectors of the basis; or 2 with mu as it was where digits would
+    be lost, where the basis is too small or where something is not finite.
+    """
+    P, room, x, last = mu.shape[0], len(Z), rows[0], len(cotangents) - 1
+    J, D, M, N, C = np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty((room, room))
+    a, r, v, h, w, zx, ones = np.empty(room), np.empty(room), np.empty(room), np.empty(room), np.zeros(room), np.empty(room), np.ones(room)
+    start, S0, buffer, variance, less = np.empty(P), np.empty(P), np.empty(P), np.empty(P), np.empty(P)
+    waiting, brought, kept, left = np.empty(room + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), 1
+    waiting[0] = -1  # the mean; else a row of Z
+    top_mu = 0.0
+    for i in range(P):
+        start[i] = mu[i]
+        top_mu = max(top_mu, abs(mu[i]))
+        variance[i] = c * A[i, i] + q[i]
+    for j in range(n):
+        row, sign = V[j], s[j]
+        for i in range(P):
+            variance[i] -= sign * row[i] * row[i]
+    k, good = 0, True
+    for _ in range(n_iter):
+        linearised(net, work, lik, hess, x_t, y_t, mu, cotangents, rows, g)
+        beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
+        _times(A, c, q, V, s, n, x, S0)
+        good = beta * _dot(S0, S0) * 0.0 == 0.0
+        if not good:
+            break
+        kk = k  # directions of the vectors that wait and of S0
+        for i in range(left + 1):
+            good = kk < room
+            if not good:
+                break
+            row = S0 if i == left else start if waiting[i] < 0 else Z[waiting[i]]
+            if _new_direction(Q, kk, row, ones, buffer):
+                brought[kk] = i
+                kk += 1
+        if not good:
+            break
+        for i in range(kk):
+            a[i], v[i] = _dot(Q[i], mu), _dot(Q[i], S0)
+            for j in range(k):
+                J[i, j] = T[i, j] if i < k else _dot(Q[i], Z[j])
+        for j in range(k):
+            zx[j] = _dot(Z[j], x)
+        _small_product(X, e, k, k, k, M)  # m
+        for i in range(k):
+            h[i] = beta * zx[i]
+            for j in range(k):
+                h[i] += T[i, j] * w[j]
+        for i in range(kk):
+            r[i] = beta * v[i]
+        for i in range(k):
+            mh, mz = 0.0, 0.0
+            for j in range(k):
+                mh += M[i, j] * h[j]
+                mz += M[i, j] * zx[j]
+            for j in range(kk):
+                r[j] += J[j, i] * (w[i] - mh)
+                v[j] -= J[j, i] * mz
+        _small_product(J, M, kk, k, k, N)
+        for i in range(kk):
+            for j in range(k):
+                C[i, j] = 0.0
+                for m in range(k):
+                    C[i, j] += J[i, m] * X[j, m]
+        for i in range(kk):
+            for j in range(kk):
+                D[i, j] = r[i] * a[j] + a[i] * r[j] - v[i] * v[j]
+        for i in range(kk):
+            for j in range(i + 1):
+                total = 0.0
+                for m in range(k):
+                    total += N[i, m] * C[j, m] + N[j, m] * C[i, m]
+                D[i, j] = -2.0 * alpha * (D[i, j] + 0.5 * total)
+                D[j, i] = D[i, j]
+        for i in range(kk):
+            h[i] = alpha * r[i]
+            for j in range(kk):
+                h[i] -= D[i, j] * a[j]
+        k2, still = 0, 0
+        for i in range(kk):
+            change = 0.0
+            for j in range(kk):
+                change += abs(D[i, j]) * np.sqrt(T[j, j] if j < k else most)
+            if i < k or change * np.sqrt(most) > NOTHING or abs(h[i]) * most > NOTHING * top_mu:
+                kept[k2] = i
+                k2 += 1
+            elif brought[i] < left:
+                waiting[still] = waiting[brought[i]]
+                still += 1
+        left = still
+        for i in range(k2):
+            at = kept[i]
+            h[i] = h[at]
+            for j in range(i + 1):
+                D[i, j] = D[at, kept[j]]
+            if at != i:
+                row, other = Q[i], Q[at]
+                for m in range(P):
+                    row[m] = other[m]
+        for i in range(k, k2):
+            _times(A, c, q, V, s, n, Q[i], Z[i])
+            w[i] = 0.0
+            for j in range(i + 1):
+                T[i, j] = _dot(Z[i], Q[j])
+                T[j, i] = T[i, j]
+                e[i, j] = 0.0
+                e[j, i] = 0.0
+            waiting[left] = i
+            left += 1
+        k = k2
+        for i in range(k):
+            for j in range(i + 1):
+                e[i, j] += D[i, j]
+                e[j, i] = e[i, j]
+        good = _positive(T, e, k, C, M, N)
+        _small_product(e, T, k, k, k, N)
+        for i in range(k):
+            N[i, i] += 1.0
+        spread = _largest_column(N, k)
+        good = good and _small_inverse(N, X, k)
+        if not good:
+            break
+        spread *= _largest_column(X, k)
+        _small_product(X, e, k, k, k, M)
+        for i in range(P):
+            less[i] = 0.0
+        for i in range(k):
+            for j in range(i + 1):
+                row, other, weight = Z[i], Z[j], 0.5 * (M[i, j] + M[j, i]) if i == j else M[i, j] + M[j, i]
+                for m in range(P):
+                    less[m] += weight * row[m] * other[m]
+        before, after = 0.0, 0.0
+        for i in range(P):
+            before = max(before, max(variance[i], abs(less[i])))
+            after = max(after, variance[i] - less[i])
+        for i in range(k):
+            for j in range(k):
+                w[i] -= X[i, j] * h[j]
+        bad = spread * 0.0
+        for i in range(P):
+            mu[i] = start[i]
+        for j in range(k):
+            row, weight = Z[j], w[j]
+            for i in range(P):
+                mu[i] -= weight * row[i]
+        for i in range(P):
+            bad += mu[i] * 0.0
+        good = bad == 0.0 and spread * before <= loss * after
+        if not good:
+            break
+    if not good:
+        for i in range(P):
+            mu[i] = start[i]
+    return (1 if good else 2), k
 
 
 # --- small matrices --------------------------------------------------------------------------------------------------------
@@ -227,10 +784,15 @@ def _full(a: Array) -> Array:
 
 
 def _signed(B: Array, V: Array, T: Array) -> tuple[Array, Array]:
-    """(W, s) with VᵀBV = Σₖ sₖ Wₖ Wₖᵀ for rows V of any sizes: B is first brought to the sizes √diag(T)."""
+    """(W, s) with VᵀBV = Σₖ sₖ Wₖ Wₖᵀ for rows V of any sizes: B is first brought to the sizes √diag(T).
+
+    T are the products of V in the metric of the matrix that changes: beside it a part of less than :data:`NOTHING` is none.
+    """
     size = np.sqrt(np.diag(T))
     size[~(size > 0)] = 1
     lam, E = np.linalg.eigh(_sym(B) * np.outer(size, size))
+    some = ~(np.abs(lam) * len(lam) <= NOTHING)
+    lam, E = lam[some], E[:, some]
     W = (np.sqrt(np.abs(lam))[:, None] * E.T / size) @ V
     return W, np.sign(lam)
 
@@ -246,21 +808,33 @@ def _finite(*arrays: Array) -> bool:
     return all(bool(np.isfinite(a).all()) for a in arrays)
 
 
+def _is_diagonal(a: Array) -> bool:
+    return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
+
+
+def _cholesky(A: Array) -> bool:
+    """The Cholesky factor of A into its lower triangle; False if there is none."""
+    return dpotrf(A, lower=1, clean=0, overwrite_a=1)[1] == 0 and _finite(np.diagonal(A))
+
+
 # --- Σ between the steps ---------------------------------------------------------------------------------------------------
 
 
 class _Moments:
     """Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ and mu; predict, samples, state. A rule adds ``step``."""
 
+    compiled = True  # whether there is a loop for steps with one row
+    per_step = 1  # the rows of V that such a step needs
+
     def __init__(self, m: Method, state: FC, dyn: Dyn):
         P = len(state.mu)
         self.m, self.dyn, self.P = m, dyn, P
-        self.alpha, self.natural = m.params.get("alpha", 1.0), m.family == "fc"
+        self.alpha, self.natural = float(m.params.get("alpha", 1.0)), m.family == "fc"
         self.mu = np.array(state.mu, dtype=float)
-        self.A = np.array(state.Sigma, dtype=float, order="F")
+        self.A = np.array(state.Sigma.T, dtype=float, order="F")
         self.rows, self.diagonal = self.A.T, self.A.T.reshape(-1)[:: P + 1]  # the same numbers by rows, and those of the diagonal
         self.c, self.q, self.n = 1.0, np.zeros(P), 0
-        if not np.any(self.A - np.diag(self.diagonal)):  # a diagonal: as long as A is empty it need not be read
+        if _is_diagonal(state.Sigma):  # as long as A is empty it need not be read
             self.c, self.q = 0.0, self.diagonal.copy()
         self.room = ROOM if self.c else max(ROOM, P // 3)
         self.V, self.s, self.v = np.zeros((self.room, P)), np.ones(self.room), np.zeros(P)
@@ -303,6 +877,10 @@ class _Moments:
             self.s[here] = 1.0 if s is None else s[first : first + ROOM]
             self.n += len(part)
 
+    def variance(self) -> Array:
+        """diag Σ."""
+        return self.c * self.diagonal + self.q - self.s[: self.n] @ self.V[: self.n] ** 2
+
     def times(self, x: Array) -> Array:
         y = np.empty(self.P)
         times(self.rows, self.c, self.q, self.V, self.s, self.n, x, y)
@@ -327,12 +905,14 @@ class _Moments:
         """The Cholesky factor of Σ into R; False if there is none."""
         if not self.factored:
             self.flush()
-            if not len(self.R):
-                self.R = np.zeros((self.P, self.P), order="F")
-            np.copyto(self.R, self.A)
-            self.factored = dpotrf(self.R, lower=1, clean=0, overwrite_a=1)[1] == 0
-            self.factored = self.factored and _finite(self.R.T.reshape(-1)[:: self.P + 1])
+            self.factored = self._factor_of(self.A)
         return self.factored
+
+    def _factor_of(self, A: Array) -> bool:
+        if not len(self.R):
+            self.R = np.zeros((self.P, self.P), order="F")
+        np.copyto(self.R, A)
+        return _cholesky(self.R)
 
     # the protocol
 
@@ -362,19 +942,22 @@ class _Moments:
             self.A += Q
 
     def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
-        """Steps of bong, or of bog in moments, from observation t on, in machine code.
+        """Steps from observation t on in machine code, for the rules that have such a loop.
 
         Returns the step that is left to :meth:`step`, and whether all is well.
         """
         code = 1
         while t < len(X) and code == 1:
-            if self.n == self.room:
+            if self.n + self.per_step > self.room:
                 self.flush()
-            state = self.rows, self.c, self.q, self.V, self.s, self.n, self.room, self.mu, self.v, self.natural, PARALLEL
-            alpha = self.alpha if self.m.rule == "bog" else 0.0
-            t, self.n, code = several(*estimator.description, X, Y, seen, t, *state, alpha, estimator.V, estimator.rows, estimator.g)
+            before = *estimator.description, X, Y, seen, t, self.rows, self.c, self.q, self.V, self.s, self.n, self.room, self.mu
+            t, self.n, code = self.loop(before, (estimator.V, estimator.rows, estimator.g))
             self.factored = False
         return t, code != 0
+
+    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
+        """The compiled loop with these first and last arguments."""
+        return several(*before, self.v, self.natural, self.alpha if self.m.rule == "bog" else 0.0, *after)
 
     def begin(self) -> None:
         self.mu0 = self.mu.copy()
@@ -397,9 +980,26 @@ class _Moments:
 
     def state(self) -> FC:
         """A copy; what was put off stays so, so that looking does not change what comes."""
+        if self.settled:
+            return FC(self.mu.copy(), _full(self.A))
         A = self.A.copy(order="F")
         self._take_up(A)
         return FC(self.mu.copy(), _full(A))
+
+    @property
+    def settled(self) -> bool:
+        """Whether A is all of Σ."""
+        return self.n == 0 and self.c == 1 and not np.any(self.q)
+
+    def valid(self, state: FC) -> bool:
+        """gaussians.is_valid of this state, which :meth:`state` gave; the factor stays where the next step will ask for it."""
+        if not (self.ok and _finite(state.mu)):
+            return False
+        if self.factored:
+            return True
+        good = self._factor_of(state.Sigma.T)
+        self.factored = good and self.settled
+        return good
 
 
 class _Bong(_Moments):
@@ -450,6 +1050,11 @@ class _BogMom(_Moments):
 class _BogNat(_Moments):
     """fc_nat.bog_woodbury; ``step`` gives None, with nothing changed, where that would cost digits."""
 
+    per_step = 2
+
+    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
+        return bog_loop(*before, self.alpha, LOSS, *after, np.empty((4, self.P)))
+
     def step(self, g: Array, rows: Array) -> bool | None:
         U, C = self._change(g, rows)
         V = self.times_rows(U)
@@ -467,7 +1072,7 @@ class _BogNat(_Moments):
         back = np.linalg.inv(N)
         B = _sym(C @ back)
         W, s = _signed(B, V, one)
-        variance = self.c * self.diagonal + self.q - self.s[: self.n] @ self.V[: self.n] ** 2
+        variance = self.variance()
         top = np.max(variance - s @ W**2)
         spread = float(np.max(np.abs(N).sum(0)) * np.max(np.abs(back).sum(0)))
         if not spread * max(np.max(np.abs(B)) * np.max(np.abs(V)) ** 2, np.max(variance)) <= LOSS * top:
@@ -506,6 +1111,18 @@ class _BlrLoop(_Moments):
     UV: Array
     T: Array
 
+    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
+        self._make_room(self.m.n_iter)
+        return inner_loops(*before, self.natural, self.alpha, self.m.n_iter, *after, self.U, self.UV)
+
+    def _make_room(self, n: int) -> None:
+        if not hasattr(self, "U") or len(self.U) != n:
+            self.U, self.UV, self.T = np.empty((n, self.P)), np.empty((n, self.P)), np.empty((n, n))
+
+    def __init__(self, m: Method, state: FC, dyn: Dyn):
+        super().__init__(m, state, dyn)
+        self.compiled, self.per_step = self.alpha < 1 and m.n_iter <= ROOM, m.n_iter
+
     def begin(self) -> None:
         super().begin()
         self.k = 0
@@ -513,8 +1130,8 @@ class _BlrLoop(_Moments):
     def _take(self, rows: Array) -> slice:
         """Put rows, their products and their Gram matrix behind those of the iterations before."""
         K, n = len(rows), self.m.n_iter * len(rows)
-        if self.k == 0 and (not hasattr(self, "U") or len(self.U) != n):
-            self.U, self.UV, self.T = np.empty((n, self.P)), np.empty((n, self.P)), np.empty((n, n))
+        if self.k == 0:
+            self._make_room(n)
         new, k = slice(self.k, self.k + K), self.k + K
         self.U[new], self.UV[new] = rows, self.times_rows(rows)
         self.T[new, :k] = self.UV[new] @ self.U[:k].T
@@ -643,42 +1260,41 @@ class _Krylov(_Moments):
     or where the vectors are no longer few.
     """
 
+    compiled = False
+
     def begin(self) -> None:
         super().begin()
         room = self.P // 2
         if not hasattr(self, "Q"):
-            self.Q, self.Z, self.T = np.empty((room, self.P)), np.empty((room, self.P)), np.empty((room, room))
-        self.k, self.taken = 0, 0  # vectors in Q; those whose products are in the span of Q
+            self.Q, self.Z, self.T = np.empty((room + 1, self.P)), np.empty((room, self.P)), np.empty((room, room))
+            self.ones = np.ones(room)
+        self.k = 0  # vectors in Q
+        self.waiting: list[Array] = []  # vectors that the next iteration needs in their span
         self.e = self.X = np.zeros((0, 0))  # the change, and X = (I + eT)⁻¹
 
-    def apply(self, rows: Array) -> Array:
-        """rows H."""
+    def H(self) -> Array:
+        """With both triangles."""
         raise NotImplementedError
 
-    def extend(self, rows: Array) -> bool:
-        """Take what is new in the products Z of the last iteration and in rows into the basis; False if there is no room."""
-        k = self.k
-        for x in (*self.Z[self.taken : k], *rows):
-            y = x.copy()
-            size = before = float(np.linalg.norm(x))
-            for _ in range(3):
-                y -= (self.Q[: self.k] @ y) @ self.Q[: self.k]
-                after = float(np.linalg.norm(y))
-                if 2 * after > before:
-                    break
-                before = after
-            if not after > 64 * EPS * size:
-                continue
-            if self.k == len(self.Q):
-                return False
-            self.Q[self.k] = y / after
-            self.k += 1
-        new, self.taken = slice(k, self.k), k
-        self.Z[new] = self.apply(self.Q[new])
-        self.T[new, : self.k] = self.Z[new] @ self.Q[: self.k].T
-        self.T[:k, new] = self.T[new, :k].T
+    def directions(self, *vectors: Array) -> list[int] | None:
+        """Orthonormal directions of the vectors behind the k of Q: which of them have brought one. None if there is no room."""
+        brought: list[int] = []
+        for i, x in enumerate(vectors):
+            if self.k + len(brought) == len(self.Z):
+                return None
+            if new_direction(self.Q, self.k + len(brought), x, self.ones, self.v):
+                brought.append(i)
+        return brought
+
+    def extend(self, k: int) -> None:
+        """The basis has k vectors: multiply the new ones with H."""
+        new = slice(self.k, k)
+        times_block(self.H(), self.Q[new], self.Z[new])
+        self.T[new, :k] = self.Z[new] @ self.Q[:k].T
+        self.T[: self.k, new] = self.T[new, : self.k].T
         self.T[new, new] = _sym(self.T[new, new])
-        return True
+        self.waiting += list(self.Z[new])
+        self.k = k
 
     def invert(self, e: Array) -> tuple[Array, float] | None:
         """X = (I + eT)⁻¹ and the condition number of what it inverts; None if H⁻¹ + QᵀeQ is not positive definite."""
@@ -692,52 +1308,95 @@ class _Krylov(_Moments):
 
     def grown(self, a: Array) -> Array:
         """A vector or matrix of coefficients, with zeros for the new vectors of the basis."""
-        return np.pad(a, (0, self.k - len(a)))
+        out = np.zeros((self.k,) * a.ndim)
+        out[(slice(len(a)),) * a.ndim] = a
+        return out
 
     def plain(self) -> Any:
         raise NotImplementedError
 
 
 class _BbbNat(_Krylov):
-    """fc_nat.bbb: Σᵢ⁻¹ = Σ₀⁻¹ + QᵀeQ, μᵢ = μ₀ − Zᵀw, with Z = QΣ₀; Σᵢ = Σ₀ − ZᵀmZ with m = Xe; Σᵢ − ΣᵢΣ₀⁻¹Σᵢ = Zᵀ(XeXᵀ)Z."""
+    """fc_nat.bbb: Σᵢ⁻¹ = Σ₀⁻¹ + QᵀeQ, μᵢ = μ₀ − Zᵀw, with Z = QΣ₀; Σᵢ = Σ₀ − ZᵀmZ with m = Xe; Σᵢ − ΣᵢΣ₀⁻¹Σᵢ = Zᵀ(XeXᵀ)Z.
+
+    A vector waits as long as the change along what is new in it is less than :data:`NOTHING`, relative to Σ₀⁻¹ and to μ₀.
+    """
+
+    def __init__(self, m: Method, state: FC, dyn: Dyn):
+        super().__init__(m, state, dyn)
+        self.compiled = True
+
+    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
+        n = min(SHORT, self.P)
+        Q, Z, T = np.empty((n, self.P)), np.empty((n, self.P)), np.empty((n, n))
+        e, inverse = np.empty((n, n)), np.empty((n, n))
+        while t < len(X):
+            if seen[t]:
+                after = estimator.V, estimator.rows, estimator.g, Q, Z, T, e, inverse
+                state = self.rows, self.c, self.q, self.V, self.s, self.n, self.mu
+                limits = self.alpha, self.m.n_iter, float(np.sum(self.variance())), LOSS
+                code, k = krylov_loop(*estimator.description, X[t], Y[t], *state, *limits, *after)
+                if code != 1:
+                    break
+                self.subtract(*_signed(inverse[:k, :k] @ e[:k, :k], Z[:k], T[:k, :k]))
+            t += 1
+        return t, True
 
     def begin(self) -> None:
         super().begin()
-        self.w = np.zeros(0)
+        self.flush()
+        mirror(self.rows, self.rows)
+        self.w, self.waiting = np.zeros(0), [self.mu0]
+        self.most = float(np.sqrt(np.vdot(self.rows, self.rows)))  # no eigenvalue of Σ₀ is larger
 
-    def apply(self, rows: Array) -> Array:
-        return self.times_rows(rows)
+    def H(self) -> Array:
+        return self.rows
 
     def step(self, g: Array, rows: Array) -> bool | None:
-        alpha, k, e, w, X = self.alpha, self.k, self.e, self.w, self.X
+        alpha, k, w, X = self.alpha, self.k, self.w, self.X
         S0 = self.times_rows(rows)
         g0 = self.times_gradient(g, rows, S0)
-        back = self.k, self.taken
-        if not _finite(S0, g0) or not self.extend(np.concatenate([self.mu0[None][: k == 0], S0, g0[None]])):
-            self.k, self.taken = back
+        if not _finite(S0, g0):
             return None
-        Q, Z, T = self.Q[: self.k], self.Z[: self.k], self.T[: self.k, : self.k]
-        J, m, Zk = T[:, :k], X @ e, Z[:k]
-        a = Q @ self.mu
-        r = Q @ g0 + J @ (w - m @ (Zk @ g + T[:k, :k] @ w))
-        V = Q @ S0.T - J @ (m @ (Zk @ rows.T))
+        waiting = self.waiting
+        brought = self.directions(*waiting, *S0, g0)
+        if brought is None:
+            return None
+        Q, Zk = self.Q[: k + len(brought)], self.Z[:k]
+        J, m, Xe = Q @ Zk.T, X @ self.e, X @ self.e @ X.T
+        a, r0, V0 = Q @ self.mu, Q @ g0, Q @ S0.T
+        r = r0 + J @ (w - m @ (Zk @ g + self.T[:k, :k] @ w))
+        V = V0 - J @ (m @ (Zk @ rows.T))
         ra = np.outer(r, a)
-        D = -2 * alpha * (ra + ra.T + _sym(J @ (X @ e @ X.T) @ J.T) - V @ V.T)
-        e = self.grown(e) + D
-        found = self.invert(e)
-        if found is None or not found[1] * self._loss(found[0] @ e) <= LOSS:
-            self.k, self.taken = back
+        D = -2 * alpha * (ra + ra.T + _sym(J @ Xe @ J.T) - V @ V.T)
+        use = self._matters(D, alpha * r - D @ a)
+        self.waiting = [waiting[i] for i, used in zip(brought, use[k:], strict=True) if i < len(waiting) and not used]
+        Q, D, a, r = Q[use], D[np.ix_(use, use)], a[use], r[use]
+        self.Q[k : len(Q)] = Q[k:]
+        self.extend(len(Q))
+        e = self.grown(self.e) + D
+        inverse = self.invert(e)
+        if inverse is None or not inverse[1] * self._loss(inverse[0] @ e) <= LOSS:
+            self.k, self.waiting = k, waiting
             return None
-        self.e, self.X = e, found[0]
+        self.e, self.X = e, inverse[0]
         self.w = self.grown(w) - self.X @ (alpha * r - D @ a)
-        self.mu[:] = self.mu0 - self.w @ Z
+        self.mu[:] = self.mu0 - self.w @ self.Z[: self.k]
         return self.ok and _finite(self.mu)
+
+    def _matters(self, D: Array, move: Array) -> Array:
+        """Which vectors of the basis an iteration needs: all that were there, and those along which it changes something."""
+        size = np.sqrt(np.concatenate([np.diag(self.T)[: self.k], np.full(len(D) - self.k, self.most)]))
+        matters = (np.abs(D) @ size) * size > NOTHING
+        matters |= np.abs(move) * self.most > NOTHING * np.max(np.abs(self.mu0))
+        matters[: self.k] = True
+        return matters
 
     def _loss(self, m: Array) -> float:
         """The size of what Σ₀ − ZᵀmZ is a difference of, beside that of the result."""
-        Z, variance = self.Z[: self.k], self.c * self.diagonal + self.q - self.s[: self.n] @ self.V[: self.n] ** 2
+        Z = self.Z[: self.k]
         less = np.einsum("ki,ki->i", _sym(m) @ Z, Z)
-        return float(max(np.max(variance), np.max(np.abs(less))) / np.max(variance - less))
+        return float(max(np.max(self.diagonal), np.max(np.abs(less))) / np.max(self.diagonal - less))
 
     def end(self) -> None:
         if self.k:
@@ -756,54 +1415,83 @@ class _BbbNat(_Krylov):
 
 
 class _BbbMom(_Krylov):
-    """fc_mom.bbb: Σᵢ = Σ₀ + QᵀeQ; Σᵢ⁻¹ − Σ₀⁻¹ = −ZᵀmZ with m = Xe and Z = QΣ₀⁻¹, by the Cholesky factor of Σ₀."""
+    """fc_mom.bbb: Σᵢ = Σ₀ + QᵀeQ; Σᵢ⁻¹ = Σ₀⁻¹ − ZᵀmZ with m = Xe and Z = QΣ₀⁻¹.
+
+    Σ⁻¹ goes along from one observation to the next; every :data:`RENEWED` of them, and where that would cost digits, it is made anew.
+    """
+
+    def __init__(self, m: Method, state: FC, dyn: Dyn):
+        super().__init__(m, state, dyn)
+        self.inverse, self.age = np.zeros((0, 0)), RENEWED
+
+    def predict(self) -> None:
+        self.age = self.age if self.dyn is None else RENEWED
+        super().predict()
 
     def begin(self) -> None:
         super().begin()
-        self.ok = self.ok and self.factor()
+        if self.age >= RENEWED:
+            self.ok = self.ok and self.factor()
+            self.inverse, self.age = dpotri(self.R, lower=1, overwrite_c=1)[0], 0
+            self.R, self.factored = np.zeros((0, 0)), False
+        mirror(self.inverse.T, self.inverse.T)
+        self.age += 1
 
-    def apply(self, rows: Array) -> Array:
-        return dpotrs(self.R, rows.T, lower=1)[0].T
+    def H(self) -> Array:
+        return self.inverse.T
 
     def step(self, g: Array, rows: Array) -> bool | None:
         alpha, k = self.alpha, self.k
-        back = self.k, self.taken
         if not _finite(rows, g):
             return False
-        if not self.extend(rows):
-            self.k, self.taken = back
+        waiting = self.waiting
+        brought = self.directions(*waiting, *rows, g)
+        if brought is None:
             return None
-        J, S = self.T[: self.k, :k] @ self.X @ self.e, self.Q[: self.k] @ rows.T
+        self.waiting = []
+        self.extend(k + len(brought))
+        Q = self.Q[: self.k]
+        J, S = self.T[: self.k, :k] @ self.X @ self.e, Q @ rows.T
         e = self.grown(self.e) - alpha / 2 * (_sym(J @ self.T[:k, : self.k]) + S @ S.T)
-        found = self.invert(e)
-        if found is None:
+        inverse = self.invert(e)
+        if inverse is None:
             return False
-        if not found[1] * self._loss(e) <= LOSS:
-            self.k, self.taken = back
+        if not inverse[1] * self._loss(e) <= LOSS:
+            self.k, self.waiting = k, waiting
             return None
-        self.e, self.X = e, found[0]
+        self.e, self.X = e, inverse[0]
         if k:
-            self.mu += alpha * self.apply(self.mu0 - self.mu)
+            self.mu += alpha * ((Q @ (self.mu0 - self.mu)) @ self.Z[: self.k])
         self.mu += alpha * g
         return self.ok and _finite(self.mu)
 
     def _loss(self, e: Array) -> float:
         """The size of what Σ₀ + QᵀeQ is a difference of, beside that of the result."""
-        Q = self.Q[: self.k]
+        Q, variance = self.Q[: self.k], self.variance()
         more = np.einsum("ki,ki->i", e @ Q, Q)
-        return float(max(np.max(self.diagonal), np.max(np.abs(more))) / np.max(self.diagonal + more))
+        return float(max(np.max(variance), np.max(np.abs(more))) / np.max(variance + more))
 
     def end(self) -> None:
-        if self.k:
-            W, s = _signed(self.e, self.Q[: self.k], np.eye(self.k))
-            self.subtract(W, -s)
+        if not self.k:
+            return
+        T, top = self.T[: self.k, : self.k], np.max(np.diagonal(self.inverse))
+        W, s = _signed(self.X @ self.e, self.Z[: self.k], T)
+        for sign in (1.0, -1.0):
+            if np.any(s == sign):
+                dsyrk(-sign, W[s == sign].T, beta=1.0, c=self.inverse, lower=1, overwrite_c=1)
+        if not top <= 2 * np.max(np.diagonal(self.inverse)):
+            self.age = RENEWED
+        W, s = _signed(self.e, self.Q[: self.k], T)
+        self.subtract(W, -s)
 
     def plain(self) -> _Moments:
+        mu, k = self.mu.copy(), self.k
+        self.flush()
         form = _BbbMomPlain(self.m, FC(self.mu0, _full(self.A)), self.dyn)
         form.begin()
-        if self.k:
+        if k:
             self.end()
-            form.go_on(FC(self.mu, self.state().Sigma))
+            form.go_on(FC(mu, self.state().Sigma))
         return form
 
 
@@ -813,14 +1501,21 @@ class _BbbMom(_Krylov):
 class _Precision:
     """Λ = Σ⁻¹ with its Cholesky factor R, all parameters in reverse order but for mu. A rule adds ``step``."""
 
+    compiled = False
+
     def __init__(self, m: Method, state: FC, dyn: Dyn):
         P = len(state.mu)
         self.m, self.P, self.alpha = m, P, m.params.get("alpha", 1.0)
         self.dyn = None if dyn is None else tuple(np.flip(a).copy() for a in dyn)
         self.mu, self.ok = np.array(state.mu, dtype=float), True
-        self.A, self.R = np.empty((P, P), order="F"), np.empty((P, P), order="F")
-        self.R[:] = state.Sigma[::-1, ::-1]
-        self._from_covariance()
+        self.A, self.R = np.zeros((P, P), order="F"), np.zeros((P, P), order="F")
+        variance = np.diagonal(state.Sigma)[::-1]
+        if _is_diagonal(state.Sigma) and np.all(variance > 0):
+            self.A.T.reshape(-1)[:: P + 1] = 1 / variance
+            self.R.T.reshape(-1)[:: P + 1] = 1 / np.sqrt(variance)
+        else:
+            self.R[:] = state.Sigma.T[::-1, ::-1]
+            self._from_covariance()
 
     def _from_covariance(self) -> None:
         """Λ and its factor from the covariance in R."""
@@ -832,8 +1527,7 @@ class _Precision:
     def factor(self) -> bool:
         """The Cholesky factor of Λ into R; False if there is none."""
         np.copyto(self.R, self.A)
-        info = dpotrf(self.R, lower=1, clean=0, overwrite_a=1)[1]
-        return info == 0 and _finite(self.R.T.reshape(-1)[:: self.P + 1])
+        return _cholesky(self.R)
 
     def solve(self, x: Array) -> Array:
         """Σx of a vector, or XΣ of rows X, in reverse order, by the factor."""
@@ -878,6 +1572,10 @@ class _Precision:
     def state(self) -> FC:
         Sigma = _full(dpotri(self.R, lower=1)[0])
         return FC(self.mu.copy(), np.ascontiguousarray(Sigma[::-1, ::-1]))
+
+    def valid(self, state: FC) -> bool:
+        """gaussians.is_valid of this state, which :meth:`state` gave: every step ends with the factor of its Λ."""
+        return self.ok and _finite(*state)
 
 
 def _reversed(g: Array, rows: Array) -> tuple[Array, Array]:
@@ -1061,10 +1759,15 @@ class Belief:
     def state(self) -> FC:
         return self.form.state()
 
-    def several(self, *args: Any) -> tuple[int, bool]:
-        return self.form.several(*args)
+    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
+        """Steps of the compiled loop from t on; the step that is left to :meth:`step`, and whether all is well."""
+        return self.form.several(estimator, X, Y, seen, t) if self.form.compiled and not self.plain else (t, True)
 
     @property
     def ok(self) -> bool:
         """Whether every step so far had something to start from."""
         return self.form.ok
+
+    def valid(self, state: FC) -> bool:
+        """Whether the belief, whose state this is, is a Gaussian."""
+        return self.form.valid(state)
