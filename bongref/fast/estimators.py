@@ -16,10 +16,9 @@ from ..methods import Method
 from .jit import config, kernel
 from .likelihoods import describe as describe_likelihood
 from .likelihoods import info_rows, score
-from .networks import describe, forward, sweep, workspace
+from .networks import describe, fellow, forward, sweep, workspace
 from .normals import PCG, fill, is_pcg, table, transform
 
-WORTH = 10**6  # numbers for which a second thread in the network pays
 AHEAD = 20_000  # variates in a block that is worth drawing in advance
 
 
@@ -59,7 +58,10 @@ class Compiled:
         self.net, self.lik = describe(model), describe_likelihood(lik, model.n_outputs)
         self.hess, self.threads, C, P = m.hess, threads, model.n_outputs, model.n_params
         self.n_rows = C if m.hess == "lin-hess" else 1
-        self.works = [workspace(self.net, self.n_rows + 1) for _ in range(threads)]
+        self.cotangents = C + 1 if m.hess == "lin-hess" and C > 1 else 1  # of a diagonal family
+        first = workspace(self.net, self.n_rows + 1)
+        another = (lambda: fellow(self.net, first, self.n_rows + 1)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
+        self.works = [first, *(another() for _ in range(threads - 1))]
         self.V, self.g = np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C)), np.empty(P)
         self.rows = np.empty((len(self.V) if rows and m.hess.startswith("lin") else 0, P))
 
@@ -83,11 +85,7 @@ class Compiled:
         if self.rows.shape != theta.shape:
             self.rows = np.empty(theta.shape)
         scale = 1 / math.sqrt(M)
-        share(
-            self.threads if theta.size >= WORTH else 1,
-            M,
-            lambda k, part: sampled(self.net, self.works[k], self.lik, x, y, theta[part], self.rows[part], scale),
-        )
+        share(self.threads, M, lambda k, part: sampled(*self.parts(k), x, y, theta[part], self.rows[part], scale))
         return self.rows.sum(axis=0) * scale, self.rows
 
 

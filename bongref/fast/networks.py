@@ -249,6 +249,12 @@ def workspace(net: Any, K: int) -> Any:
     return conv_workspace(net, K)
 
 
+def fellow(net: Any, work: Any, K: int) -> Any:
+    """Buffers for sweeps after a forward pass that another thread took in ``work``."""
+    shared = ("H", "D") if isinstance(net, Dense) else ("X", "D", "S", "h", "d")
+    return workspace(net, K)._replace(**{name: getattr(work, name) for name in shared})
+
+
 def forward(net, theta, x, work, o):
     """o (C,) = f(θ, x)."""
     if isinstance(net, Dense):

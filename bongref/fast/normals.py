@@ -240,14 +240,14 @@ class PCG:
     """NumPy's default generator, for kernels that draw by themselves: ``state`` is theirs, ``close`` gives it back."""
 
     def __init__(self, rng: np.random.Generator):
-        self.generator = rng.bit_generator
+        self.generator, self.state = rng.bit_generator, np.zeros(2, dtype=np.uint64)
         self.read()
         self.increment = self.whole["state"]["inc"]
 
     def read(self) -> None:
         """Start where the generator stands."""
         self.whole: Any = self.generator.state
-        self.state = np.array(divmod(self.whole["state"]["state"], WORD), dtype=np.uint64)
+        self.state[:] = np.array(divmod(self.whole["state"]["state"], WORD), dtype=np.uint64)
 
     def jumps(self, *numbers: int) -> np.ndarray:
         """Rows for :func:`lcg`: one step, four, and these numbers of them."""

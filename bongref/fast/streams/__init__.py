@@ -15,7 +15,7 @@ import numpy as np
 from ...dynamics import Static, matrices
 from ...gaussians import is_valid
 from ...methods import Method
-from ...states import DLR, FC, Diag, State
+from ...states import DLR, FC, State
 from ..estimators import Compiled, Normals, threads
 from ..likelihoods import KINDS
 from ..normals import is_pcg
@@ -69,8 +69,7 @@ class Stream:
         self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
         self.theta = np.empty((0, P))
         self.live: tuple[Any, int, Any] = (None, 0, None)
-        self.buffers: tuple[np.ndarray, ...] = ()
-        self.sampled: Any = None
+        self.loop: Any = None
         drawn = m.family != "dlr" and samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
         self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
         steps = min(8e8 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 16  # about a breath, to begin with
@@ -79,7 +78,16 @@ class Stream:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
             none = np.zeros(model.n_outputs)
             self.Y = np.ascontiguousarray(ys if isinstance(ys, np.ndarray) else [none if y is None else y for y in ys])
-            self.estimator = Compiled(m, model, lik, 1 if m.hess.startswith("lin") else threads(), rows=not self.whole)
+            self.estimator = Compiled(m, model, lik, self._threads(), rows=not self.whole)
+
+    def _threads(self) -> int:
+        """How many threads share the network of an estimate: one, unless the estimate is so large that more of them pay."""
+        diagonal, C = self.m.family in ("diag", "diag_mom"), self.model.n_outputs
+        if self.m.hess == "mc-ef":
+            K, worth = self.m.params["n_samples"], 20_000 if diagonal and self.whole else 10**6
+        else:
+            K, worth = C + 1 if diagonal and self.m.hess == "lin-hess" and C > 1 else 1, 200_000
+        return min(threads(), K) if K * self.model.n_params >= worth else 1
 
     def advance(self, state: State, first: int, last: int) -> tuple[State, int, bool]:
         """The state after some of the steps first, …, last − 1, how many they were, and whether the next one is left to the reference.
@@ -137,30 +145,20 @@ class Stream:
         m, part = self.m, slice(first, last)
         empty = np.zeros(0)
         f, b, q = (empty, empty, empty) if self.dyn is None else self.dyn
-        hess, alpha = 0 if m.hess == "lin-hess" else 1, float(m.params.get("alpha", 1))
-        before: tuple[Any, ...] = self.estimator.description
+        alpha = float(m.params.get("alpha", 1))
         data: tuple[Any, ...] = (self.X[part], self.Y[part], self.seen[part])
-        if m.hess == "mc-ef":
-            from .diag import Sampled
-
-            self.sampled = self.sampled or Sampled(m, self.estimator, len(state.mu), self.rng)
-            return self.sampled.run(state, *data, (f, b, q))
-        after: tuple[Any, ...] = (alpha, m.n_iter, f, b, q)
         if m.family == "dlr":
-            from .dlr import stream as low_rank
+            from .dlr import stream
 
             mu, Ups, Wt = np.array(state.mu), np.array(state.Ups), np.array(state.W.T, order="C")
-            loop: Any = low_rank
-            done, code = loop(*before, m.rule, *data, mu, Ups, Wt, *after)
+            loop: Any = stream
+            done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q)
             return (DLR(mu, Ups, np.ascontiguousarray(Wt.T)) if code == 0 else state), done
-        from .diag import RULES, rows_for, stream
+        if self.loop is None:
+            from .diag import Linearised, Sampled
 
-        mu, var = np.array(state.mu), np.array(state.var)
-        if not self.buffers:
-            P, kept = len(mu), len(mu) if m.rule in ("blr", "bbb") else 0
-            self.buffers = rows_for(hess, self.model.n_outputs, P), np.empty(kept), np.empty(kept)
-        done, code = stream(*before, RULES[m.rule], int(m.family == "diag_mom"), *data, mu, var, *after, *self.buffers)
-        return (Diag(mu, var) if code == 0 else state), done
+            self.loop = Linearised(m, self.estimator) if m.hess.startswith("lin") else Sampled(m, self.estimator, self.rng)
+        return self.loop.run(state, *data, (f, b, q))
 
     # --- one observation -------------------------------------------------------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from ...methods import Method
@@ -24,88 +26,122 @@ def _predict(mu, v, f, b, q):
         v[p] = f[p] * f[p] * v[p] + q[p]
 
 
-@inlined
-def _from_rows(rows):
-    """The first of the rows becomes diag G = −Σ rows² of all but the last, which is g."""
-    d = rows[0]
-    for p in range(len(d)):
-        d[p] = -d[p] * d[p]
-    for k in range(1, len(rows) - 1):
-        row = rows[k]
-        for p in range(len(d)):
-            d[p] -= row[p] * row[p]
+# --- lin-hess and lin-ef -------------------------------------------------------------------------------------------------------
 
 
 @inlined
-def _estimate(net, work, lik, hess, x, y, mu, V, rows, o, s, buffer):
-    """Twin of curvature.lin_hess (hess = 0) and lin_ef (1), with diag G: one sweep for each output, or one where there is one output.
-
-    Leaves the gradient in the last of the rows, and where there are several diag G in the first. Returns (slope, root): what a single row
-    is to be multiplied with for the gradient, and for a root of −diag G.
-    """
-    forward(net, mu, x, work, o)
+def _cotangents(lik, hess, o, y, s, buffer, V, multiples):
+    """The cotangents V of the rows: of the information and, last, the score; where one row serves for both, what it is multiplied with."""
     score(lik, o, y, s, buffer)
-    C, last = len(o), len(rows) - 1
-    slope, root = 1.0, 1.0
+    C, last = len(o), len(V) - 1
     if hess == 0:
         info_rows(lik, o, V, buffer)
     if C == 1:
-        slope = s[0]
-        root = V[0, 0] if hess == 0 else slope
+        multiples[0] = s[0]
+        multiples[1] = V[0, 0] if hess == 0 else s[0]
         V[0, 0] = 1.0
     else:
         for c in range(C):
             V[last, c] = s[c]
-    sweep(net, mu, x, work, V, rows)
-    if last > 0:
-        _from_rows(rows)
-    return slope, root
 
 
-def rows_for(hess: int, C: int, P: int) -> np.ndarray:
-    """Room for the rows of an estimate: one for each output and one for g, or one where that will do."""
-    return np.empty((C + 1 if hess == 0 and C > 1 else 1, P))
+@inner
+def _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha):
+    """Twin of the step of a diagonal family, or of a part of it."""
+    if moments:
+        return diag_mom.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
+    return diag_nat.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
+
+
+@inner
+def _diagonal(rows, a, b):
+    """The first of the rows becomes diag G = −Σ rows² of all but the last, which is g, from a to b. Twin of curvature.diagonal."""
+    d = rows[0, a:b]
+    for p in range(len(d)):
+        d[p] = -d[p] * d[p]
+    for k in range(1, len(rows) - 1):
+        row = rows[k, a:b]
+        for p in range(len(d)):
+            d[p] -= row[p] * row[p]
+    return d
+
+
+@inner
+def _lin_jobs(net, work, rule, moments, m0, prec0, mu, v, alpha, x, V, rows, multiples, good, board):
+    """Do what is on the board: by turns parts of the rows, and of the step. Returns whether there may be more."""
+    n = len(good)
+    job = claim(board)
+    while job >= 0:
+        k, size = job % n, len(rows) if job // n % 2 == 0 else len(mu)
+        a, b = size * k // n, size * (k + 1) // n
+        if job // n % 2 == 0:
+            sweep(net, mu, x, work, V[a:b], rows[a:b])
+        else:
+            g, d = rows[len(rows) - 1, a:b], _diagonal(rows, a, b)
+            good[k] = _step(rule, moments, m0[a:b], prec0[a:b], mu[a:b], v[a:b], g, d, multiples, alpha)
+        write(board, DONE + LINE * k, job + 1)
+        job = claim(board)
+    return job == -1
 
 
 @kernel
-def stream(net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, rows, m0, prec0):
+def stream(
+    first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, rows, V, multiples, good, board,
+):  # fmt: skip
     """Filter the rows of X (n, n_in) and Y (n, C) by lin-hess (hess = 0) or lin-ef (1). Twin of filter.run.
 
     (mu, v) is changed in place. ``seen[t]`` is False where an observation is missing; f, b, q are the diagonals of the dynamics, empty
-    where nothing moves; rows is a buffer of :func:`rows_for`, m0 and prec0 are buffers (P,) for blr and bbb.
+    where nothing moves; m0 and prec0 are buffers (P,) for blr and bbb. rows (K, P) and V (K, C) are buffers, K = C + 1 or, where one row
+    is enough, 1. Of several threads, as many as ``good`` is long, each has a workspace of its own; the first one takes the steps, the
+    others share its jobs.
     Returns the steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
     """
-    P, C, last = len(mu), Y.shape[1], len(rows) - 1
-    V, d = np.empty((len(rows), C)), rows[0] if last > 0 else rows[0, :0]
+    C, n, last = Y.shape[1], len(good), len(rows) - 1
     o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
-    for t in range(len(X)):
-        if len(f) > 0:
-            _predict(mu, v, f, b, q)
-        if not seen[t]:
-            continue
-        if rule == 1 or rule == 3:
-            for p in range(P):
+    g, d = rows[last], rows[0] if last > 0 else rows[0, :0]
+    t, i, more, ok = 0, 0, True, True
+    while t < len(X) and more and ok:
+        if first and i == 0:
+            if len(f) > 0:
+                _predict(mu, v, f, b, q)
+            if not seen[t]:
+                t += 1
+                continue
+            for p in range(len(m0)):
                 m0[p] = mu[p]
                 prec0[p] = 1.0 / v[p]
-        for _ in range(n_iter):
-            slope, root = _estimate(net, work, lik, hess, X[t], Y[t], mu, V, rows, o, s, buffer)
-            if moments:
-                ok = diag_mom.step(rule, m0, prec0, mu, v, rows[last], d, slope, root, alpha)
-            else:
-                ok = diag_nat.step(rule, m0, prec0, mu, v, rows[last], d, slope, root, alpha)
-            if not ok:
-                return t, 1
-    return len(X), 0
+        if first:
+            forward(net, mu, X[t], work, o)
+            _cotangents(lik, hess, o, Y[t], s, buffer, V, multiples)
+        if n == 1:
+            sweep(net, mu, X[t], work, V, rows)
+            if last > 0:
+                _diagonal(rows, 0, len(mu))
+            ok = _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha)
+        for _ in range(2 if n > 1 else 0):  # first the rows, then the step
+            if first:
+                write(board, OFFERED, read(board, OFFERED) + n)
+            more = _lin_jobs(net, work, rule, moments, m0, prec0, mu, v, alpha, X[0], V, rows, multiples, good, board)
+            if first:
+                wait(board, n)
+                more = True
+        if first:
+            for k in range(n if n > 1 else 0):
+                ok = ok and good[k]
+            i = (i + 1) % n_iter
+            t += 1 if i == 0 and ok else 0
+    write(board, CLOSED, 1)
+    return t, 0 if ok else 1
 
 
 # --- mc-ef -------------------------------------------------------------------------------------------------------------------
 
+ONES = (1.0, 1.0)
 PARTS = 8  # of the samples of an estimate, each with sums of its own, which threads share
-WORTH = 20_000  # numbers in the samples of an estimate for which a second thread pays
 
 
 @inlined
-def _jobs(net, work, lik, X, Y, step, mu, deviations, cuts, state, jumps, coefficients, board, G, D):
+def _mc_jobs(net, work, lik, X, Y, step, mu, deviations, cuts, state, jumps, coefficients, board, G, D):
     """Do what is on the board: G[k] = Σ_m g_m and D[k] = −Σ_m g_m², g_m the gradient at the samples cuts[k], …, cuts[k + 1] − 1.
 
     Twin of curvature.mc_ef and curvature.diagonal. Returns whether there may be more.
@@ -155,7 +191,7 @@ def _mean(parts, n):
 @kernel
 def sampled_stream(
     first, net, work, lik, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0,
-    step, deviations, cuts, state, jumps, coefficients, board, G, D,
+    step, deviations, cuts, state, jumps, coefficients, G, D, board,
 ):  # fmt: skip
     """Filter the rows of X (n, n_in) and Y (n, C) by mc-ef. Twin of filter.run.
 
@@ -180,17 +216,13 @@ def sampled_stream(
             for p in range(len(mu)):
                 deviations[p] = np.sqrt(v[p])
             write(board, OFFERED, read(board, OFFERED) + len(G))
-        more = _jobs(net, work, lik, X, Y, step, mu, deviations, cuts, state, jumps, coefficients, board, G, D)
+        more = _mc_jobs(net, work, lik, X, Y, step, mu, deviations, cuts, state, jumps, coefficients, board, G, D)
         if first:
             wait(board, len(G))
             state[0], state[1] = lcg(state[0], state[1], jumps[len(jumps) - 1])
             _mean(G, cuts[len(G)])
             _mean(D, cuts[len(G)])
-            if moments:
-                ok = diag_mom.step(rule, m0, prec0, mu, v, G[0], D[0], 1.0, 1.0, alpha)
-            else:
-                ok = diag_nat.step(rule, m0, prec0, mu, v, G[0], D[0], 1.0, 1.0, alpha)
-            if not ok:
+            if not _step(rule, moments, m0, prec0, mu, v, G[0], D[0], ONES, alpha):
                 write(board, CLOSED, 1)
                 return t, 1
         elif not more:
@@ -199,35 +231,65 @@ def sampled_stream(
     return len(X), 0
 
 
-class Sampled:
-    """:func:`sampled_stream` with its buffers and threads."""
+# --- the loops with their buffers and threads -----------------------------------------------------------------------------------
 
-    def __init__(self, m: Method, estimator: Compiled, P: int, rng: np.random.Generator):
-        M, K = m.params["n_samples"], min(PARTS, m.params["n_samples"])
-        self.m, self.estimator, self.pcg = m, estimator, PCG(rng)
-        self.cuts, kept = np.array([M * k // K for k in range(K + 1)]), P if m.rule in ("blr", "bbb") else 0
-        self.jumps = self.pcg.jumps(*(int(n) * P for n in self.cuts))
-        self.priors, self.sums = (np.empty(kept), np.empty(kept)), (np.empty((K, P)), np.empty((K, P)))
-        self.step, self.deviations = np.zeros(1, dtype=np.int64), np.empty(P)
-        self.threads = min(estimator.threads, K) if M * P >= WORTH else 1
+
+class Loop:
+    """A stream's kernel for one method. A subclass has the ``kernel``, the number of ``jobs`` at a time, and its ``buffers``."""
+
+    kernel: Any
+    hess: tuple[int, ...] = ()
+
+    def __init__(self, m: Method, estimator: Compiled, jobs: int):
+        P = len(estimator.g)
+        self.m, self.estimator, self.jobs, kept = m, estimator, jobs, P if m.rule in ("blr", "bbb") else 0
+        self.buffers: tuple[np.ndarray, ...] = np.empty(kept), np.empty(kept)
 
     def run(self, state: Diag, X: np.ndarray, Y: np.ndarray, seen: np.ndarray, dyn: tuple[np.ndarray, ...]) -> tuple[Diag, int]:
         """The state after these steps; or the given one, and how many steps there are before one that gives no Gaussian."""
-        m, mu, var = self.m, np.array(state.mu), np.array(state.var)
-        self.pcg.read()
-        jobs = board(len(self.cuts) - 1)
-        description = RULES[m.rule], int(m.family == "diag_mom"), X, Y, seen, mu, var, float(m.params.get("alpha", 1)), m.n_iter, *dyn
-        drawing = self.step, self.deviations, self.cuts, self.pcg.state, self.jumps, table(), jobs, *self.sums
+        m, mu, var, on_board = self.m, np.array(state.mu), np.array(state.var), board(self.jobs)
+        rule = *self.hess, RULES[m.rule], int(m.family == "diag_mom")
+        arguments = X, Y, seen, mu, var, float(m.params.get("alpha", 1)), m.n_iter, *dyn, *self.buffers, on_board
 
         def loop(k: int) -> tuple[int, int]:
             try:
-                return sampled_stream(k == 0, *self.estimator.parts(k), *description, *self.priors, *drawing)
+                return self.kernel(k == 0, *self.estimator.parts(k), *rule, *arguments)
             finally:
-                jobs[CLOSED] = 1  # whatever happens, nobody waits for the first thread
+                on_board[CLOSED] = 1  # whatever happens, nobody waits for the first thread
 
-        done, code = together(self.threads, loop)
-        self.pcg.close()
+        done, code = together(self.estimator.threads, loop)
         return (Diag(mu, var) if code == 0 else state), done
+
+
+class Linearised(Loop):
+    """:func:`stream`."""
+
+    kernel = staticmethod(stream)
+
+    def __init__(self, m: Method, estimator: Compiled):
+        super().__init__(m, estimator, estimator.threads)
+        K, C, P = estimator.cotangents, estimator.net.n_outputs, len(estimator.g)
+        self.hess = (0 if m.hess == "lin-hess" else 1,)
+        self.buffers += np.empty((K, P)), np.empty((K, C)), np.ones(2), np.ones(self.jobs, dtype=np.bool_)
+
+
+class Sampled(Loop):
+    """:func:`sampled_stream`."""
+
+    kernel = staticmethod(sampled_stream)
+
+    def __init__(self, m: Method, estimator: Compiled, rng: np.random.Generator):
+        M, P = m.params["n_samples"], len(estimator.g)
+        super().__init__(m, estimator, min(PARTS, M))
+        self.pcg, cuts = PCG(rng), np.array([M * k // self.jobs for k in range(self.jobs + 1)])
+        self.buffers += np.zeros(1, dtype=np.int64), np.empty(P), cuts, self.pcg.state, self.pcg.jumps(*(int(n) * P for n in cuts)), table()
+        self.buffers += np.empty((self.jobs, P)), np.empty((self.jobs, P))
+
+    def run(self, *args: Any) -> tuple[Diag, int]:
+        self.pcg.read()
+        found = super().run(*args)
+        self.pcg.close()
+        return found
 
 
 class Belief:
