@@ -32,7 +32,8 @@ from .networks import ACTIVATIONS, activate, affine, affine_transposed, outer
 from .vectors import apart, fill4, load4, muladd, spread4, store4
 
 spliced: Any = njit(inline="always", **OPTIONS)  # put into the kernel that calls it, before that is compiled: half the time to compile
-inner: Any = njit(fastmath=REORDER, no_cpython_wrapper=True, no_cfunc_wrapper=True, **OPTIONS)  # not called from Python
+UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # not called from Python
+inner: Any = njit(fastmath=REORDER, **UNWRAPPED, **OPTIONS)
 SEVERAL = 4  # cotangents from which on work is shared
 
 # the columns of Conv.layers, one row for each convolution

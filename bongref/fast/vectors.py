@@ -103,30 +103,22 @@ def _apart(typing):
     return types.void(), build
 
 
-if config.DISABLE_JIT:
+def _plain_load4(a, i):
+    return a[i : i + LANES].copy()
 
-    def apart():
-        pass
 
-    def load4(a, i):
-        return a[i : i + LANES].copy()
+def _plain_store4(a, i, v):
+    a[i : i + LANES] = v
 
-    def store4(a, i, v):
-        a[i : i + LANES] = v
 
-    def spread4(a, i):
-        return np.full(LANES, a[i])
+def _choose(plain: Any, compiled: Any) -> Any:
+    """The function for plain Python or for kernels."""
+    return plain if config.DISABLE_JIT else intrinsic(compiled)
 
-    def muladd(acc, x, y):
-        return acc + x * y
 
-    def fill4(x):
-        return np.full(LANES, x)
-
-else:
-    apart: Any = intrinsic(_apart)  # the function that says this is not copied to where it is called
-    load4: Any = intrinsic(_load4)  # a[i : i + 4]
-    store4: Any = intrinsic(_store4)  # a[i : i + 4] = v
-    spread4: Any = intrinsic(_spread4)  # a[i] four times
-    muladd: Any = intrinsic(_muladd)  # acc + x · y
-    fill4: Any = intrinsic(_fill4)  # x four times
+apart = _choose(lambda: None, _apart)  # the function that says this is not copied to where it is called
+load4 = _choose(_plain_load4, _load4)  # a[i : i + 4]
+store4 = _choose(_plain_store4, _store4)  # a[i : i + 4] = v
+spread4 = _choose(lambda a, i: np.full(LANES, a[i]), _spread4)  # a[i] four times
+fill4 = _choose(lambda x: np.full(LANES, x), _fill4)  # x four times
+muladd = _choose(lambda acc, x, y: acc + x * y, _muladd)  # acc + x · y
