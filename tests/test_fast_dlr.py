@@ -193,8 +193,9 @@ def by_gram(Ups_tilde, W_tilde, rank):
 def by_blas(Ups_tilde, W_tilde, rank):
     """The projection as the belief makes it from many rows."""
     Wt = np.ascontiguousarray(W_tilde.T)
-    X = streams.Wide([(1.0, Wt)]).directions(Wt @ Wt.T, rank) @ Wt
-    return Ups_tilde + np.sum(X[rank:] ** 2, axis=0), X[:rank].T
+    wide = streams.Wide([(1.0, Wt)])
+    new, lost = wide.parted(wide.leading(Wt @ Wt.T, rank), Wt)
+    return Ups_tilde + np.sum(lost**2, axis=0), new.T
 
 
 ROUTES = {

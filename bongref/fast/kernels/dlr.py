@@ -35,7 +35,7 @@ SWEEPS = 60  # of Jacobi; five are the rule
 
 
 class Buffers(NamedTuple):
-    """Blocks of rows (n, w), n a multiple of 4, rows of weights (2, w), and small matrices (n, n)."""
+    """Blocks of rows (n, w), n a multiple of 4, rows of weights (3, w), and small matrices (n, n)."""
 
     X: Any
     Y: Any
@@ -51,10 +51,10 @@ class Buffers(NamedTuple):
 
 @inner
 def buffers(n):
-    """Buffers for n rows of W̃ and one more."""
-    n = (n + 4) // 4 * 4
-    w = max(32, min(256, 3072 // n // 8 * 8))
-    X, Y, Z, u = np.zeros((n, w)), np.zeros((n, w)), np.zeros((n, w)), np.zeros((2, w))
+    """Buffers for n rows of W̃ and two more. The width is no power of 2, which would put all rows into the same places of the cache."""
+    n = (n + 5) // 4 * 4
+    w = max(136, min(264, 6336 // n // 16 * 16 + 8))
+    X, Y, Z, u = np.zeros((n, w)), np.zeros((n, w)), np.zeros((n, w)), np.zeros((3, w))
     H, T, V, J = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
     return Buffers(X, Y, Z, u, H, T, V, J, np.zeros(n), np.zeros(n, np.int64))
 
@@ -77,6 +77,16 @@ def load(A, scale, at, w, X, n):
         x, a = X[n + r], A[r, at : at + w]
         for p in range(w):
             x[p] = scale * a[p]
+    return n + A.shape[0]
+
+
+@inner
+def load_weighed(A, u, at, w, X, n):
+    """As load, with A Diag(u) in place of scale · A."""
+    for r in range(A.shape[0]):
+        x, a = X[n + r], A[r, at : at + w]
+        for p in range(w):
+            x[p] = u[p] * a[p]
     return n + A.shape[0]
 
 
@@ -115,16 +125,33 @@ def gram(A, m, B, n, w, H, upper):
 
 @inner
 def combine(V, m, n, X, w, out):
-    """out = V X: m rows of combinations of n rows, n rounded up to a multiple of 4."""
-    for r in range(m):
-        for i in range(0, n, 4):
-            v0, v1, v2, v3 = V[r, i], V[r, i + 1], V[r, i + 2], V[r, i + 3]
+    """out = V X: m rows of combinations of n rows, n rounded up to a multiple of 3. Four rows at a time, then the others."""
+    whole = m - m % 4
+    for r in range(0, whole, 4):
+        for i in range(0, n, 3):
+            a0, a1, a2 = V[r, i], V[r, i + 1], V[r, i + 2]
+            b0, b1, b2 = V[r + 1, i], V[r + 1, i + 1], V[r + 1, i + 2]
+            c0, c1, c2 = V[r + 2, i], V[r + 2, i + 1], V[r + 2, i + 2]
+            d0, d1, d2 = V[r + 3, i], V[r + 3, i + 1], V[r + 3, i + 2]
             if i == 0:
                 for p in range(w):
-                    out[r, p] = v0 * X[i, p] + v1 * X[i + 1, p] + v2 * X[i + 2, p] + v3 * X[i + 3, p]
+                    out[r, p] = a0 * X[i, p] + a1 * X[i + 1, p] + a2 * X[i + 2, p]
+                    out[r + 1, p] = b0 * X[i, p] + b1 * X[i + 1, p] + b2 * X[i + 2, p]
+                    out[r + 2, p] = c0 * X[i, p] + c1 * X[i + 1, p] + c2 * X[i + 2, p]
+                    out[r + 3, p] = d0 * X[i, p] + d1 * X[i + 1, p] + d2 * X[i + 2, p]
             else:
                 for p in range(w):
-                    out[r, p] += v0 * X[i, p] + v1 * X[i + 1, p] + v2 * X[i + 2, p] + v3 * X[i + 3, p]
+                    out[r, p] += a0 * X[i, p] + a1 * X[i + 1, p] + a2 * X[i + 2, p]
+                    out[r + 1, p] += b0 * X[i, p] + b1 * X[i + 1, p] + b2 * X[i + 2, p]
+                    out[r + 2, p] += c0 * X[i, p] + c1 * X[i + 1, p] + c2 * X[i + 2, p]
+                    out[r + 3, p] += d0 * X[i, p] + d1 * X[i + 1, p] + d2 * X[i + 2, p]
+    for r in range(whole, m):
+        for p in range(w):
+            out[r, p] = 0.0
+        for i in range(0, n, 3):
+            a0, a1, a2 = V[r, i], V[r, i + 1], V[r, i + 2]
+            for p in range(w):
+                out[r, p] += a0 * X[i, p] + a1 * X[i + 1, p] + a2 * X[i + 2, p]
 
 
 @inner
@@ -202,18 +229,20 @@ def cholesky(H, n, L):
 
 
 @ordered
-def solve(L, n, X, r):
-    """Row r of X: x = (L Lᵀ)⁻¹ x."""
+def solve(L, n, X, first, last):
+    """The columns from ``first`` to ``last`` − 1 of X: x = (L Lᵀ)⁻¹ x."""
     for i in range(n):
-        s = X[r, i]
         for k in range(i):
-            s -= L[i, k] * X[r, k]
-        X[r, i] = s / L[i, i]
+            for j in range(first, last):
+                X[i, j] -= L[i, k] * X[k, j]
+        for j in range(first, last):
+            X[i, j] /= L[i, i]
     for i in range(n - 1, -1, -1):
-        s = X[r, i]
         for k in range(i + 1, n):
-            s -= L[k, i] * X[r, k]
-        X[r, i] = s / L[i, i]
+            for j in range(first, last):
+                X[i, j] -= L[k, i] * X[k, j]
+        for j in range(first, last):
+            X[i, j] /= L[i, i]
 
 
 @ordered
@@ -387,9 +416,7 @@ def absorb(c, W, c0, W0, cs, rows, pull, rate, mu, Ups, out, b):
         triangle(b.X, n, w, b.T)
     code = OK if cholesky(b.H, n, b.J) else LOST
     if code == OK:
-        for i in range(n):
-            b.H[n, i] = b.H[i, n]
-        solve(b.J, n, b.H, n)
+        solve(b.J, n, b.H, n, n + 1)
         if not directions(b.T, n, b.V, b.J, b.size, b.perm):
             code = ELSEWHERE
         elif nothing(b.V):
@@ -398,7 +425,7 @@ def absorb(c, W, c0, W0, cs, rows, pull, rate, mu, Ups, out, b):
         wrong = 0.0
         clear(b.X, n)
         for i in range(n):
-            b.V[n, i] = b.H[n, i]
+            b.V[n, i] = b.H[i, n]
         for at in range(0, P, width):
             w = min(width, P - at)
             load(rows, cs, at, w, b.X, load(W0, c0, at, w, b.X, load(W, c, at, w, b.X, 0)))
@@ -435,22 +462,26 @@ def blr_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
 
 
 @inner
-def advance(B, K, R, E, half, at, w, rate, g, mu, Ups, out):
-    """A block of the new state: Υ gains half the squares of the rows of B, μ rate · g, W the rows of E. (wrong, below) as in verdict."""
-    wrong, below, m, u, s = 0.0, 0, mu[at : at + w], Ups[at : at + w], g[at : at + w]
-    for k in range(K):
-        for p in range(w):
-            u[p] += half * B[k, p] * B[k, p]
-    for r in range(R):
-        o = out[r, at : at + w]
-        for p in range(w):
-            o[p] += E[r, p]
-            wrong += 0.0 * o[p]
+def advance(at, w, rate, s, mu, Ups):
+    """A block of the new mean, μ + rate · s, beside the new Υ. (wrong, below) as in verdict."""
+    wrong, below, m, u = 0.0, 0, mu[at : at + w], Ups[at : at + w]
     for p in range(w):
         m[p] += rate * s[p]
         wrong += 0.0 * (m[p] + u[p])
         below += 0 if u[p] > 0.0 else 1
     return wrong, below
+
+
+@inner
+def add_rows(E, R, at, w, Wt):
+    """A block of W gains the rows of E; 0 where the result is finite."""
+    wrong = 0.0
+    for r in range(R):
+        o = Wt[r, at : at + w]
+        for p in range(w):
+            o[p] += E[r, p]
+            wrong += 0.0 * o[p]
+    return wrong
 
 
 @inner
@@ -479,60 +510,55 @@ def bog_step(mu, Ups, Wt, g, rows, alpha, b):
     clear(b.T, 0)
     clear(b.V, 0)
     clear(b.Z, 0)
-    for k in range(K):  # rows of T: −Cᵀ and 1; of V: α C
+    solve(b.J, R, b.H, R, R + K)
+    for k in range(K):  # T = −Cᵀ, V = α C
         for r in range(R):
-            b.T[k, r] = b.H[r, R + k]
-        solve(b.J, R, b.T, k)
-        for r in range(R):
-            b.V[r, k] = alpha * b.T[k, r]
-            b.T[k, r] = -b.T[k, r]
+            b.V[r, k] = alpha * b.H[r, R + k]
+            b.T[k, r] = -b.H[r, R + k]
     wrong, below = 0.0, 0
     for at in range(0, P, width):
         w = min(width, P - at)
         load(Wt, 1.0, at, w, b.X, 0)
         combine(b.T, K, R, b.X, w, b.Y)
         inverse(Ups, at, w, b.u)
+        new = Ups[at : at + w]
         for k in range(K):
-            x, u = rows[k, at : at + w], b.u[0]
+            x = rows[k, at : at + w]
             for p in range(w):
-                b.Z[k, p] = u[p] * (x[p] + b.Y[k, p])
+                z = b.u[0, p] * (x[p] + b.Y[k, p])
+                b.Z[k, p] = z
+                new[p] += 0.5 * alpha * z * z
         combine(b.V, R, K, b.Z, w, b.Y)
-        more = advance(b.Z, K, R, b.Y, 0.5 * alpha, at, w, alpha, g, mu, Ups, Wt)
-        wrong += more[0]
+        more = advance(at, w, alpha, g[at : at + w], mu, Ups)
+        wrong += more[0] + add_rows(b.Y, R, at, w, Wt)
         below += more[1]
     return verdict(wrong, below, R)
 
 
 @inner
-def bbb_small(R, n, alpha, H, N, L, F, E):
-    """The coefficients of :func:`bbb_step`, from H = Aᵀ[W, W₀, S], N and the factor L of M.
+def bbb_small(R, n, alpha, H, N, L, F):
+    """The coefficients of :func:`bbb_step`, from H = Aᵀ[W, W₀, S] and N, both without what is below the diagonal, and the factor L of M.
 
-    Rows of F: M⁻¹, −WᵀΣW₀ and −WᵀΣS transposed; E in the place of H: −α (N M⁻¹ + WᵀΣW)ᵀ, α WᵀΣW₀ and α WᵀΣS; N loses the identity.
+    Rows of F: M⁻¹, −WᵀΣW₀ and −WᵀΣS transposed; in the place of H: −α (M⁻¹N + WᵀΣW), α WᵀΣW₀ and α WᵀΣS; N loses the identity.
     """
     clear(F, 0)
-    for j in range(n):
-        for r in range(R):
-            F[j, r] = H[r, j]
-        solve(L, R, F, j)
-    clear(H, 0)
+    for r in range(R):
+        for k in range(r):
+            H[r, k], N[r, k] = H[k, r], N[k, r]
     for r in range(R):
         for k in range(R):
-            H[r, k] = N[r, k]
-        solve(L, R, H, r)  # row r of N M⁻¹
-    for r in range(R):
-        for k in range(R):
-            H[r, k] += F[r, k]
-    for r in range(R):
-        for k in range(r + 1):
-            H[r, k], H[k, r] = -alpha * H[k, r], -alpha * H[r, k]
-        for j in range(R, n):
-            E[r, j] = alpha * F[j, r]
-            F[j, r] = -F[j, r]
-    for r in range(R):
-        for k in range(R):
-            F[r, k] = 1.0 if r == k else 0.0
-        solve(L, R, F, r)
+            F[r, R + k] = N[r, k]
+        F[r, r] = 1.0
         N[r, r] -= 1.0
+    solve(L, R, F, 0, 2 * R)
+    solve(L, R, H, 0, n)
+    for r in range(R):
+        for k in range(R):
+            H[r, k] = -alpha * (F[r, R + k] + H[r, k])
+            F[r, R + k] = 0.0
+        for j in range(R, n):
+            F[j, r] = -H[r, j]
+            H[r, j] *= alpha
 
 
 @inner
@@ -544,7 +570,7 @@ def fall(Ups0, Ups, at, w, u):
 
 
 @part
-def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
+def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, b):
     """One iteration of BBB from the prior (mu0, Ups0, W0) and the iterate (mu, Ups, Wt), which it changes. Twin of dlr.bbb_woodbury.
 
     With A = Υ⁻¹W, M = I + WᵀA, a = Υ₀ − Υ and N = Aᵀ Diag(a) A: ΣW = AM⁻¹, ΣX = Υ⁻¹X − A C with C = M⁻¹AᵀX = WᵀΣX for X = W₀ and S,
@@ -557,7 +583,6 @@ def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
     clear(b.X, 0)
     clear(b.Y, 0)
     clear(b.Z, 0)
-    towards(mu0, Ups0, W0, mu, g, pull)
     for at in range(0, P, width):
         w = min(width, P - at)
         load(rows, 1.0, at, w, b.X, load(W0, 1.0, at, w, b.X, load(Wt, 1.0, at, w, b.X, 0)))
@@ -565,23 +590,27 @@ def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
         fall(Ups0, Ups, at, w, b.u)
         weigh(b.X, R, b.u[0], w, b.Y)
         weigh(b.Y, R, b.u[1], w, b.Z)
-        gram(b.Y, R, b.X, n, w, b.H, False)
-        gram(b.Z, R, b.Y, R, w, b.T, False)
+        gram(b.Z, R, b.Y, R, w, b.T, True)
+        for p in range(w):
+            b.Y[R, p] = mu0[at + p] - mu[at + p]
+        gram(b.Y, R + 1, b.X, n, w, b.H, True)
     if not cholesky(b.H, R, b.J):
         return LOST
     for r in range(R):
         if b.H[r, r] > BEYOND:
             return ELSEWHERE
-    bbb_small(R, n, alpha, b.H, b.T, b.J, b.V, b.H)
+        b.size[r] = b.H[R, R + r]  # W₀ᵀ(μ₀ − μ)
+    bbb_small(R, n, alpha, b.H, b.T, b.J, b.V)
     wrong, below = 0.0, 0
     for at in range(0, P, width):
         w = min(width, P - at)
-        load(rows, 1.0, at, w, b.X, load(W0, 1.0, at, w, b.X, load(Wt, 1.0, at, w, b.X, 0)))
         inverse(Ups, at, w, b.u)
         fall(Ups0, Ups, at, w, b.u)
+        u = b.u[0]
+        load_weighed(rows, u, at, w, b.X, load_weighed(W0, u, at, w, b.X, load_weighed(Wt, u, at, w, b.X, 0)))
+        pulled(b.X, b.size, R, at, w, mu0, Ups0, mu, Ups, g, b.u[2])
         for p in range(w):
-            b.u[1, p] *= b.u[0, p]
-        weigh(b.X, n, b.u[0], w, b.X)
+            b.u[1, p] *= u[p]
         combine(b.V, n, R, b.X, w, b.Z)  # ΣW, then what ΣW₀ and ΣS differ by from Υ⁻¹W₀ and Υ⁻¹S
         combine(b.T, R, R, b.Z, w, b.Y)
         curve(b.X, b.Y, b.Z, R, n, b.u, w, 0.5 * alpha, Ups, at)
@@ -589,10 +618,22 @@ def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
         for r in range(R):
             for p in range(w):
                 b.Y[r, p] += alpha * b.u[1, p] * b.Z[r, p]
-        more = advance(b.Z, 0, R, b.Y, 0.0, at, w, alpha, pull, mu, Ups, Wt)
-        wrong += more[0]
+        more = advance(at, w, alpha, b.u[2], mu, Ups)
+        wrong += more[0] + add_rows(b.Y, R, at, w, Wt)
         below += more[1]
     return verdict(wrong, below, R)
+
+
+@inner
+def pulled(X, s, R, at, w, mu0, Ups0, mu, Ups, g, pull):
+    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on, divided by Υ. Twin of dlr._pull."""
+    for p in range(w):
+        pull[p] = 0.0
+    for r in range(R):
+        for p in range(w):
+            pull[p] += s[r] * X[R + r, p]
+    for p in range(w):
+        pull[p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + Ups[at + p] * pull[p] + g[at + p]
 
 
 @inner
@@ -686,7 +727,7 @@ def bog_arrays(mu, Ups, Wt, g, rows, alpha):
 @kernel
 def bbb_arrays(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha):
     """Twin of dlr.bbb_woodbury; the iterate is changed in place; returns the code."""
-    return bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, np.empty_like(mu), buffers(2 * Wt.shape[0] + rows.shape[0]))
+    return bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, buffers(2 * Wt.shape[0] + rows.shape[0]))
 
 
 @kernel

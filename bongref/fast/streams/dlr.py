@@ -31,7 +31,7 @@ from ..kernels.dlr import (
 from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
 
-BLOCK = 1024  # columns of W̃ᵀ at a time for BLAS
+BLOCK = 1000  # columns of W̃ᵀ at a time for BLAS; a power of 2 would put all rows into the same places of the cache
 WIDE = 40  # rows of W̃ from which BLAS and LAPACK are faster than the kernels
 
 
@@ -155,46 +155,48 @@ class Wide:
             h += B @ (pull[cols] / root)
         if not 1e-250 < np.max(np.diag(G)) < 1e250 or not np.all(np.isfinite(H)):
             return ELSEWHERE
-        z, V = np.linalg.solve(H, h), self.directions(G, R)
+        z, V = np.linalg.solve(H, h), self.leading(G, R)
         for cols in self.slices:
             A = self.block(cols)
             mu[cols] += rate * (pull[cols] - z @ A) / Ups[cols]
-            X = np.matmul(V, A, out=self.B[:, : A.shape[1]])
-            Wt[:, cols] = X[:R]
-            Ups[cols] += np.einsum("kp,kp->p", X[R:], X[R:])
+            Wt[:, cols], lost = self.parted(V, A)
+            Ups[cols] += np.einsum("kp,kp->p", lost, lost)
         return OK if np.all(np.isfinite(mu)) and np.all(np.isfinite(Ups)) else ELSEWHERE
 
-    def directions(self, G: Any, R: int) -> Any:
-        """V (n, n) with orthonormal rows, the first R of them spanning the leading left singular vectors of A = W̃ᵀ. Twin of linalg.svd.
+    def parted(self, V: Any, A: Any) -> tuple[Any, Any]:
+        """Vᵀ A and A − V Vᵀ A, for orthonormal columns V: the squares of the second are those of the rows that W loses, in any basis."""
+        X = V.T @ A
+        lost = np.matmul(V, X, out=self.B[:, : A.shape[1]])
+        return X, np.subtract(A, lost, out=lost)
 
-        The eigenvectors of G = A Aᵀ separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on
-        the rows of V A themselves, which are as accurate as A, and turned away; where that is too much for a small turn, the triangular
-        factor is used.
+    def leading(self, G: Any, R: int) -> Any:
+        """The leading R left singular vectors of A = W̃ᵀ as columns (n, R), from G = A Aᵀ. Twin of linalg.svd.
+
+        The eigenvectors of G separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on A itself,
+        which G's rounding has not touched, and turned away; where that is too much for a small turn, the triangular factor is used.
         """
-        V = np.ascontiguousarray(np.linalg.eigh(G)[1][:, ::-1].T)
+        values, vectors = np.linalg.eigh(G)
+        first, rest = vectors[:, ::-1][:, :R], vectors[:, : self.n - R]
         for _ in range(3):
-            M, size = np.zeros((R, self.n - R)), np.zeros(self.n)
+            M, size = np.zeros((R, self.n)), np.zeros((R, 1))
             for cols in self.slices:
-                A = self.block(cols)
-                X = np.matmul(V, A, out=self.B[:, : A.shape[1]])
-                M += X[:R] @ X[R:].T
-                size += np.einsum("kp,kp->k", X, X)
-            gap = size[:R, None] - size[R:]
+                X, lost = self.parted(first, self.block(cols))
+                M += X @ lost.T
+                size[:, 0] += np.einsum("kp,kp->k", X, X)
+            gap = size - values[: self.n - R]
             if not np.min(gap, initial=np.inf) > 0:
                 break
-            theta = M / gap
+            theta = (M @ rest) / gap
             turn = np.max(np.abs(theta), initial=0)
             if not turn < 1e-5:
                 break
-            first, rest = V[:R].copy(), V[R:].copy()
-            V[:R] += theta @ rest - theta @ (theta.T / 2 @ first)  # the rotation to second order
-            V[R:] -= theta.T @ first + theta.T @ (theta / 2 @ rest)
+            first = np.linalg.qr(first + rest @ theta.T)[0]
             if turn < 1e-8:
-                return V
+                return first
         T = np.zeros((self.n, self.n))
         for cols in self.slices:
             triangle_arrays(np.ascontiguousarray(self.block(cols)), T)
-        return np.ascontiguousarray(np.linalg.svd(T)[0].T)
+        return np.linalg.svd(T)[0][:, :R]
 
 
 # --- compiled loops --------------------------------------------------------------------------------------------------------------
@@ -320,7 +322,7 @@ def stream_bbb(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, 
     K = C if hess == 0 else 1
     first = 1 - hess
     o, p, V, D, b = np.empty(C), np.empty(C), np.empty((K + first, C)), np.empty((K + first, P)), buffers(2 * Wt.shape[0] + K)
-    mu0, Ups0, W0, pull = np.empty(P), np.empty(P), np.empty((Wt.shape[0], P)), np.empty(P)
+    mu0, Ups0, W0 = np.empty(P), np.empty(P), np.empty((Wt.shape[0], P))
     if not positive(Ups):
         return 0, ELSEWHERE
     for t in range(X.shape[0]):
@@ -332,7 +334,7 @@ def stream_bbb(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, 
             for _ in range(n_iter):
                 if not linearised(net, work, lik, hess, mu, X[t], Y[t], o, p, V, D):
                     return t, INFINITE
-                code = bbb_step(mu0, Ups0, W0, mu, Ups, Wt, D[0], D[first:], alpha, pull, b)
+                code = bbb_step(mu0, Ups0, W0, mu, Ups, Wt, D[0], D[first:], alpha, b)
                 if code != OK:
                     return t, code
         if code != OK:
