@@ -99,7 +99,7 @@ def generators(seed):
 def draw_twice(state, jumps, first, second):
     """Uniform variates in two portions, the first after jumps[2], as a kernel draws them."""
     chains = np.empty((4, 2), np.uint64)
-    normals.place_chains(state, jumps[0], jumps[2], chains)
+    normals.place_chains(state, jumps[0], jumps[0], jumps[2], chains)
     normals.to_uniform(chains, jumps[1], first)
     normals.to_uniform(chains, jumps[1], second)
 
@@ -109,7 +109,7 @@ def test_the_uniform_variates_are_those_of_numpy_bit_for_bit(seed, skipped, firs
     ours, numpys = np.random.default_rng(seed), np.random.default_rng(seed)
     numpys.bit_generator.advance(skipped)
     pcg, u, v = normals.PCG(ours), np.empty(first), np.empty(second)
-    jumps = pcg.jumps(skipped, skipped + first + second)
+    jumps = pcg.jumps(1, 4, skipped, skipped + first + second)
     draw_twice(pcg.state, jumps, u, v)
     assert np.array_equal(np.concatenate([u, v]), numpys.random(first + second))
     pcg.advance(jumps[3])

@@ -285,6 +285,18 @@ def test_the_same_bits_every_time(name):
     assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
 
 
+@pytest.mark.parametrize("n_samples", [1, 3, 6, 37])
+@pytest.mark.parametrize("model", ["linear", "mlp", "cnn"])
+def test_any_number_of_samples_in_any_number_of_threads(model, n_samples, monkeypatch):
+    """Four at a time, with lanes that stay empty, in several parts; the same bits where threads share the parts."""
+    c = case("blr-mc-ef-diag", model, "poisson", "ou", 5)
+    c = c._replace(m=br.method("blr-mc-ef-diag", alpha=0.2, n_iter=3, n_samples=n_samples))
+    assert_agree(c)
+    alone = run(c, "fast").state
+    monkeypatch.setattr("bongref.fast.streams.diag.WORTH", 0)
+    assert all(np.array_equal(a, b) for a, b in zip(alone, run(c, "fast").state, strict=True))
+
+
 def drawn_by(c: Case, backend: str, bit_generator):
     rng = np.random.Generator(bit_generator)
     rng.integers(0, 5, dtype=np.int32)  # leaves half of a number behind, which a draw of doubles leaves alone

@@ -130,7 +130,7 @@ class Normals:
     def __init__(self, rng: np.random.Generator, shape: tuple[int, int], count: int):
         self.rng, self.left, size = rng, count, shape[0] * shape[1]
         self.pcg = PCG(rng) if is_pcg(rng) else None
-        self.jumps = np.zeros((0, 4), dtype=np.uint64) if self.pcg is None else self.pcg.jumps(0, size)
+        self.jumps = np.zeros((0, 4), dtype=np.uint64) if self.pcg is None else self.pcg.jumps(1, 4, 0, size)
         self.ahead = threads() > 1 and size >= AHEAD
         self.buffers = [np.empty(shape) for _ in range(2 if self.ahead and count > 1 else 1)]
         self.next: Future | None = None

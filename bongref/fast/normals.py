@@ -187,20 +187,21 @@ def uniform(high, low):
 
 
 @inner
-def place_chains(state, one, to, chains):
-    """Four consecutive states after ``to`` the state has been moved on, into the rows of chains (4, 2)."""
+def place_chains(state, one, apart, to, chains):
+    """Four states, the rows of chains (4, 2): the first gives the number after the jump ``to``, each next one ``apart`` from the last."""
     h, l = lcg(state[0], state[1], to)
+    h, l = lcg(h, l, one)
     for k in range(4):
-        h, l = lcg(h, l, one)
         chains[k, 0], chains[k, 1] = h, l
+        h, l = lcg(h, l, apart)
 
 
 @inner
-def to_uniform(chains, four, u):
-    """The next len(u) uniform variates; chains (4, 2) moves on by as many steps. Twin of numpy.random.Generator.random."""
+def to_uniform(chains, stride, u):
+    """Uniform variates, of each of the chains (4, 2) in turn, which moves on by the jump ``stride``. Twin of Generator.random."""
     h0, l0, h1, l1 = chains[0, 0], chains[0, 1], chains[1, 0], chains[1, 1]
     h2, l2, h3, l3 = chains[2, 0], chains[2, 1], chains[3, 0], chains[3, 1]
-    jump = four[0], four[1], four[2], four[3]
+    jump = stride[0], stride[1], stride[2], stride[3]
     for k in range(len(u) // 4):
         i = np.uint64(4 * k)
         u[i], u[i + U1], u[i + U2], u[i + U3] = uniform(h0, l0), uniform(h1, l1), uniform(h2, l2), uniform(h3, l3)
@@ -218,9 +219,9 @@ def to_uniform(chains, four, u):
 
 @kernel
 def fill(state, jumps, coefficients, z):
-    """z (n,) = normal variates from a state of PCG64, after jumps[2]. Twin of gaussians.normals."""
+    """z (n,) = normal variates from a state of PCG64 on; jumps of one step, four, and none. Twin of gaussians.normals."""
     chains = np.empty((4, 2), np.uint64)
-    place_chains(state, jumps[0], jumps[2], chains)
+    place_chains(state, jumps[0], jumps[0], jumps[2], chains)
     to_uniform(chains, jumps[1], z)
     to_normal(z, coefficients)
 
@@ -250,8 +251,8 @@ class PCG:
         self.state[:] = np.array(divmod(self.whole["state"]["state"], WORD), dtype=np.uint64)
 
     def jumps(self, *numbers: int) -> np.ndarray:
-        """Rows for :func:`lcg`: one step, four, and these numbers of them."""
-        return np.array([_jump(self.increment, n) for n in (1, 4, *numbers)], dtype=np.uint64)
+        """Rows for :func:`lcg`: these numbers of steps."""
+        return np.array([_jump(self.increment, n) for n in numbers], dtype=np.uint64)
 
     def advance(self, jump: np.ndarray) -> None:
         """As many steps as the row ``jump`` stands for."""

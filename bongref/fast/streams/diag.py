@@ -12,10 +12,12 @@ from ..estimators import Compiled, together
 from ..jit import inlined, inner, kernel
 from ..kernels import diag_mom, diag_nat
 from ..kernels.diag import RULES
+from ..lanes import APART, CUTS, ONE, drawing, sums
 from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
-from ..normals import PCG, lcg, place_chains, table, to_normal, to_uniform
+from ..normals import PCG, lcg, place_chains, table
 from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, read, wait, write
+from ..vectors import LANES
 
 
 @inlined
@@ -146,31 +148,17 @@ def _mc_jobs(net, work, lik, X, Y, step, mu, deviations, cuts, state, jumps, coe
 
     Twin of curvature.mc_ef and curvature.diagonal. Returns whether there may be more.
     """
-    P, C = len(mu), Y.shape[1]
-    V, o, s, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
-    theta, rows, chains = np.empty(P), np.empty((1, P)), np.empty((4, 2), np.uint64)
-    row = rows[0]
+    chains = np.empty((4, 2), np.uint64)
     job = claim(board)
     while job >= 0:
         k = job % len(G)
-        x, y, g, d = X[step[0]], Y[step[0]], G[k], D[k]
-        for p in range(P):
+        g, d = G[k], D[k]
+        for p in range(len(g)):
             g[p] = 0.0
             d[p] = 0.0
-        place_chains(state, jumps[0], jumps[2 + k], chains)
-        for _ in range(cuts[k + 1] - cuts[k]):
-            to_uniform(chains, jumps[1], theta)
-            to_normal(theta, coefficients)
-            for p in range(P):
-                theta[p] = mu[p] + deviations[p] * theta[p]
-            forward(net, theta, x, work, o)
-            score(lik, o, y, s, buffer)
-            for c in range(C):
-                V[0, c] = s[c]
-            sweep(net, theta, x, work, V, rows)
-            for p in range(P):
-                g[p] += row[p]
-                d[p] -= row[p] * row[p]
+        place_chains(state, jumps[ONE], jumps[APART], jumps[CUTS + k], chains)
+        n = cuts[k + 1] - cuts[k]
+        sums(net, work, lik, X[step[0]], Y[step[0]], mu, deviations, n, chains, jumps, coefficients, g, d)
         write(board, DONE + LINE * k, job + 1)
         job = claim(board)
     return job == -1
@@ -197,8 +185,8 @@ def sampled_stream(
 
     The first thread takes the steps, the others only share its jobs, which are the sums over parts of the samples. Beside the arguments of
     :func:`stream`: buffers for the number of the step, (1,), for the standard deviations, (P,), and for the sums, G and D (K, P); the
-    samples cuts[k], …, cuts[k + 1] − 1 are part k; the state of PCG64, which is changed in place, with its jumps: one step, four steps, to
-    each of the cuts. Returns what :func:`stream` returns.
+    samples cuts[k], …, cuts[k + 1] − 1 are part k; the state of PCG64, which is changed in place, with its jumps: those of
+    lanes.drawing, then to each of the cuts. Returns what :func:`stream` returns.
     """
     i, last = 0, len(X) * n_iter  # all iterations of all steps
     while i < last or not first:
@@ -280,9 +268,11 @@ class Sampled(Loop):
 
     def __init__(self, m: Method, estimator: Compiled, rng: np.random.Generator):
         M, P = m.params["n_samples"], len(estimator.g)
-        super().__init__(m, estimator, min(PARTS, M))
-        self.pcg, cuts = PCG(rng), np.array([M * k // self.jobs for k in range(self.jobs + 1)])
-        self.buffers += np.zeros(1, dtype=np.int64), np.empty(P), cuts, self.pcg.state, self.pcg.jumps(*(int(n) * P for n in cuts)), table()
+        fours = -(-M // LANES)
+        super().__init__(m, estimator, min(PARTS, fours))
+        self.pcg, cuts = PCG(rng), np.array([min(M, LANES * (fours * k // self.jobs)) for k in range(self.jobs + 1)])
+        jumps = self.pcg.jumps(*drawing(estimator.net, P), *(int(n) * P for n in cuts))
+        self.buffers += np.zeros(1, dtype=np.int64), np.empty(P), cuts, self.pcg.state, jumps, table()
         self.buffers += np.empty((self.jobs, P)), np.empty((self.jobs, P))
 
     def run(self, *args: Any) -> tuple[Diag, int]:
