@@ -389,6 +389,103 @@ def test_networks(rule, family, hess):
                 assert diff.agrees, f"{m!r}, {type(lik).__name__}, {dynamics!r}: {diff}"
 
 
+# --- the compiled loops --------------------------------------------------------------------------------------------------------
+
+
+LOOPS = [(fc, name) for name in ("several", "inner_loops", "bog_loop", "krylov_loop")]
+
+
+def network_stream(name, lik=None, sizes=(2, 4, 1), T=12, seed=3, var=0.05, **params):
+    """A method, and what br.run needs: a network, data, a prior whose covariance is not diagonal."""
+    rng = np.random.default_rng(seed)
+    rule = name.split("-")[0]
+    params = (
+        ({} if rule == "bong" else {"alpha": 0.3 if rule == "blr" else 0.002}) | ({"n_iter": 4} if rule in ("blr", "bbb") else {}) | params
+    )
+    model, lik = br.models.mlp(list(sizes), activation="tanh"), lik or br.likelihoods.Gaussian(1.0)
+    X, Y = rng.standard_normal((T, sizes[0])), list(rng.standard_normal((T, sizes[-1])))
+    if lik.name == "categorical":
+        Y = list(rng.integers(0, sizes[-1], T))
+    Y[T // 2] = None
+    prior = FC(model.init(np.random.default_rng(0)), var * spd(rng, model.n_params, 0.5))
+    return br.method(name, **params), model, lik, prior, X, Y
+
+
+def run_agrees(m, model, lik, prior, X, Y):
+    """The compiled run and that of the reference."""
+
+    def run(p, backend="reference"):
+        return br.run(m, model, lik, p, X, Y, backend=backend, progress=False).state
+
+    got = run(prior, "fast")
+    for diff in compare.differences(got, run(prior), compare.condition(run, prior, draws=2)):
+        assert diff.agrees, f"{m!r}, {lik!r}: {diff}"
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("rule, loop", [("bong", "several"), ("blr", "inner_loops"), ("bog", None), ("bbb", "krylov_loop")])
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
+def test_the_loop_of_a_rule_takes_every_step(rule, loop, family, hess, monkeypatch):
+    """One output, or lin-ef with several: no step is left to the belief's own ``step``."""
+    loop = loop or ("bog_loop" if family == "fc" else "several")
+    if (rule, family) == ("bbb", "fc_mom"):
+        loop = None  # in moments bbb has none
+    params = {"alpha": 2e-5} if family == "fc_mom" and rule in ("bog", "bbb") else {"var": 0.005} if family == "fc_mom" else {}
+    calls, steps, taken = [], [], fc.Belief.step
+    for module, name in LOOPS:
+        kernel = getattr(module, name)
+        monkeypatch.setattr(module, name, lambda *a, name=name, kernel=kernel: calls.append(name) or kernel(*a))
+    monkeypatch.setattr(fc.Belief, "step", lambda self, g, rows: steps.append(1) or taken(self, g, rows))
+    run_agrees(*network_stream(f"{rule}-{hess}-{family}", sizes=(4, 8, 1), **params))
+    if hess == "lin-ef":
+        run_agrees(*network_stream(f"{rule}-{hess}-{family}", br.likelihoods.Categorical(), sizes=(4, 8, 3), **params))
+    assert set(calls) == ({loop} if loop else set()) and bool(steps) == (loop is None)
+
+
+@pytest.mark.parametrize("name", ["bog-lin-ef-fc", "bbb-lin-ef-fc"])
+@pytest.mark.parametrize("limit", [0.0, 1.05])
+def test_a_loop_leaves_alone_what_would_cost_digits(name, limit, monkeypatch):
+    """The step is left to the belief with the mean as it was, and from there to the plain form."""
+    monkeypatch.setattr(fc, "LOSS", limit)
+    run_agrees(*network_stream(name, sizes=(4, 8, 1), var=1.0))
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5])
+def test_an_inner_loop_of_bbb_that_needs_a_longer_basis(size, monkeypatch):
+    """In the middle of an update: it starts again from the prior's mean, in the form with any number of vectors."""
+    monkeypatch.setattr(fc, "SHORT", size)
+    run_agrees(*network_stream("bbb-lin-hess-fc", sizes=(4, 8, 1), var=0.3, alpha=0.01))
+
+
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
+@pytest.mark.parametrize("name, alpha, var", [("bong", None, 0.1), ("blr", 0.3, 0.1), ("bog", 0.002, 0.05), ("bbb", 0.005, 0.2)])
+def test_a_loop_loses_positive_definiteness_at_the_step_of_the_reference(name, alpha, var, hess):
+    steps = []
+    m, model, _, prior, X, Y = network_stream(f"{name}-{hess}-fc_mom", T=30, **({} if alpha is None else {"alpha": alpha}))
+    prior = FC(prior.mu, var * prior.Sigma / 0.05)
+    for backend in ("reference", "fast"):
+        with pytest.raises(br.NotPositiveDefinite) as lost:
+            br.run(m, model, br.likelihoods.Gaussian(0.3), prior, X, Y, backend=backend, progress=False)
+        steps.append(lost.value.step)
+    assert steps[0] == steps[1]
+
+
+@pytest.mark.parametrize("often", [1, 2, 100])
+@pytest.mark.parametrize("kind", ["static", "ou"])
+def test_an_inverse_that_goes_along(often, kind, monkeypatch):
+    monkeypatch.setattr(fc, "RENEWED", often)
+    assert agree(small_stream("bbb-lin-ef-fc_mom", 60, 1, 4, T=8, kind=kind)) is not None
+
+
+@pytest.mark.parametrize("P", [6, 7, 8, 30])
+@pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 6, 7, 11])
+def test_products_of_a_block_of_rows(P, K):
+    rng = np.random.default_rng(K)
+    A, X, Y = spd(rng, P, 1.0), rng.standard_normal((K, P)), np.full((K, P), np.nan)
+    fc.times_block(A, X, Y)
+    assert np.max(np.abs(Y - X @ A)) < 64 * compare.EPS * np.max(np.abs(X)) * np.max(np.abs(A)) * P
+
+
 # --- the protocol ----------------------------------------------------------------------------------------------------------------
 
 

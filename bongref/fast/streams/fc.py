@@ -50,13 +50,13 @@ def _symv(A, x, y):
     whole = n - n % 4
     for i in range(0, whole, 4):
         x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
-        a0, a1, a2, a3 = A[i], A[i + 1], A[i + 2], A[i + 3]
-        s0 = a0[i] * x0 + a0[i + 1] * x1 + a0[i + 2] * x2 + a0[i + 3] * x3
-        s1 = a0[i + 1] * x0 + a1[i + 1] * x1 + a1[i + 2] * x2 + a1[i + 3] * x3
-        s2 = a0[i + 2] * x0 + a1[i + 2] * x1 + a2[i + 2] * x2 + a2[i + 3] * x3
-        s3 = a0[i + 3] * x0 + a1[i + 3] * x1 + a2[i + 3] * x2 + a3[i + 3] * x3
-        b0, b1, b2, b3, xs, ys = a0[i + 4 :], a1[i + 4 :], a2[i + 4 :], a3[i + 4 :], x[i + 4 :], y[i + 4 :]
-        for j in range(n - i - 4):  # from 0: an index that cannot be negative lets the compiler use the vector units
+        s0 = A[i, i] * x0 + A[i, i + 1] * x1 + A[i, i + 2] * x2 + A[i, i + 3] * x3
+        s1 = A[i, i + 1] * x0 + A[i + 1, i + 1] * x1 + A[i + 1, i + 2] * x2 + A[i + 1, i + 3] * x3
+        s2 = A[i, i + 2] * x0 + A[i + 1, i + 2] * x1 + A[i + 2, i + 2] * x2 + A[i + 2, i + 3] * x3
+        s3 = A[i, i + 3] * x0 + A[i + 1, i + 3] * x1 + A[i + 2, i + 3] * x2 + A[i + 3, i + 3] * x3
+        m = i + 4
+        b0, b1, b2, b3, xs, ys = A[i, m:], A[i + 1, m:], A[i + 2, m:], A[i + 3, m:], x[m:], y[m:]
+        for j in range(n - m):  # from 0: an index that cannot be negative lets the compiler use the vector units
             xj = xs[j]
             s0 += b0[j] * xj
             s1 += b1[j] * xj
@@ -487,7 +487,7 @@ def times_block(A, X, Y):
         _symv(A, X[k], Y[k])
 
 
-@inner
+@inlined
 def _new_direction(Q, k, x, ones, buffer):
     """What is new in x beside the first k rows of Q, with length one, into Q[k]; False if there is nothing. Gram and Schmidt, repeated."""
     y, size, after = Q[k], 0.0, 0.0
@@ -539,7 +539,7 @@ def _small_product(A, B, n, m, l, out):
                 out[i, j] += A[i, k] * B[k, j]
 
 
-@inner
+@inlined
 def _small_inverse(N, X, n):
     """X = N⁻¹ by elimination with row exchanges; N is overwritten. False if a pivot is zero or not a number."""
     for i in range(n):
@@ -660,11 +660,7 @@ def krylov_loop(net, work, lik, hess, x_t, y_t, A, c, q, V, s, n, mu, alpha, n_i
                 r[j] += J[j, i] * (w[i] - mh)
                 v[j] -= J[j, i] * mz
         _small_product(J, M, kk, k, k, N)
-        for i in range(kk):
-            for j in range(k):
-                C[i, j] = 0.0
-                for m in range(k):
-                    C[i, j] += J[i, m] * X[j, m]
+        _small_product(J, X, kk, k, k, C)
         for i in range(kk):
             for j in range(kk):
                 D[i, j] = r[i] * a[j] + a[i] * r[j] - v[i] * v[j]
@@ -823,7 +819,7 @@ def _cholesky(A: Array) -> bool:
 class _Moments:
     """Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ and mu; predict, samples, state. A rule adds ``step``."""
 
-    compiled = True  # whether there is a loop for steps with one row
+    compiled = False  # whether there is a loop for steps with one row
     per_step = 1  # the rows of V that such a step needs
 
     def __init__(self, m: Method, state: FC, dyn: Dyn):
@@ -1005,6 +1001,8 @@ class _Moments:
 class _Bong(_Moments):
     """fc_nat.bong_woodbury, fc_mom.bong_lowrank."""
 
+    compiled = True
+
     def step(self, g: Array, rows: Array) -> bool:
         if len(rows) > 1:
             return self._many(g, rows, self.times_rows(rows))
@@ -1036,6 +1034,8 @@ class _Bong(_Moments):
 class _BogMom(_Moments):
     """fc_mom.bog. Σ only ever shrinks, so that a lost positive definiteness stays lost until the check, or until a Q is added."""
 
+    compiled = True
+
     def predict(self) -> None:
         if self.dyn is not None:
             self.ok = self.ok and self.factor()
@@ -1050,7 +1050,7 @@ class _BogMom(_Moments):
 class _BogNat(_Moments):
     """fc_nat.bog_woodbury; ``step`` gives None, with nothing changed, where that would cost digits."""
 
-    per_step = 2
+    compiled, per_step = True, 2
 
     def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
         return bog_loop(*before, self.alpha, LOSS, *after, np.empty((4, self.P)))
@@ -1260,8 +1260,6 @@ class _Krylov(_Moments):
     or where the vectors are no longer few.
     """
 
-    compiled = False
-
     def begin(self) -> None:
         super().begin()
         room = self.P // 2
@@ -1322,9 +1320,7 @@ class _BbbNat(_Krylov):
     A vector waits as long as the change along what is new in it is less than :data:`NOTHING`, relative to Σ₀⁻¹ and to μ₀.
     """
 
-    def __init__(self, m: Method, state: FC, dyn: Dyn):
-        super().__init__(m, state, dyn)
-        self.compiled = True
+    compiled = True
 
     def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
         n = min(SHORT, self.P)
