@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit
+from numba import njit, types
 
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
@@ -65,9 +65,22 @@ def kernel(fn: Callable) -> Any:
     return dispatcher
 
 
-inner: Any = njit(fastmath=REORDER, **OPTIONS)  # a part of entry points
+def _part(**options: Any) -> Callable[[Callable], Any]:
+    """A decorator for parts of entry points. A literal argument is a number like any other: Numba would compile the part for each anew."""
+
+    def decorate(fn: Callable) -> Any:
+        dispatcher: Any = njit(**options, **OPTIONS)(fn)
+        if not config.DISABLE_JIT:
+            template = dispatcher.get_call_template
+            dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
+        return dispatcher
+
+    return decorate
+
+
+inner: Any = _part(fastmath=REORDER)  # a part of entry points
+ordered: Any = _part(fastmath={"contract"})  # a part whose operations stay in their order
 inlined: Any = njit(inline="always", fastmath=REORDER, **OPTIONS)  # a part of one entry point, compiled only there
-ordered: Any = njit(fastmath={"contract"}, **OPTIONS)  # a part whose operations stay in their order
 
 
 @contextlib.contextmanager

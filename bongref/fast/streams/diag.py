@@ -21,11 +21,16 @@ from ..vectors import LANES
 
 
 @inlined
-def _predict(mu, v, f, b, q):
-    """Twin of dynamics.propagate for diagonal F and Q."""
-    for p in range(len(mu)):
-        mu[p] = f[p] * mu[p] + b[p]
-        v[p] = f[p] * f[p] * v[p] + q[p]
+def _prior(t, seen, mu, v, f, b, q, m0, prec0):
+    """The prior of step t, and a copy for the rules that need one; whether there is an observation. Twin of dynamics.propagate."""
+    if len(f) > 0:
+        for p in range(len(mu)):
+            mu[p] = f[p] * mu[p] + b[p]
+            v[p] = f[p] * f[p] * v[p] + q[p]
+    for p in range(len(m0)):
+        m0[p] = mu[p]
+        prec0[p] = 1.0 / v[p]
+    return seen[t]
 
 
 # --- lin-hess and lin-ef -------------------------------------------------------------------------------------------------------
@@ -33,7 +38,10 @@ def _predict(mu, v, f, b, q):
 
 @inlined
 def _cotangents(lik, hess, o, y, s, buffer, V, multiples):
-    """The cotangents V of the rows: of the information and, last, the score; where one row serves for both, what it is multiplied with."""
+    """The cotangents V of the rows: of the information and, last, the score; where one row serves for both, what it is multiplied with.
+
+    Twin of curvature.lin_hess (hess = 0) and lin_ef (1).
+    """
     score(lik, o, y, s, buffer)
     C, last = len(o), len(V) - 1
     if hess == 0:
@@ -47,15 +55,7 @@ def _cotangents(lik, hess, o, y, s, buffer, V, multiples):
             V[last, c] = s[c]
 
 
-@inner
-def _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha):
-    """Twin of the step of a diagonal family, or of a part of it."""
-    if moments:
-        return diag_mom.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
-    return diag_nat.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
-
-
-@inner
+@inlined
 def _diagonal(rows, a, b):
     """The first of the rows becomes diag G = −Σ rows² of all but the last, which is g, from a to b. Twin of curvature.diagonal."""
     d = rows[0, a:b]
@@ -65,75 +65,88 @@ def _diagonal(rows, a, b):
         row = rows[k, a:b]
         for p in range(len(d)):
             d[p] -= row[p] * row[p]
-    return d
 
 
-@inner
-def _lin_jobs(net, work, rule, moments, m0, prec0, mu, v, alpha, x, V, rows, multiples, good, board):
-    """Do what is on the board: by turns parts of the rows, and of the step. Returns whether there may be more."""
-    n = len(good)
-    job = claim(board)
-    while job >= 0:
-        k, size = job % n, len(rows) if job // n % 2 == 0 else len(mu)
-        a, b = size * k // n, size * (k + 1) // n
-        if job // n % 2 == 0:
-            sweep(net, mu, x, work, V[a:b], rows[a:b])
-        else:
-            g, d = rows[len(rows) - 1, a:b], _diagonal(rows, a, b)
-            good[k] = _step(rule, moments, m0[a:b], prec0[a:b], mu[a:b], v[a:b], g, d, multiples, alpha)
-        write(board, DONE + LINE * k, job + 1)
-        job = claim(board)
-    return job == -1
+@inlined
+def _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha):
+    """Twin of the step of a diagonal family, or of a part of it."""
+    if moments:
+        ok = diag_mom.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
+    else:
+        ok = diag_nat.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
+    return ok
 
 
 @kernel
-def stream(
-    first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, rows, V, multiples, good, board,
-):  # fmt: skip
+def stream(first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, rows, V, multiples, board):
     """Filter the rows of X (n, n_in) and Y (n, C) by lin-hess (hess = 0) or lin-ef (1). Twin of filter.run.
 
     (mu, v) is changed in place. ``seen[t]`` is False where an observation is missing; f, b, q are the diagonals of the dynamics, empty
     where nothing moves; m0 and prec0 are buffers (P,) for blr and bbb. rows (K, P) and V (K, C) are buffers, K = C + 1 or, where one row
-    is enough, 1. Of several threads, as many as ``good`` is long, each has a workspace of its own; the first one takes the steps, the
-    others share its jobs.
-    Returns the steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
+    is enough, 1. Returns the steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not
+    finite.
     """
-    C, n, last = Y.shape[1], len(good), len(rows) - 1
+    C, last = Y.shape[1], len(rows) - 1
     o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
     g, d = rows[last], rows[0] if last > 0 else rows[0, :0]
-    t, i, more, ok = 0, 0, True, True
-    while t < len(X) and more and ok:
-        if first and i == 0:
-            if len(f) > 0:
-                _predict(mu, v, f, b, q)
-            if not seen[t]:
-                t += 1
+    for t in range(len(X)):
+        if _prior(t, seen, mu, v, f, b, q, m0, prec0):
+            for _ in range(n_iter):
+                forward(net, mu, X[t], work, o)
+                _cotangents(lik, hess, o, Y[t], s, buffer, V, multiples)
+                sweep(net, mu, X[t], work, V, rows)
+                if last > 0:
+                    _diagonal(rows, 0, len(mu))
+                if not _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha):
+                    return t, 1
+    return len(X), 0
+
+
+@kernel
+def shared_stream(
+    first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, rows, V, multiples, board
+):
+    """:func:`stream` for several threads, each with a workspace of its own. Twin of filter.run.
+
+    The first thread takes the steps, the others only share its jobs, which are by turns the rows for some of the cotangents and the step
+    of some of the parameters.
+    """
+    C, P, last, n = Y.shape[1], len(mu), len(rows) - 1, (len(board) - DONE) // LINE
+    o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
+    i, end = 0, 2 * n_iter * len(X)  # two turns for every iteration of every step
+    while i < end or not first:
+        t, turn = i // (2 * n_iter), i % 2
+        if first:
+            if i % (2 * n_iter) == 0 and not _prior(t, seen, mu, v, f, b, q, m0, prec0):
+                i += 2 * n_iter
                 continue
-            for p in range(len(m0)):
-                m0[p] = mu[p]
-                prec0[p] = 1.0 / v[p]
+            if turn == 0:
+                forward(net, mu, X[t], work, o)
+                _cotangents(lik, hess, o, Y[t], s, buffer, V, multiples)
+            write(board, OFFERED, read(board, OFFERED) + n)
+        i += 1
+        job = claim(board)
+        while job >= 0:
+            k, ok = job % n, True
+            if job // n % 2 == 0:
+                a, z = len(V) * k // n, len(V) * (k + 1) // n
+                sweep(net, mu, X[0], work, V[a:z], rows[a:z])
+            else:
+                a, z = P * k // n, P * (k + 1) // n
+                _diagonal(rows, a, z)
+                ok = _step(rule, moments, m0[a:z], prec0[a:z], mu[a:z], v[a:z], rows[last, a:z], rows[0, a:z], multiples, alpha)
+            if not ok:
+                write(board, CLOSED, 1)
+            write(board, DONE + LINE * k, job + 1)
+            job = claim(board)
         if first:
-            forward(net, mu, X[t], work, o)
-            _cotangents(lik, hess, o, Y[t], s, buffer, V, multiples)
-        if n == 1:
-            sweep(net, mu, X[t], work, V, rows)
-            if last > 0:
-                _diagonal(rows, 0, len(mu))
-            ok = _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha)
-        for _ in range(2 if n > 1 else 0):  # first the rows, then the step
-            if first:
-                write(board, OFFERED, read(board, OFFERED) + n)
-            more = _lin_jobs(net, work, rule, moments, m0, prec0, mu, v, alpha, X[0], V, rows, multiples, good, board)
-            if first:
-                wait(board, n)
-                more = True
-        if first:
-            for k in range(n if n > 1 else 0):
-                ok = ok and good[k]
-            i = (i + 1) % n_iter
-            t += 1 if i == 0 and ok else 0
+            wait(board, n)
+            if read(board, CLOSED):
+                return t, 1
+        elif job == -2:
+            return 0, 0
     write(board, CLOSED, 1)
-    return t, 0 if ok else 1
+    return len(X), 0
 
 
 # --- mc-ef -------------------------------------------------------------------------------------------------------------------
@@ -192,13 +205,8 @@ def sampled_stream(
     while i < last or not first:
         t, i = i // n_iter, i + 1
         if first:
-            if (i - 1) % n_iter == 0:
-                if len(f) > 0:
-                    _predict(mu, v, f, b, q)
-                for p in range(len(m0)):
-                    m0[p] = mu[p]
-                    prec0[p] = 1.0 / v[p]
-            if not seen[t]:
+            if (i - 1) % n_iter == 0 and not _prior(t, seen, mu, v, f, b, q, m0, prec0):
+                i += n_iter - 1
                 continue
             step[0] = t
             for p in range(len(mu)):
@@ -250,15 +258,14 @@ class Loop:
 
 
 class Linearised(Loop):
-    """:func:`stream`."""
-
-    kernel = staticmethod(stream)
+    """:func:`stream`, or with several threads :func:`shared_stream`."""
 
     def __init__(self, m: Method, estimator: Compiled):
         super().__init__(m, estimator, estimator.threads)
+        self.kernel = stream if self.jobs == 1 else shared_stream
         K, C, P = estimator.cotangents, estimator.net.n_outputs, len(estimator.g)
         self.hess = (0 if m.hess == "lin-hess" else 1,)
-        self.buffers += np.empty((K, P)), np.empty((K, C)), np.ones(2), np.ones(self.jobs, dtype=np.bool_)
+        self.buffers += np.empty((K, P)), np.empty((K, C)), np.ones(2)
 
 
 class Sampled(Loop):
