@@ -17,6 +17,8 @@ from problems import DERIVED
 import bongref as br
 from bongref import compare
 from bongref.dynamics import OU, Linear, Static
+from bongref.fast import streams
+from bongref.fast.jit import config
 
 COMPILED = [name for name in DERIVED if "mc-hess" not in name]
 LIKELIHOODS = ("gaussian", "gaussian-full", "bernoulli", "categorical", "poisson")
@@ -293,8 +295,80 @@ def test_any_number_of_samples_in_any_number_of_threads(model, n_samples, monkey
     c = c._replace(m=br.method("blr-mc-ef-diag", alpha=0.2, n_iter=3, n_samples=n_samples))
     assert_agree(c)
     alone = run(c, "fast").state
-    monkeypatch.setattr("bongref.fast.streams.diag.WORTH", 0)
+    monkeypatch.setitem(streams.WORTH, "parts", 0)
     assert all(np.array_equal(a, b) for a, b in zip(alone, run(c, "fast").state, strict=True))
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="threads share work in machine code only")
+@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("model", ["linear", "mlp", "cnn"])
+@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "blr-lin-hess-diag_mom"])
+def test_threads_share_the_rows_and_the_step(name, model, threads, monkeypatch):
+    """More threads than cores, too; twice the same bits."""
+    monkeypatch.setitem(streams.WORTH, "rows", 0)
+    monkeypatch.setattr(streams, "threads", lambda: threads)
+    c = case(name, model, "categorical", "ou", 5)
+    assert streams.Stream(c.m, c.model, c.lik, c.X, c.Y, c.dynamics, None, None).estimator.threads == threads
+    assert_agree(c)
+    assert all(np.array_equal(a, b) for a, b in zip(run(c, "fast").state, run(c, "fast").state, strict=True))
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="threads share work in machine code only")
+def test_threads_notice_what_is_no_gaussian(monkeypatch):
+    monkeypatch.setitem(streams.WORTH, "rows", 0)
+    monkeypatch.setattr(streams, "threads", lambda: 2)
+    c = case("bong-lin-hess-diag_mom", "mlp", "categorical", "static", 5)
+    c = c._replace(prior=c.m.prior(mu=c.prior.mu, var=40.0))
+    lost = []
+    for backend in ("reference", "fast"):
+        with pytest.raises(br.NotPositiveDefinite) as error:
+            run(c, backend)
+        lost.append(error.value.step)
+    assert lost[0] == lost[1]
+
+
+FORKED = """
+import os, sys, numpy as np, bongref as br
+from bongref.fast import streams
+streams.threads = lambda: 2
+streams.WORTH.update(parts=0, rows=0)
+model, lik = br.models.mlp([2, 3, 2]), br.likelihoods.Categorical()
+m = br.method("bong-lin-hess-diag")
+go = lambda: br.run(m, model, lik, m.prior(mu=np.zeros(model.n_params), var=1.0), np.ones((4, 2)), np.arange(4) % 2, backend="fast").state
+first = go()
+child = os.fork()
+if child == 0:
+    os._exit(0 if np.array_equal(go().mu, first.mu) else 1)
+sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(config.DISABLE_JIT or not hasattr(os, "fork"), reason="no threads, or no forks")
+def test_a_forked_process_has_threads_of_its_own():
+    """The parent's do not go along: whoever waited for them would wait for ever."""
+    subprocess.run([sys.executable, "-c", FORKED], check=True, timeout=300)
+
+
+def test_a_users_model_whose_belief_is_lost_ends_as_in_the_reference():
+    """No samples can be drawn from a covariance that is not positive definite: the model is not asked for gradients there."""
+    model = br.models.wrap(lambda theta, x: anp.tanh(theta[:2] @ x) * theta[2:], n_params=3, n_outputs=1, in_shape=(2,))
+    m = br.method("bog-mc-ef-fc_mom", alpha=0.5, n_samples=4)
+    rng = np.random.default_rng(1)
+    X, Y, lost = rng.standard_normal((12, 2)), 5 * rng.standard_normal((12, 1)), []
+    for backend in ("reference", "fast"):
+        with pytest.raises(br.NotPositiveDefinite) as error:
+            br.run(
+                m,
+                model,
+                br.likelihoods.Gaussian(var=0.1),
+                m.prior(mu=np.ones(3), var=0.5),
+                X,
+                Y,
+                rng=np.random.default_rng(2),
+                backend=backend,
+            )
+        lost.append(error.value.step)
+    assert lost[0] == lost[1]
 
 
 def drawn_by(c: Case, backend: str, bit_generator):

@@ -6,6 +6,7 @@ The Hessian is G = −rowsᵀ rows with rows (K, P), the transpose of the refere
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
@@ -92,6 +93,8 @@ class Compiled:
 # --- threads -----------------------------------------------------------------------------------------------------------------
 
 _pool: list[ThreadPoolExecutor] = []
+if hasattr(os, "register_at_fork"):  # threads do not go along with a fork
+    os.register_at_fork(after_in_child=_pool.clear)
 
 
 def threads() -> int:

@@ -21,6 +21,7 @@ from ..likelihoods import KINDS
 from ..normals import is_pcg
 
 BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
+WORTH = {"parts": 20_000, "rows": 200_000, "samples": 10**6}  # numbers for which a second thread pays; see Stream._threads
 LONG_BREATH = 0.5  # the same for a loop of Python, which can be interrupted at any time
 
 
@@ -82,11 +83,11 @@ class Stream:
 
     def _threads(self) -> int:
         """How many threads share the network of an estimate: one, unless the estimate is so large that more of them pay."""
-        diagonal, C = self.m.family in ("diag", "diag_mom"), self.model.n_outputs
-        if self.m.hess == "mc-ef":
-            K, worth = self.m.params["n_samples"], 20_000 if diagonal and self.whole else 10**6
-        else:
-            K, worth = C + 1 if diagonal and self.m.hess == "lin-hess" and C > 1 else 1, 200_000
+        m, C, diagonal = self.m, self.model.n_outputs, self.m.family in ("diag", "diag_mom")
+        if m.hess == "mc-ef":  # sums over parts of the samples, or all of the samples at once
+            K, worth = m.params["n_samples"], WORTH["parts" if self.whole else "samples"]
+        else:  # the rows of the Jacobian
+            K, worth = C + 1 if diagonal and self.whole and m.hess == "lin-hess" and C > 1 else 1, WORTH["rows"]
         return min(threads(), K) if K * self.model.n_params >= worth else 1
 
     def advance(self, state: State, first: int, last: int) -> tuple[State, int, bool]:
