@@ -20,7 +20,7 @@ from .likelihoods import info_rows, score
 from .networks import describe, fellow, forward, sweep, workspace
 from .normals import PCG, fill, is_pcg, table, transform
 
-AHEAD = 20_000  # variates in a block that is worth drawing in advance
+AHEAD, LARGE = 20_000, 2**20  # variates in a block that is worth drawing in advance; that several threads draw
 
 
 @kernel
@@ -40,16 +40,19 @@ def linearised(net, work, lik, hess, x, y, mu, V, rows, g):
 
 
 @kernel
-def sampled(net, work, lik, x, y, theta, rows, scale):
-    """rows[m] = scale ∇log p(y | f(x, θ_m)) for the rows of theta (M, P). Twin of curvature.mc_ef."""
-    C = len(y)
-    V, o, s, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
+def sampled(net, work, lik, x, y, theta, scale):
+    """The rows θ_m of theta (M, P) become scale ∇log p(y | f(x, θ_m)). Twin of curvature.mc_ef."""
+    C, P = len(y), theta.shape[1]
+    V, o, s, buffer, row = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C), np.empty((1, P))
     for m in range(len(theta)):
-        forward(net, theta[m], x, work, o)
+        here = theta[m]
+        forward(net, here, x, work, o)
         score(lik, o, y, s, buffer)
         for c in range(C):
             V[0, c] = scale * s[c]
-        sweep(net, theta[m], x, work, V, rows[m : m + 1])
+        sweep(net, here, x, work, V, row)
+        for p in range(P):
+            here[p] = row[0, p]
 
 
 class Compiled:
@@ -81,13 +84,10 @@ class Compiled:
         return self.g, self.rows[: self.n_rows]
 
     def sampled(self, x, y, theta) -> tuple[np.ndarray, np.ndarray]:
-        """(g, rows) from the samples theta (M, P)."""
-        M = len(theta)
-        if self.rows.shape != theta.shape:
-            self.rows = np.empty(theta.shape)
-        scale = 1 / math.sqrt(M)
-        share(self.threads, M, lambda k, part: sampled(*self.parts(k), x, y, theta[part], self.rows[part], scale))
-        return self.rows.sum(axis=0) * scale, self.rows
+        """(g, rows) from the samples theta (M, P), which become the rows."""
+        scale = 1 / math.sqrt(len(theta))
+        share(self.threads, len(theta), lambda k, part: sampled(*self.parts(k), x, y, theta[part], scale))
+        return theta.sum(axis=0) * scale, theta
 
 
 # --- threads -----------------------------------------------------------------------------------------------------------------
@@ -127,14 +127,17 @@ def share(n: int, count: int, work: Callable[[int, slice], Any]) -> None:
 class Normals:
     """Standard normal variates in ``count`` blocks of the given shape, drawn as gaussians.normals draws them.
 
-    A thread of its own draws large ones one block in advance, where there is a second thread.
+    Where there are several threads, one of them draws a block of some size in advance; larger ones are drawn by all of them at once, so
+    that there is never a second block that is as large as a Jacobian.
     """
 
     def __init__(self, rng: np.random.Generator, shape: tuple[int, int], count: int):
         self.rng, self.left, size = rng, count, shape[0] * shape[1]
         self.pcg = PCG(rng) if is_pcg(rng) else None
-        self.jumps = np.zeros((0, 4), dtype=np.uint64) if self.pcg is None else self.pcg.jumps(1, 4, 0, size)
-        self.ahead = threads() > 1 and size >= AHEAD
+        self.ahead = threads() > 1 and AHEAD <= size <= LARGE
+        self.parts = threads() if size > LARGE else 1
+        cuts = [shape[0] * k // self.parts * shape[1] for k in range(self.parts + 1)]
+        self.cuts, self.jumps = cuts, None if self.pcg is None else self.pcg.jumps(1, 4, *cuts)
         self.buffers = [np.empty(shape) for _ in range(2 if self.ahead and count > 1 else 1)]
         self.next: Future | None = None
         self._order()
@@ -143,13 +146,14 @@ class Normals:
         self.next = pool().submit(self._fill, self.buffers[-1]) if self.ahead and self.left else None
 
     def _fill(self, out: np.ndarray) -> None:
-        z = out.reshape(-1)
-        if self.pcg is None:
+        z, jumps = out.reshape(-1), self.jumps
+        if self.pcg is None or jumps is None:
             self.rng.random(out=z)
             transform(z, table())
-        else:
-            fill(self.pcg.state, self.jumps, table(), z)
-            self.pcg.advance(self.jumps[3])
+            return
+        state = self.pcg.state
+        together(self.parts, lambda k: fill(state, jumps[[0, 1, 2 + k]], table(), z[self.cuts[k] : self.cuts[k + 1]]))
+        self.pcg.advance(jumps[-1])
 
     def block(self) -> np.ndarray:
         """The next block; from then on those before it may be overwritten."""

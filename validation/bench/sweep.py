@@ -2,8 +2,8 @@
 
 MLPs 21-h-h-1 of growing width h: P from about 100 to 1,000,000 for the diagonal and the DLR families, to 2,000 for a full covariance, all
 rules and estimators of the grid. A point whose predicted time or memory is too large is left out, and said to be. Memory is the growth of
-the resident set from before the prior is made to its peak during the runs, with the prior and without the data, beside 3 × state + Jacobian
-(K × P numbers, K = 1 or, for mc-ef, M).
+the resident set while the runs go on, beyond the prior and the data that they are given, beside 3 × state + Jacobian (K × P numbers, K = 1
+or, for mc-ef, M).
 
 The results are validation/results/sweep.json and a PNG beside it; ``python -m validation.bench --page`` puts both on the page.
 """
@@ -66,8 +66,8 @@ class Sweep(ours.Ours):
         raise ArithmeticError(f"not positive definite after one of the steps with any of the priors tried ({type(lost).__name__})")
 
     def timed(self, cell: cells.Cell, width: int, var: float, alpha: float | None, target: float, budget: float) -> dict[str, Any]:
-        idle = worker.settle()
         self.args = ours.build(cell, net(width), var, alpha, DATA)
+        idle = worker.settle()
         worker.reset_peak()
         begun = time.perf_counter()
         n, seconds = 1, self.run(1)[1]
@@ -78,7 +78,7 @@ class Sweep(ours.Ours):
         best, repeats = seconds, 1
         while repeats < 4 and (time.perf_counter() - begun) * (repeats + 1) / repeats < budget:
             best, repeats = min(best, self.run(n)[1] / n), repeats + 1
-        grown = worker.peak() - idle - DATA * 22 * 8
+        grown = worker.peak() - idle
         return {"P": net(width).n_params, "us": best * 1e6, "n": n, "repeats": repeats, "grown": max(0, grown)}
 
 

@@ -68,7 +68,6 @@ class Stream:
         self.builtin = model.kind != "wrap" and not any(model.is_batch(x) for x in xs[: 1 if isinstance(xs, np.ndarray) else None])
         static = self.dyn is None and m.family in ("fc", "fc_mom")
         self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
-        self.theta = np.empty((0, P))
         self.live: tuple[Any, int, Any] = (None, 0, None)
         self.loop: Any = None
         drawn = m.family != "dlr" and samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
@@ -154,7 +153,7 @@ class Stream:
             mu, Ups, Wt = np.array(state.mu), np.array(state.Ups), np.array(state.W.T, order="C")
             loop: Any = stream
             done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q)
-            return (DLR(mu, Ups, np.ascontiguousarray(Wt.T)) if code == 0 else state), done
+            return (DLR(mu, Ups, Wt.T) if code == 0 else state), done
         if self.loop is None:
             from .diag import Linearised, Sampled
 
@@ -185,17 +184,16 @@ class Stream:
         if self.m.hess.startswith("lin"):
             g, rows = self.estimator.linearised(x, y, q.mu)
         else:
-            g, rows = self.estimator.sampled(x, y, self._thetas(q, t, i, source))
+            theta = self._thetas(q, t, i, source)
+            g, rows = self.estimator.sampled(x, y, theta.copy() if source is None else theta)
         return bool(np.isfinite(g @ g) and np.isfinite(np.vdot(rows, rows))) and q.step(g, rows)
 
     def _thetas(self, q: Any, t: int, i: int, source: Normals | None) -> np.ndarray:
         if source is None:
             return self.samples[t, i]
         Z = source.block()
-        if self.theta.shape != Z.shape:
-            self.theta = np.empty(Z.shape)
-        q.draw(Z, self.theta)
-        return self.theta
+        q.draw(Z)
+        return Z
 
     def _reference_estimate(self, q: Any, t: int, i: int, source: Normals | None) -> bool:
         """The estimator of the reference and the compiled step: models of the user's, mini-batches."""

@@ -310,9 +310,10 @@ class Belief:
         self.m0[:] = self.mu
         np.divide(1.0, self.var, out=self.prec0)
 
-    def draw(self, Z: np.ndarray, out: np.ndarray) -> None:
-        np.multiply(Z, np.sqrt(self.var), out=out)
-        out += self.mu
+    def draw(self, Z: np.ndarray) -> None:
+        """Standard normals Z become θ̂. Twin of gaussians.draw."""
+        Z *= np.sqrt(self.var)
+        Z += self.mu
 
     def step(self, g: np.ndarray, rows: np.ndarray) -> bool:
         d = -np.einsum("kp,kp->p", rows, rows)

@@ -958,15 +958,14 @@ class _Moments:
     def begin(self) -> None:
         self.mu0 = self.mu.copy()
 
-    def draw(self, Z: Array, out: Array) -> None:
-        """gaussians.draw of the rows Z of standard normals."""
+    def draw(self, Z: Array) -> None:
+        """gaussians.draw: the rows of standard normals Z become θ̂."""
         if not self.factor():
             self.ok = False
-            out.fill(np.nan)
+            Z.fill(np.nan)
             return
-        np.copyto(out, Z)
-        out[:] = dtrmm(1.0, self.R, out.T, lower=1, overwrite_b=1).T
-        out += self.mu
+        Z[:] = dtrmm(1.0, self.R, Z.T, lower=1, overwrite_b=1).T
+        Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool | None:
         raise NotImplementedError
@@ -1553,11 +1552,11 @@ class _Precision:
     def begin(self) -> None:
         self.mu0 = self.mu.copy()
 
-    def draw(self, Z: Array, out: Array) -> None:
-        """gaussians.draw of the rows Z of standard normals."""
+    def draw(self, Z: Array) -> None:
+        """gaussians.draw: the rows of standard normals Z become θ̂."""
         X = np.ascontiguousarray(Z[:, ::-1])
         X = dtrsm(1.0, self.R, X.T, lower=1, trans_a=1, overwrite_b=1).T
-        np.add(X[:, ::-1], self.mu, out=out)
+        np.add(X[:, ::-1], self.mu, out=Z)
 
     def step(self, g: Array, rows: Array) -> bool:
         raise NotImplementedError
@@ -1725,8 +1724,8 @@ class Belief:
                 self._take(_form(self.m, self.P, self.K, self.dyn is None))
         self.form.begin()
 
-    def draw(self, Z: Array, out: Array) -> None:
-        self.form.draw(Z, out)
+    def draw(self, Z: Array) -> None:
+        self.form.draw(Z)
 
     def step(self, g: Array, rows: Array) -> bool:
         if self.fresh and len(rows) != self.K:
