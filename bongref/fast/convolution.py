@@ -24,16 +24,13 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ..models import Model
-from .jit import OPTIONS, REORDER
+from .jit import REORDER, inlined, part_of
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, outer
 from .vectors import apart, fill4, load4, muladd, spread4, store4
 
-spliced: Any = njit(inline="always", **OPTIONS)  # put into the kernel that calls it, before that is compiled: half the time to compile
-UNWRAPPED: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}  # not called from Python
-inner: Any = njit(fastmath=REORDER, **UNWRAPPED, **OPTIONS)
+inner: Any = part_of(fastmath=REORDER, no_cpython_wrapper=True, no_cfunc_wrapper=True)  # not called from Python
 SEVERAL = 4  # cotangents from which on work is shared
 
 # the columns of Conv.layers, one row for each convolution
@@ -517,7 +514,7 @@ def dense_row(g, x, out, to):
         out[b + i] = g[i]
 
 
-@spliced
+@inlined
 def conv_forward(net, theta, x, work, o):
     """o (C,) = f(θ, x); the workspace keeps what a sweep needs. Twin of models._cnn."""
     L, X, B, Z, D, h = net.layers, work.X, work.B, work.Z, work.D, work.h
@@ -537,7 +534,7 @@ def conv_forward(net, theta, x, work, o):
     dense_layer(theta, U, h, o)
 
 
-@spliced
+@inlined
 def conv_sweep(net, theta, x, work, V, out):
     """out (K, P) = the rows V_k · ∂f/∂θ, after :func:`conv_forward` at the same θ and x. Twin of Model.vjp."""
     L, X, B, Z, D, E, Q = net.layers, work.X, work.B, work.Z, work.D, work.E, work.Q

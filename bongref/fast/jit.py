@@ -65,7 +65,7 @@ def kernel(fn: Callable) -> Any:
     return dispatcher
 
 
-def _part(**options: Any) -> Callable[[Callable], Any]:
+def part_of(**options: Any) -> Callable[[Callable], Any]:
     """A decorator for parts of entry points. A literal argument is a number like any other: Numba would compile the part for each anew."""
 
     def decorate(fn: Callable) -> Any:
@@ -78,8 +78,8 @@ def _part(**options: Any) -> Callable[[Callable], Any]:
     return decorate
 
 
-inner: Any = _part(fastmath=REORDER)  # a part of entry points
-ordered: Any = _part(fastmath={"contract"})  # a part whose operations stay in their order
+inner: Any = part_of(fastmath=REORDER)  # a part of entry points
+ordered: Any = part_of(fastmath={"contract"})  # a part whose operations stay in their order
 inlined: Any = njit(inline="always", fastmath=REORDER, **OPTIONS)  # a part of one entry point, compiled only there
 
 

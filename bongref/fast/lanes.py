@@ -15,7 +15,7 @@ from numba.extending import overload
 
 from .jit import inlined, inner
 from .likelihoods import score
-from .networks import Dense, _is_dense, activate, forward, sweep
+from .networks import Dense, activate, forward, is_dense, sweep
 from .normals import lcg, to_normal, to_uniform
 from .vectors import LANES, fill4, load4, muladd, spread4, store4
 
@@ -76,7 +76,7 @@ def _add_outer(delta, m, h, here, n, turned, g, d):
 
 
 @inlined
-def dense_sums(net, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d):
+def dense_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d):
     """g += Σ_m g_m and d −= Σ_m g_m², g_m the gradient at the next n samples."""
     sizes, P, C, total, widest = net.sizes, len(mu), len(y), 0, 1
     for i in range(len(sizes)):
@@ -149,16 +149,10 @@ def single_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coeffici
 def sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d):
     """g += Σ_m g_m and d −= Σ_m g_m², g_m the gradient at the next n samples mu + deviations · z, drawn by the chains."""
     if isinstance(net, Dense):
-        return dense_sums(net, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d)
+        return dense_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d)
     return single_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d)
 
 
 @overload(sums)
 def _overload_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d):
-    if _is_dense(net):
-        return lambda net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d: dense_sums(
-            net, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d
-        )
-    return lambda net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d: single_sums(
-        net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d
-    )
+    return (dense_sums if is_dense(net) else single_sums).py_func

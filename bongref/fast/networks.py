@@ -273,13 +273,14 @@ def sweep(net, theta, x, work, V, out):
     return conv_sweep(net, theta, x, work, V, out)
 
 
-def _is_dense(net) -> bool:
+def is_dense(net) -> bool:
+    """Whether this is the type of a Dense, while a kernel is compiled."""
     return isinstance(net, types.NamedTuple) and net.instance_class is Dense
 
 
 @overload(forward)
 def _forward(net, theta, x, work, o):
-    if _is_dense(net):
+    if is_dense(net):
         return dense_forward.py_func
     from .convolution import conv_forward
 
@@ -288,7 +289,7 @@ def _forward(net, theta, x, work, o):
 
 @overload(sweep)
 def _sweep(net, theta, x, work, V, out):
-    if _is_dense(net):
+    if is_dense(net):
         return dense_sweep.py_func
     from .convolution import conv_sweep
 

@@ -18,14 +18,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 
 from ... import dlr
 from ...curvature import Curv, factor
 from ...states import DLR
-from ..jit import OPTIONS, REORDER, inner, kernel, ordered
-
-part: Any = njit(inline="always", fastmath=REORDER, **OPTIONS)  # as inner, but never optimised on its own, which halves the compile time
+from ..jit import inlined, inner, kernel, ordered
 
 OK, LOST, INFINITE, ELSEWHERE = 0, 1, 2, 3
 LARGE, SMALL = 1e140, 1e-140  # of T: squares and their sums stay in range
@@ -394,7 +391,7 @@ def settle(Z, R, n, at, w, rate, pull, mu, Ups, out):
     return wrong
 
 
-@part
+@inlined
 def absorb(c, W, c0, W0, cs, rows, pull, rate, mu, Ups, out, b):
     """μ += rate (Υ + W̃W̃ᵀ)⁻¹ pull, then Υ + W̃W̃ᵀ projected to the rank of ``out``, W̃ = [c W, c₀ W₀, c_s S]. ``out`` may be W.
 
@@ -448,7 +445,7 @@ def towards(mu0, Ups0, W0, mu, g, pull):
             pull[p] += s * W0[r, p]
 
 
-@part
+@inlined
 def blr_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
     """One iteration of BLR from the prior (mu0, Ups0, W0) and the iterate (mu, Ups, Wt), which it changes. Twin of dlr.blr_woodbury."""
     towards(mu0, Ups0, W0, mu, g, pull)
@@ -492,7 +489,7 @@ def verdict(wrong, below, R):
     return ELSEWHERE if below > 0 else OK
 
 
-@part
+@inlined
 def bog_step(mu, Ups, Wt, g, rows, alpha, b):
     """One step of BOG, in place. Twin of dlr.bog_woodbury, with WᵀB = C = (I + WᵀΥ⁻¹W)⁻¹WᵀΥ⁻¹S."""
     P, width, R, K = len(mu), b.X.shape[1], Wt.shape[0], rows.shape[0]
@@ -569,7 +566,7 @@ def fall(Ups0, Ups, at, w, u):
         u[1, p] = x0[p] - x[p]
 
 
-@part
+@inlined
 def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, b):
     """One iteration of BBB from the prior (mu0, Ups0, W0) and the iterate (mu, Ups, Wt), which it changes. Twin of dlr.bbb_woodbury.
 
