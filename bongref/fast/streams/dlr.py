@@ -8,7 +8,7 @@ import numpy as np
 
 from ...methods import Method
 from ...states import DLR
-from ..jit import inner, kernel
+from ..jit import inlined, inner, kernel
 from ..kernels.dlr import (
     ELSEWHERE,
     INFINITE,
@@ -22,7 +22,6 @@ from ..kernels.dlr import (
     bog_step,
     bong_arrays,
     buffers,
-    part,
     predict_arrays,
     predict_step,
     svd_arrays,
@@ -224,7 +223,7 @@ def positive(Ups):
     return below == 0
 
 
-@part
+@inlined
 def linearised(net, work, lik, hess, mu, x, y, o, p, V, D):
     """D = g, followed for lin-hess (hess = 0) by the rows of Sᵀ; False where they are not finite. Twin of curvature.lin_hess and lin_ef."""
     forward(net, mu, x, work, o)
