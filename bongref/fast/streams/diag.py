@@ -83,8 +83,8 @@ def stream(first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha,
 
     (mu, v) is changed in place. ``seen[t]`` is False where an observation is missing; f, b, q are the diagonals of the dynamics, empty
     where nothing moves; m0 and prec0 are buffers (P,) for blr and bbb. rows (K, P) and V (K, C) are buffers, K = C + 1 or, where one row
-    is enough, 1. Returns the steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not
-    finite.
+    is enough, 1. ``first`` and ``board`` are those of :func:`shared_stream`; one thread alone has no use for them. Returns the steps done,
+    and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
     """
     C, last = Y.shape[1], len(rows) - 1
     o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
