@@ -18,7 +18,7 @@ from problems import curvature as draw_curvature
 import bongref as br
 from bongref import compare, curvature, diag_mom, diag_nat, gaussians
 from bongref.fast import elementary, estimators, normals, teams
-from bongref.fast.jit import kernel
+from bongref.fast.jit import inner, kernel
 from bongref.fast.kernels import diag_mom as fast_mom
 from bongref.fast.kernels import diag_nat as fast_nat
 from bongref.fast.likelihoods import describe as describe_likelihood
@@ -26,6 +26,43 @@ from bongref.fast.likelihoods import info_rows, score
 from bongref.fast.networks import describe, forward, sweep, workspace
 
 EPS = float(np.finfo(float).eps)
+
+
+# --- parts and entry points ---------------------------------------------------------------------------------------------------
+
+
+@inner
+def third(x):
+    """A third of a number that is not negative."""
+    if x < 0.0:
+        raise ValueError("no third of", x)
+    return x / 3.0
+
+
+@inner
+def two_thirds(x):
+    """A part of a part."""
+    return 2.0 * third(x)
+
+
+@kernel
+def thirds(x):
+    """An entry point with two parts, one of them twice."""
+    return third(x) + two_thirds(x)
+
+
+def test_a_part_does_the_same_in_an_entry_point_and_by_itself():
+    assert thirds(6.0) == 6.0 and third(6.0) == 2.0 and two_thirds(6.0) == 4.0
+
+
+def test_an_error_in_a_part_arrives_with_what_it_says():
+    for function in (thirds, two_thirds):
+        with pytest.raises(ValueError, match="no third of"):
+            function(-1.0)
+        try:
+            function(-1.0)
+        except ValueError as error:
+            assert error.args == ("no third of", -1.0)
 
 
 # --- elementary functions --------------------------------------------------------------------------------------------------

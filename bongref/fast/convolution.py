@@ -26,11 +26,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..models import Model
-from .jit import REORDER, inlined, part_of
+from .jit import inlined, inner
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, outer
 from .vectors import apart, fill4, load4, muladd, spread4, store4
 
-inner: Any = part_of(fastmath=REORDER, no_cpython_wrapper=True, no_cfunc_wrapper=True)  # not called from Python
 SEVERAL = 4  # cotangents from which on work is shared
 
 # the columns of Conv.layers, one row for each convolution

@@ -13,6 +13,7 @@ fast path, and a lock lets one process compile while the others wait for what it
 from __future__ import annotations
 
 import contextlib
+import functools
 import gc
 import hashlib
 import os
@@ -25,6 +26,8 @@ from typing import Any
 
 import numba
 from numba import njit, types
+
+from . import parts
 
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
@@ -59,20 +62,28 @@ def kernel(fn: Callable) -> Any:
 
     def compile_once(signature):
         with _first_use(dispatcher, f"{fn.__module__.removeprefix('bongref.')}.{fn.__name__}"):
-            return compile_now(signature)
+            entry = compile_now(signature)
+            parts.environments(dispatcher)
+            return entry
 
     dispatcher.compile = compile_once
     return dispatcher
 
 
 def part_of(**options: Any) -> Callable[[Callable], Any]:
-    """A decorator for parts of entry points. A literal argument is a number like any other: Numba would compile the part for each anew."""
+    """A decorator for parts of entry points. A literal argument is a number like any other: Numba would compile the part for each anew.
+
+    Called from Python, which only tests do, a part is compiled once more, as a function of its own.
+    """
 
     def decorate(fn: Callable) -> Any:
-        dispatcher: Any = njit(**options, **OPTIONS)(fn)
-        if not config.DISABLE_JIT:
-            template = dispatcher.get_call_template
-            dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
+        if config.DISABLE_JIT:
+            return fn
+        dispatcher: Any = njit(pipeline_class=parts.Compiler, **parts.OPTIONS, **options, **OPTIONS)(fn)
+        template, alone = dispatcher.get_call_template, functools.cache(lambda: njit(**options, **OPTIONS)(fn))
+        dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
+        dispatcher.add_overload = lambda result: dispatcher.overloads.__setitem__(tuple(result.signature.args), result)
+        dispatcher._compile_for_args = lambda *args, **kws: alone()
         return dispatcher
 
     return decorate
