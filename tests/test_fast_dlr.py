@@ -18,6 +18,7 @@ from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.exact import _mpf
 from bongref.fast import likelihoods, networks
 from bongref.fast.kernels import dlr as fast
+from bongref.fast.kernels import wide
 from bongref.fast.streams import dlr as streams
 from bongref.states import DLR
 
@@ -190,17 +191,21 @@ def by_gram(Ups_tilde, W_tilde, rank):
     return Ups_tilde + np.sum(out[:, rank:] ** 2, axis=1), out[:, :rank]
 
 
-def by_blas(Ups_tilde, W_tilde, rank):
-    """The projection as the belief makes it from many rows."""
-    Wt = np.ascontiguousarray(W_tilde.T)
-    wide = streams.Wide([(1.0, Wt)])
-    new, lost = wide.parted(wide.leading(Wt @ Wt.T, rank), Wt)
-    return Ups_tilde + np.sum(lost**2, axis=0), new.T
+def by_many(Ups_tilde, W_tilde, rank):
+    """The projection as the belief makes it from many rows, beside as many rows of 0; in two parts. A Υ of 0 could not be divided by."""
+    P, K = W_tilde.shape
+    Ups, Wt = np.maximum(Ups_tilde, 1e-290), np.zeros((rank, P))
+    many = streams.Wide((np.zeros(P), Ups, Wt), (), K, jobs=2)
+    many.data = many.data._replace(rows=np.ascontiguousarray(W_tilde.T))
+    many.go(wide.GRAMS)
+    many.place(many.leading())
+    many.go(wide.SETTLE)
+    return Ups, Wt.T
 
 
 ROUTES = {
     "compiled": fast.project,
-    "many rows": by_blas,
+    "many rows": by_many,
     "reference": dlr.project,
     "by the Gram matrix": by_gram,
     "as printed": dlr.project_printed,

@@ -95,6 +95,14 @@ def _fill4(typing, x):
     return four(types.float64), lambda context, builder, signature, args: _spread(builder, args[0])
 
 
+def _sum4(typing, v):
+    def build(context, builder, signature, args):
+        lane = [builder.extract_element(args[0], ir.Constant(ir.IntType(32), k)) for k in range(LANES)]
+        return builder.fadd(builder.fadd(lane[0], lane[2]), builder.fadd(lane[1], lane[3]))
+
+    return types.float64(four), build
+
+
 def _apart(typing):
     def build(context, builder, signature, args):
         builder.function.attributes.add("noinline")
@@ -122,3 +130,4 @@ store4 = _choose(_plain_store4, _store4)  # a[i : i + 4] = v
 spread4 = _choose(lambda a, i: np.full(LANES, a[i]), _spread4)  # a[i] four times
 fill4 = _choose(lambda x: np.full(LANES, x), _fill4)  # x four times
 muladd = _choose(lambda acc, x, y: acc + x * y, _muladd)  # acc + x · y
+sum4 = _choose(lambda v: (v[0] + v[2]) + (v[1] + v[3]), _sum4)  # the sum of the four

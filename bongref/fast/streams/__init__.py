@@ -70,7 +70,7 @@ class Stream:
         self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
         self.live: tuple[Any, int, Any] = (None, 0, None)
         self.loop: Any = None
-        drawn = m.family != "dlr" and samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
+        drawn = samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
         self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
         steps = min(8e8 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 16  # about a breath, to begin with
         self.pace = 1 if self.whole else max(1, int(steps / m.n_iter))
@@ -101,7 +101,8 @@ class Stream:
         else:
             with one_blas_thread():
                 state, done = self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
-        spent, breath = time.perf_counter() - start, BREATH if self.whole else LONG_BREATH
+        in_python = not self.whole or (self.m.family == "dlr" and self.m.hess == "mc-ef")
+        spent, breath = time.perf_counter() - start, LONG_BREATH if in_python else BREATH
         if done == self.pace:
             self.pace = max(1, int(self.pace * min(16.0, breath / max(spent, 1e-6))))
         return state, done, done < last - first
@@ -147,6 +148,12 @@ class Stream:
         f, b, q = (empty, empty, empty) if self.dyn is None else self.dyn
         alpha = float(m.params.get("alpha", 1))
         data: tuple[Any, ...] = (self.X[part], self.Y[part], self.seen[part])
+        if m.family == "dlr" and m.hess == "mc-ef":
+            if self.loop is None:
+                from .dlr import Sampled as LowRank
+
+                self.loop = LowRank(m, self.estimator, self.rng, self.dyn)
+            return self.loop.run(state, *data)
         if m.family == "dlr":
             from .dlr import stream
 

@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from scipy.linalg.lapack import dposv
 
 from ...methods import Method
 from ...states import DLR
+from ..estimators import together
 from ..jit import inlined, inner, kernel
+from ..kernels import tridiagonal, wide
 from ..kernels.dlr import (
     ELSEWHERE,
     INFINITE,
@@ -29,10 +32,11 @@ from ..kernels.dlr import (
 )
 from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
+from ..normals import PCG, table
+from ..teams import CLOSED, board
 
-BLOCK = 1000  # columns of W̃ᵀ at a time for BLAS; a power of 2 would put all rows into the same places of the cache
 ROWS = 16  # samples that are placed at once
-WIDE = 40  # rows of W̃ from which BLAS and LAPACK are faster than the kernels
+WIDE = 40  # rows of W̃ from which the jobs of kernels.wide are faster than the kernels for few rows
 
 
 class NotHere(Exception):
@@ -54,8 +58,8 @@ class Belief:
         self.mu, self.Ups = np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float)
         self.Wt = np.array(state.W.T, dtype=float, order="C")
         self.dyn = None if dyn is None else tuple(np.ascontiguousarray(a, dtype=float) for a in dyn)
-        self.room: list[Any] = []
         self.prior = tuple(np.empty_like(a) for a in (self.mu, self.Ups, self.Wt)) if self.rule in ("blr", "bbb") else ()
+        self.wide: Wide | None = None
 
     def predict(self) -> None:
         """Posterior → prior of the next step. Twin of dynamics._predict_dlr."""
@@ -67,26 +71,37 @@ class Belief:
         for kept, now in zip(self.prior, (self.mu, self.Ups, self.Wt), strict=False):
             kept[...] = now
 
-    def draw(self, Z: Any) -> None:
-        """The rows of standard normals Z become θ̂, a few at a time. Twin of gaussians.draw."""
+    def root(self, scale: Any, AV: Any) -> Any:
+        """scale = 1/√Υ, AV (R, P), and D with Σ^{1/2} z = scale (z − (AV)ᵀ D (AV) z). Twin of gaussians._dlr_noise."""
         R = len(self.Wt)
-        root = np.sqrt(self.Ups)
-        A, V, size = self.Wt / root, np.empty((R, R)), np.empty(R)
+        np.divide(1, np.sqrt(self.Ups), out=scale)
+        A, V, size = self.Wt * scale, np.empty((R, R)), np.empty(R)
         if not svd_arrays(A, V, size):
             raise NotHere
-        AV, h = V @ A, np.hypot(1, size)
+        np.matmul(V, A, out=AV)
+        h = np.hypot(1, size)
+        return 1 / (h + h**2)
+
+    def draw(self, Z: Any) -> None:
+        """The rows of standard normals Z become θ̂, a few at a time. Twin of gaussians.draw."""
+        scale, AV = np.empty_like(self.mu), np.empty_like(self.Wt)
+        D = self.root(scale, AV)
         for k in range(0, len(Z), ROWS):
             z = Z[k : k + ROWS]
-            shift_and_scale(z, self.mu, root, ((z @ AV.T) / (h + h**2)) @ AV)
+            z -= ((z @ AV.T) * D) @ AV
+            z *= scale
+            z += self.mu
 
     def step(self, g: Any, rows: Any) -> bool:
         """One step of the rule; False where the result is not a Gaussian."""
         now = self.mu, self.Ups, self.Wt
-        if self.rule == "bong":
-            many = len(self.Wt) + len(rows) > WIDE
-            code = Wide([(1.0, self.Wt), (1.0, rows)], self.room).absorb(*now, g, 1.0) if many else bong_arrays(*now, g, rows)
+        if self.rule in ("bong", "blr") and (self.wide is not None or len(now[2]) * (1 + len(self.prior) // 3) + len(rows) > WIDE):
+            self.wide = self.wide or Wide(now, self.prior, len(rows))
+            code = self.wide.absorb(self.prior, g, rows, self.alpha)
+        elif self.rule == "bong":
+            code = bong_arrays(*now, g, rows)
         elif self.rule == "blr":
-            code = self._blr_wide(g, rows) if 2 * len(self.Wt) + len(rows) > WIDE else blr_arrays(*self.prior, *now, g, rows, self.alpha)
+            code = blr_arrays(*self.prior, *now, g, rows, self.alpha)
         elif self.rule == "bog":
             code = bog_arrays(*now, g, rows, self.alpha)
         else:
@@ -94,16 +109,6 @@ class Belief:
         if code == ELSEWHERE:
             raise NotHere
         return code == OK
-
-    def _blr_wide(self, g: Any, rows: Any) -> int:
-        """One iteration of BLR with many rows. Twin of dlr.blr_woodbury."""
-        mu0, Ups0, W0 = self.prior
-        delta, a = mu0 - self.mu, self.alpha
-        pull = Ups0 * delta + (W0 @ delta) @ W0 + g
-        self.Ups *= 1 - a
-        self.Ups += a * Ups0
-        parts = [(np.sqrt(1 - a), self.Wt), (np.sqrt(a), W0), (np.sqrt(a), rows)]
-        return Wide(parts, self.room).absorb(self.mu, self.Ups, self.Wt, pull, a)
 
     def end(self) -> None:
         """The iterate is the posterior."""
@@ -113,91 +118,161 @@ class Belief:
         return DLR(self.mu.copy(), self.Ups.copy(), np.ascontiguousarray(self.Wt.T))
 
 
-@kernel
-def shift_and_scale(Z, mu, root, less):
-    """Z = μ + (Z − less) / √Υ."""
-    for i in range(Z.shape[0]):
-        z, o = Z[i], less[i]
-        for p in range(len(mu)):
-            z[p] = mu[p] + (z[p] - o[p]) / root[p]
-
-
 class Wide:
-    """What kernels.dlr.absorb does, for many rows, by BLAS on blocks of columns: two blocks are all the memory it needs.
+    """What kernels.dlr.absorb does, for many rows: the jobs of kernels.wide, and LAPACK for the small matrices.
 
-    W̃ᵀ has the rows ``parts``, pairs of a factor and an array; ``room`` keeps the blocks for the next step.
+    ``now`` is the belief that changes, ``prior`` that of the inner loop or empty; ``jobs`` says into how many parts the parameters go.
     """
 
-    def __init__(self, parts: list[tuple[float, Any]], room: list[Any] | None = None):
-        self.parts, self.n, P = parts, sum(len(a) for _, a in parts), parts[0][1].shape[1]
-        self.slices = [slice(at, min(at + BLOCK, P)) for at in range(0, P, BLOCK)]
-        shape, room = (self.n, min(P, BLOCK)), [] if room is None else room
-        if not room or room[0].shape != shape:
-            room[:] = np.empty(shape), np.empty(shape)
-        self.A, self.B = room
+    def __init__(self, now: tuple[Any, Any, Any], prior: tuple[Any, ...], K: int, jobs: int = 1):
+        (R, P), (_, Ups0, W0) = now[2].shape, prior or (None, np.empty(0), now[2][:0])
+        self.n, self.R = R + len(W0) + K, R
+        self.N, self.C = wide.padded(self.n + 3), wide.padded(R + 1)  # one row more, and room for four at a time
+        small = np.ones(4), np.ones(2), np.zeros((jobs, 2, self.N**2)), np.zeros(self.C * self.N), np.zeros(self.N * R), np.zeros(jobs)
+        self.data = wide.Step(*now, Ups0, W0, np.empty((0, P)), np.zeros(P), *small)
+        self.room = wide.room(self.n, R, P)
+        n, N = self.n, self.N
+        self.small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
+        self.values = np.zeros(R + 1)
+        self.go: Any = lambda kind: wide.alone(kind, self.data, self.room)  # all jobs of a kind
 
-    def block(self, cols: slice) -> Any:
-        """The columns ``cols`` of W̃ᵀ."""
-        A, at = self.A[:, : cols.stop - cols.start], 0
-        for scale, rows in self.parts:
-            np.multiply(rows[:, cols], scale, out=A[at : at + len(rows)])
-            at += len(rows)
-        return A
+    def absorb(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
+        """Twin of dlr.bong_woodbury and dlr.blr_woodbury; ``g`` is None where it is the mean of the gradients in ``rows``."""
+        self.data = s = self.data._replace(rows=rows)
+        rate, kept, new = (alpha, np.sqrt(1 - alpha), np.sqrt(alpha)) if prior else (1.0, 1.0, 1.0)
+        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * np.sqrt(len(rows)))
+        s.rates[:] = rate
+        s.pull[:] = 0 if g is None else g
+        if prior:
+            delta = prior[0] - s.mu
+            s.pull[:] += prior[1] * delta + (prior[2] @ delta) @ prior[2]
+        self.go(wide.GRAMS)
+        return self.project()
 
-    def absorb(self, mu: Any, Ups: Any, Wt: Any, pull: Any, rate: float) -> int:
-        """Twin of the Woodbury solve and of dlr.project."""
-        n, R = self.n, len(Wt)
-        G, H, h = np.zeros((n, n)), np.eye(n), np.zeros(n)
-        for cols in self.slices:
-            A, root = self.block(cols), np.sqrt(Ups[cols])
-            G += A @ A.T
-            B = np.divide(A, root, out=self.B[:, : A.shape[1]])
-            H += B @ B.T
-            h += B @ (pull[cols] / root)
-        if not 1e-250 < np.max(np.diag(G)) < 1e250 or not np.all(np.isfinite(H)):
+    def project(self) -> int:
+        """The new belief from the sums. Twin of dlr.project."""
+        s, n, N = self.data, self.n, self.N
+        H = s.sums[:, 1].sum(axis=0).reshape(N, N)
+        top = np.max(s.sums[:, 0, : n * N : N + 1].sum(axis=0))
+        if not 1e-250 < top < 1e250 or not np.all(np.isfinite(H)):
             return ELSEWHERE
-        z, V = np.linalg.solve(H, h), self.leading(G, R)
-        for cols in self.slices:
-            A = self.block(cols)
-            mu[cols] += rate * (pull[cols] - z @ A) / Ups[cols]
-            Wt[:, cols], lost = self.parted(V, A)
-            Ups[cols] += np.einsum("kp,kp->p", lost, lost)
-        return OK if np.all(np.isfinite(mu)) and np.all(np.isfinite(Ups)) else ELSEWHERE
+        H.flat[:: N + 1] += 1
+        _, z, wrong = dposv(H[:n, :n].T, H[:n, n], lower=1)
+        if wrong:
+            return ELSEWHERE
+        self.place(self.leading())
+        s.V.reshape(self.C, N)[self.R, :n] = z
+        self.go(wide.SETTLE)
+        return OK if not np.any(s.wrong) else ELSEWHERE
 
-    def parted(self, V: Any, A: Any) -> tuple[Any, Any]:
-        """Vᵀ A and A − V Vᵀ A, for orthonormal columns V: the squares of the second are those of the rows that W loses, in any basis."""
-        X = V.T @ A
-        lost = np.matmul(V, X, out=self.B[:, : A.shape[1]])
-        return X, np.subtract(A, lost, out=lost)
+    def place(self, V: Any) -> None:
+        """V (R, n), for the jobs."""
+        n, R = self.n, self.R
+        self.data.V.reshape(self.C, self.N)[:R, :n] = V
+        self.data.less.reshape(self.N, R)[:n] = -V.T
 
-    def leading(self, G: Any, R: int) -> Any:
-        """The leading R left singular vectors of A = W̃ᵀ as columns (n, R), from G = A Aᵀ. Twin of linalg.svd.
+    def leading(self) -> Any:
+        """The space of the leading R right singular vectors of W̃, orthonormal rows (R, n), from the sums G = W̃ᵀW̃. Twin of linalg.svd.
 
-        The eigenvectors of G separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on A itself,
-        which G's rounding has not touched, and turned away; where that is too much for a small turn, the triangular factor is used.
+        The eigenvectors of G separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on W̃
+        itself, which G's rounding has not touched, and turned away; where that is too much for a small turn, the triangular factor is used.
         """
-        values, vectors = np.linalg.eigh(G)
-        first, rest = vectors[:, ::-1][:, :R], vectors[:, : self.n - R]
+        n, N, R = self.n, self.N, self.R
+        V = np.empty((R, n))
+        tridiagonal.leading(self.data.sums, *self.small, self.values, V)
         for _ in range(3):
-            M, size = np.zeros((R, self.n)), np.zeros((R, 1))
-            for cols in self.slices:
-                X, lost = self.parted(first, self.block(cols))
-                M += X @ lost.T
-                size[:, 0] += np.einsum("kp,kp->k", X, X)
-            gap = size - values[: self.n - R]
-            if not np.min(gap, initial=np.inf) > 0:
+            self.place(V)
+            self.go(wide.CHECK)
+            Y = self.data.sums[:, 0, : R * N].sum(axis=0).reshape(R, N)[:, :n]
+            S = Y @ V.T
+            size = np.diag(S)
+            gap = size - self.values[0]
+            if not np.min(gap) > 0:
                 break
-            theta = (M @ rest) / gap
-            turn = np.max(np.abs(theta), initial=0)
+            theta = Y - S @ V
+            tridiagonal.solve_shifted(*self.small[1:], size + 1e-7 * gap, theta)
+            theta -= (theta @ V.T) @ V
+            turn = np.max(np.abs(theta))
             if not turn < 1e-5:
                 break
-            first = np.linalg.qr(first + rest @ theta.T)[0]
+            V = V + theta - (theta @ theta.T / 2) @ V
             if turn < 1e-8:
-                return first
-        T = np.zeros((self.n, self.n))
-        for cols in self.slices:
-            triangle_arrays(np.ascontiguousarray(self.block(cols)), T)
-        return np.linalg.svd(T)[0][:, :R]
+                return V
+        return self.by_triangle()
+
+    def by_triangle(self) -> Any:
+        """As :meth:`leading`, by the triangular factor of W̃."""
+        s, T = self.data, np.zeros((self.n, self.n))
+        for at in range(0, len(s.mu), 1000):
+            parts = zip(s.scales, (s.Wt, s.W0, s.rows), strict=False)
+            triangle_arrays(np.concatenate([scale * a[:, at : at + 1000] for scale, a in parts]), T)
+        return np.linalg.svd(T)[0][:, : self.R].T
+
+
+class Sampled:
+    """mc-ef whose samples are drawn where their gradients are computed, by all threads; a loop in Python around the jobs."""
+
+    def __init__(self, m: Method, estimator: Any, rng: np.random.Generator, dyn: tuple[Any, Any, Any] | None):
+        M, R, P = m.params["n_samples"], m.params["rank"], len(estimator.g)
+        jobs, C, S = -(-M // wide.FOUR), wide.padded(R + 1), wide.padded(P)
+        self.m, self.estimator, self.dyn, self.pcg = m, estimator, dyn, PCG(rng)
+        self.rows, self.AV, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(4, np.int64)
+        jumps = self.pcg.jumps(1, 4, *(wide.FOUR * k * P for k in range(jobs)), M * P)
+        self.source = wide.Draw(self.AV, self.AV.reshape(-1), np.zeros(C), self.scale, self.pcg.state, jumps, table())
+        n = R * (2 if m.rule == "blr" else 1) + M
+        self.many = m.rule in ("bong", "blr") and n > WIDE
+        self.rooms, self.jobs = [wide.room(n, R, P) for _ in range(estimator.threads)], jobs
+
+    def run(self, state: DLR, X: Any, Y: Any, seen: Any) -> tuple[DLR, int]:
+        """The state after these steps; or the given one, and how many steps there are before one that the reference takes."""
+        try:
+            q = Belief(self.m, state, self.dyn)
+        except NotHere:
+            return state, 0
+        self.pcg.read()
+        on_board = board(max(self.jobs, self.estimator.threads))
+        steps = Wide((q.mu, q.Ups, q.Wt), q.prior if self.m.rule == "blr" else (), len(self.rows), self.estimator.threads)
+        steps.data = steps.data._replace(rows=self.rows)
+        if self.many:
+            q.wide = steps
+
+        def loop(k: int) -> int:
+            try:
+                go = lambda kind: wide.team(
+                    k == 0, kind, *self.estimator.parts(k), X, Y, self.source, steps.data, self.rooms[k], self.turn, on_board
+                )
+                if k > 0:
+                    return go(0)
+                steps.go = go
+                return self.lead(q, seen, go)
+            finally:
+                on_board[CLOSED] = 1  # whatever happens, nobody waits for the first thread
+
+        done = together(self.estimator.threads, loop)
+        self.pcg.close()
+        return (q.state() if done == len(X) else state), done
+
+    def lead(self, q: Belief, seen: Any, go: Any) -> int:
+        """What the first thread does: how many steps are good."""
+        R, P = q.Wt.shape
+        for t in range(len(seen)):
+            try:
+                q.predict()
+                if not seen[t]:
+                    continue
+                self.turn[wide.TIME] = t
+                q.begin()
+                for _ in range(self.m.n_iter):
+                    self.source.D[:R] = q.root(self.scale, self.AV[:R, :P])
+                    go(wide.SAMPLES)
+                    self.pcg.advance(self.source.jumps[-1])
+                    g = None if self.many else self.rows.sum(axis=0) / np.sqrt(len(self.rows))
+                    if not q.step(g, self.rows):
+                        return t
+                q.end()
+            except NotHere:
+                return t
+        return len(seen)
 
 
 # --- compiled loops --------------------------------------------------------------------------------------------------------------

@@ -1,0 +1,363 @@
+"""Parts of a DLR step with many rows, as mc-ef has them: samples and their gradients, Gram matrices, the projection. Twins of bongref.dlr.
+
+Each part is a job over some of the samples or some of the parameters, which several threads can share; between them the small matrices
+are the business of LAPACK. The products keep twelve vectors of sums in registers: four rows against three, or four rows of twelve columns.
+A block of columns is copied to where its rows are so close to one another that they stay in the second level cache; the rows of a block,
+and its columns, are filled up with 0 to a multiple of 12.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..jit import inner, kernel
+from ..likelihoods import score
+from ..networks import forward, sweep
+from ..normals import place_chains, to_normal, to_uniform
+from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
+from ..vectors import fill4, load4, muladd, spread4, store4, sum4
+
+WIDTH = 240  # columns of a block
+
+
+SPAN = 960  # columns of four samples that stay in the first level cache
+FOUR = 4  # samples in a job
+SAMPLES, GRAMS, CHECK, SETTLE = range(4)  # the kinds of jobs
+KIND, FIRST, COUNT, TIME = range(4)  # what is on offer: the kind, the number of its first job, how many there are; the step of the stream
+
+
+class Room(NamedTuple):
+    """The buffers of one thread: blocks of rows, each as a matrix and flat."""
+
+    X: Any  # (N, WIDTH), rows of W̃ᵀ, and then what its Gram matrices are to be solved for
+    x: Any
+    Z: Any  # (C, WIDTH), combinations of them
+    z: Any
+    weights: Any  # (WIDTH,)
+    theta: Any  # (FOUR, S), samples
+    t: Any
+    chains: Any  # (4, 2) of the generator
+    coefficients: Any  # (FOUR · C,)
+
+
+class Step(NamedTuple):
+    """A step that all threads see: belief, prior of the inner loop (W0 and Ups0 empty where the rule has none), rows, small matrices."""
+
+    mu: Any
+    Ups: Any
+    Wt: Any
+    Ups0: Any
+    W0: Any
+    rows: Any  # (K, P)
+    pull: Any  # (P,), which gains the mean of the gradients
+    scales: Any  # (4,): of Wt, W0 and rows in W̃; of the sum of the rows of W̃ in the pull
+    rates: Any  # (2,): of the mean; by how much Υ moves to Υ₀
+    sums: Any  # (jobs, 2, N · N)
+    V: Any  # (C · N,): Vᵀ (R, N), then the row that the mean loses
+    less: Any  # (N · R,): −V
+    wrong: Any  # (jobs,): 0 where all is finite
+
+
+class Draw(NamedTuple):
+    """What samples are drawn from: θ = μ + (z − (AV) D (AV)ᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
+
+    AV: Any  # (C, S), R rows and P columns of it
+    av: Any
+    D: Any  # (C,)
+    scale: Any  # (P,) = 1/√Υ
+    state: Any  # of PCG64
+    jumps: Any  # one number, four, and to the samples of each job
+    table: Any
+
+
+def padded(n: int) -> int:
+    """The next multiple of 12."""
+    return -(-n // 12) * 12
+
+
+def room(n: int, R: int, P: int) -> Room:
+    """Buffers for n rows of W̃ᵀ, of which R are kept, and for samples of P parameters."""
+    C, S = padded(R + 1), padded(P)
+    X, Z, T = np.zeros((padded(n + 3), WIDTH)), np.zeros((C, WIDTH)), np.zeros((FOUR, S))
+    return Room(X, X.reshape(-1), Z, Z.reshape(-1), np.zeros(WIDTH), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(FOUR * C))
+
+
+# --- products ------------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def dots(X, x, dx, Y, y, dy, w, out, at, step):
+    """out[at + i step + j] += Σ_p X[x + i dx + p] Y[y + j dy + p] for i < 4 and j < 3, w a multiple of 4. Twin of numpy.matmul."""
+    a0, a1, a2 = fill4(0.0), fill4(0.0), fill4(0.0)
+    b0, b1, b2 = fill4(0.0), fill4(0.0), fill4(0.0)
+    c0, c1, c2 = fill4(0.0), fill4(0.0), fill4(0.0)
+    d0, d1, d2 = fill4(0.0), fill4(0.0), fill4(0.0)
+    for p in range(0, w, 4):
+        u0, u1, u2 = load4(Y, y + p), load4(Y, y + dy + p), load4(Y, y + 2 * dy + p)
+        v = load4(X, x + p)
+        a0, a1, a2 = muladd(a0, v, u0), muladd(a1, v, u1), muladd(a2, v, u2)
+        v = load4(X, x + dx + p)
+        b0, b1, b2 = muladd(b0, v, u0), muladd(b1, v, u1), muladd(b2, v, u2)
+        v = load4(X, x + 2 * dx + p)
+        c0, c1, c2 = muladd(c0, v, u0), muladd(c1, v, u1), muladd(c2, v, u2)
+        v = load4(X, x + 3 * dx + p)
+        d0, d1, d2 = muladd(d0, v, u0), muladd(d1, v, u1), muladd(d2, v, u2)
+    i = at
+    out[i], out[i + 1], out[i + 2] = out[i] + sum4(a0), out[i + 1] + sum4(a1), out[i + 2] + sum4(a2)
+    i += step
+    out[i], out[i + 1], out[i + 2] = out[i] + sum4(b0), out[i + 1] + sum4(b1), out[i + 2] + sum4(b2)
+    i += step
+    out[i], out[i + 1], out[i + 2] = out[i] + sum4(c0), out[i + 1] + sum4(c1), out[i + 2] + sum4(c2)
+    i += step
+    out[i], out[i + 1], out[i + 2] = out[i] + sum4(d0), out[i + 1] + sum4(d1), out[i + 2] + sum4(d2)
+
+
+@inner
+def combine(V, at, step, n, X, x, dx, out, o, do):
+    """out[o + i do + p] += Σ_k V[at + i step + k] X[x + k dx + p] for i < 4 and p < 12, the sum over n rows. Twin of numpy.matmul."""
+    a0, a1, a2 = load4(out, o), load4(out, o + 4), load4(out, o + 8)
+    i = o + do
+    b0, b1, b2 = load4(out, i), load4(out, i + 4), load4(out, i + 8)
+    i += do
+    c0, c1, c2 = load4(out, i), load4(out, i + 4), load4(out, i + 8)
+    i += do
+    d0, d1, d2 = load4(out, i), load4(out, i + 4), load4(out, i + 8)
+    for k in range(n):
+        j = x + k * dx
+        u0, u1, u2 = load4(X, j), load4(X, j + 4), load4(X, j + 8)
+        v = spread4(V, at + k)
+        a0, a1, a2 = muladd(a0, v, u0), muladd(a1, v, u1), muladd(a2, v, u2)
+        v = spread4(V, at + step + k)
+        b0, b1, b2 = muladd(b0, v, u0), muladd(b1, v, u1), muladd(b2, v, u2)
+        v = spread4(V, at + 2 * step + k)
+        c0, c1, c2 = muladd(c0, v, u0), muladd(c1, v, u1), muladd(c2, v, u2)
+        v = spread4(V, at + 3 * step + k)
+        d0, d1, d2 = muladd(d0, v, u0), muladd(d1, v, u1), muladd(d2, v, u2)
+    store4(out, o, a0)
+    store4(out, o + 4, a1)
+    store4(out, o + 8, a2)
+    i = o + do
+    store4(out, i, b0)
+    store4(out, i + 4, b1)
+    store4(out, i + 8, b2)
+    i += do
+    store4(out, i, c0)
+    store4(out, i + 4, c1)
+    store4(out, i + 8, c2)
+    i += do
+    store4(out, i, d0)
+    store4(out, i + 4, d1)
+    store4(out, i + 8, d2)
+
+
+# --- jobs over some of the parameters ------------------------------------------------------------------------------------------
+
+
+@inner
+def load(A, scale, at, w, X, n):
+    """Rows of X from n on = scale · A in the columns from ``at``, filled up with 0; the number of rows in X then."""
+    for r in range(A.shape[0]):
+        x, a = X[n + r], A[r, at : at + w]
+        for p in range(w):
+            x[p] = scale * a[p]
+        for p in range(w, (w + 11) // 12 * 12):
+            x[p] = 0.0
+    return n + A.shape[0]
+
+
+@inner
+def block(s, at, w, X):
+    """Columns of W̃ᵀ = [c W, c₀ W₀, c_s S]ᵀ; how many rows it has."""
+    return load(s.rows, s.scales[2], at, w, X, load(s.W0, s.scales[1], at, w, X, load(s.Wt, s.scales[0], at, w, X, 0)))
+
+
+@inner
+def weigh(s, n, at, w, b):
+    """Row n of a block becomes the pull, with the mean gradient in it; Υ moves to Υ₀; the weights become 1/√Υ."""
+    pull, u, x = s.pull[at : at + w], s.Ups[at : at + w], b.X[n]
+    for p in range(w):
+        x[p] = 0.0
+    for k in range(n - s.rows.shape[0], n):
+        row = b.X[k]
+        for p in range(w):
+            x[p] += row[p]
+    for p in range(w):
+        pull[p] += s.scales[3] * x[p]
+        x[p] = pull[p]
+    for p in range(w, (w + 11) // 12 * 12):
+        x[p] = 0.0
+        b.weights[p] = 0.0
+    if len(s.Ups0) > 0:
+        u0 = s.Ups0[at : at + w]
+        for p in range(w):
+            u[p] = (1.0 - s.rates[1]) * u[p] + s.rates[1] * u0[p]
+    for p in range(w):
+        b.weights[p] = 1.0 / np.sqrt(u[p])
+
+
+@inner
+def gram(x, n, m, w, out, N):
+    """The upper triangle of out (N, N) gains x xᵀ, of the first n and the first m rows of x."""
+    for i in range(0, n, 4):
+        for j in range(i // 3 * 3, m, 3):
+            dots(x, i * WIDTH, WIDTH, x, j * WIDTH, WIDTH, w, out, i * N + j, N)
+
+
+@inner
+def grams(s, k, first, last, b):
+    """Part k of W̃ᵀW̃ and of W̃ᵀΥ⁻¹[W̃, pull]. Twin of linalg.gram."""
+    N = b.X.shape[0]
+    G, H = s.sums[k, 0], s.sums[k, 1]
+    for i in range(len(G)):
+        G[i], H[i] = 0.0, 0.0
+    for at in range(first, last, WIDTH):
+        w = min(WIDTH, last - at)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        weigh(s, n, at, w, b)
+        gram(b.x, n, n, whole, G, N)
+        for i in range(n + 1):
+            x = b.X[i]
+            for p in range(whole):
+                x[p] *= b.weights[p]
+        gram(b.x, n, n + 1, whole, H, N)
+
+
+@inner
+def combinations(V, n, w, b):
+    """Z = V X for a block of n rows."""
+    N = b.X.shape[0]
+    for r in range(b.Z.shape[0]):
+        for p in range(w):
+            b.Z[r, p] = 0.0
+    for r in range(0, b.Z.shape[0], 4):
+        for p in range(0, w, 12):
+            combine(V, r * N, N, n, b.x, p, WIDTH, b.z, r * WIDTH + p, WIDTH)
+
+
+@inner
+def check(s, k, first, last, b):
+    """Part k of (V W̃ᵀ) W̃, which is what V W̃ᵀW̃ is without the rounding of W̃ᵀW̃."""
+    N, Y = b.X.shape[0], s.sums[k, 0]
+    for i in range(b.Z.shape[0] * N):
+        Y[i] = 0.0
+    for at in range(first, last, WIDTH):
+        w = min(WIDTH, last - at)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        combinations(s.V, n, whole, b)
+        for i in range(0, b.Z.shape[0], 4):
+            for j in range(0, n, 3):
+                dots(b.z, i * WIDTH, WIDTH, b.x, j * WIDTH, WIDTH, whole, Y, i * N + j, N)
+
+
+@inner
+def settle(s, k, first, last, b):
+    """Part of the new belief: W = V W̃ᵀ, the squares of W̃ᵀ − VᵀW go to Υ. Twin of the last lines of dlr.project."""
+    R, wrong = s.Wt.shape[0], 0.0
+    for at in range(first, last, WIDTH):
+        w = min(WIDTH, last - at)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        combinations(s.V, n, whole, b)
+        mu, Ups, pull, lost = s.mu[at : at + w], s.Ups[at : at + w], s.pull[at : at + w], b.Z[R]
+        for p in range(w):
+            mu[p] += s.rates[0] * (pull[p] - lost[p]) / Ups[p]
+        for r in range(R):
+            new, z = s.Wt[r, at : at + w], b.Z[r]
+            for p in range(w):
+                new[p] = z[p]
+        for p in range(0, whole, 12):
+            for i in range(0, n, 4):
+                combine(s.less, i * R, R, R, b.z, p, WIDTH, b.x, i * WIDTH + p, WIDTH)
+        for i in range(n):
+            x = b.X[i]
+            for p in range(w):
+                Ups[p] += x[p] * x[p]
+        for p in range(w):
+            wrong += 0.0 * (mu[p] + Ups[p])
+    s.wrong[k] = wrong
+
+
+@inner
+def part(kind, k, jobs, s, b):
+    """Job k of a kind."""
+    P = len(s.mu)
+    first, last = P * k // jobs, P * (k + 1) // jobs
+    if kind == GRAMS:
+        grams(s, k, first, last, b)
+    elif kind == CHECK:
+        check(s, k, first, last, b)
+    else:
+        settle(s, k, first, last, b)
+
+
+@kernel
+def alone(kind, s, b):
+    """All jobs of a kind, in one thread."""
+    for k in range(len(s.wrong)):
+        part(kind, k, len(s.wrong), s, b)
+
+
+# --- samples -------------------------------------------------------------------------------------------------------------------
+
+
+@inner
+def draw(d, k, n, mu, R, b):
+    """The n samples of job k, rows of b.theta. Twin of gaussians.draw."""
+    P, C, S, c = len(mu), len(d.D), b.theta.shape[1], b.coefficients
+    place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], b.chains)
+    for m in range(n):
+        z = b.theta[m, :P]
+        to_uniform(b.chains, d.jumps[1], z)
+        to_normal(z, d.table)
+    for i in range(len(c)):
+        c[i] = 0.0
+    for at in range(0, S, SPAN):
+        for r in range(0, R, 3):
+            dots(b.t, at, S, d.av, r * S + at, S, min(SPAN, S - at), c, r, C)
+    for i in range(len(c)):
+        c[i] *= -d.D[i % C]
+    for p in range(0, S, 12):
+        combine(c, 0, C, R, d.av, p, S, b.t, p, S)
+    for m in range(n):
+        z = b.theta[m, :P]
+        for p in range(P):
+            z[p] = mu[p] + d.scale[p] * z[p]
+
+
+@inner
+def samples(net, work, lik, x, y, d, k, s, b):
+    """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
+    M, P, C = s.rows.shape[0], s.rows.shape[1], len(y)
+    V, o, v, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
+    n, scale = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M)
+    draw(d, k, n, s.mu, s.Wt.shape[0], b)
+    for m in range(n):
+        theta = b.theta[m, :P]
+        forward(net, theta, x, work, o)
+        score(lik, o, y, v, buffer)
+        for c in range(C):
+            V[0, c] = scale * v[c]
+        sweep(net, theta, x, work, V, s.rows[FOUR * k + m : FOUR * k + m + 1])
+
+
+@kernel
+def team(first, kind, net, work, lik, X, Y, d, s, b, turn, board):
+    """The first thread offers the jobs of a kind and does them, together with the others, who stay until the board is closed."""
+    if first:
+        jobs = len(s.wrong) if kind != SAMPLES else (s.rows.shape[0] + FOUR - 1) // FOUR
+        turn[KIND], turn[FIRST], turn[COUNT] = kind, read(board, OFFERED), jobs
+        write(board, OFFERED, turn[FIRST] + jobs)
+    while True:
+        job = claim(board)
+        if job >= 0:
+            k = job - turn[FIRST]
+            if turn[KIND] == SAMPLES:
+                samples(net, work, lik, X[turn[TIME]], Y[turn[TIME]], d, k, s, b)
+            else:
+                part(turn[KIND], k, turn[COUNT], s, b)
+            write(board, DONE + LINE * k, job + 1)
+        elif first or job == -2:
+            break
+    if first:
+        wait(board, turn[COUNT])

@@ -1,0 +1,137 @@
+"""mc-ef in the DLR family with many samples: the jobs of kernels.wide, the eigenvectors that they need, and their streams."""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+import pytest
+from problems import agree
+
+import bongref as br
+from bongref import compare
+from bongref.dynamics import OU
+from bongref.fast import streams as drivers
+from bongref.fast.kernels import tridiagonal, wide
+from bongref.fast.streams import dlr as streams
+
+SLOW = bool(numba.config.DISABLE_JIT)  # plain Python: small sizes
+
+
+# --- eigenvectors --------------------------------------------------------------------------------------------------------------
+
+
+def spectrum(kind, n, R):
+    """Eigenvalues with a gap before the R largest."""
+    top = {"plain": np.geomspace(1, 1e-3, R), "equal": np.ones(R), "graded": np.geomspace(1, 1e-6, R), "two": np.repeat([1.0, 0.1], R)[-R:]}
+    rest = {"plain": np.linspace(0.5, 0, n - R), "equal": np.ones(n - R), "graded": np.geomspace(0.3, 1e-8, n - R), "two": np.zeros(n - R)}
+    return np.concatenate([top[kind], 0.8 * top[kind][-1] * rest[kind]])
+
+
+@pytest.mark.parametrize("kind", ["plain", "equal", "graded", "two"])
+@pytest.mark.parametrize(("n", "R"), [(2, 1), (5, 2), (13, 12), (30, 14), (61, 7)])
+def test_leading_eigenvectors_and_shifted_solves(kind, n, R):
+    """Beside numpy.linalg.eigh and solve: more eigenvalues than are sought at once, equal ones, and a matrix in two parts."""
+    if SLOW and n > 30:
+        pytest.skip("too large without compilation")
+    rng = np.random.default_rng(n)
+    lam, U = spectrum(kind, n, R), np.linalg.qr(rng.standard_normal((n, n)))[0]
+    G, N = (U * lam) @ U.T, wide.padded(n + 3)
+    sums = np.zeros((2, 2, N * N))
+    for k, share in enumerate((0.25, 0.75)):
+        sums[k, 0].reshape(N, N)[:n, :n] = share * np.triu(G)
+    small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
+    values, V = np.zeros(R + 1), np.zeros((R, n))
+    tridiagonal.leading(sums, *small, values, V)
+    gap = lam[R - 1] - lam[R]
+    assert np.max(np.abs(values - np.sort(lam)[n - R - 1 :])) < 64 * n * compare.EPS
+    assert np.max(np.abs(V @ V.T - np.eye(R))) < 64 * n * compare.EPS
+    assert np.max(np.abs(V.T @ V - U[:, :R] @ U[:, :R].T)) < 64 * n * compare.EPS / gap
+    B = rng.standard_normal((R, n))
+    shifts = 1.1 + np.arange(R)
+    wanted = np.array([np.linalg.solve(s * np.eye(n) - G, b) for s, b in zip(shifts, B, strict=True)])
+    tridiagonal.solve_shifted(*small[1:], shifts, B)
+    assert np.max(np.abs(B - wanted)) < 64 * n * compare.EPS * 30 * np.max(np.abs(wanted))
+
+
+# --- one step ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_gap_that_the_eigenvectors_cannot_see_is_left_to_the_triangle(monkeypatch):
+    """σ_R/σ₁ = 1e-9: the Gram matrix knows nothing of it."""
+    rng = np.random.default_rng(0)
+    P, K, R = 60, 8, 4
+    U, V = (np.linalg.qr(rng.standard_normal((k, K)))[0] for k in (P, K))
+    S = (U * np.geomspace(1, 1e-17, K)) @ V.T
+    taken = []
+    triangle = streams.Wide.by_triangle
+    monkeypatch.setattr(streams.Wide, "by_triangle", lambda self: taken.append(1) or triangle(self))
+    Ups, Wt = np.full(P, 1e-290), np.zeros((R, P))
+    many = streams.Wide((np.zeros(P), Ups, Wt), (), K)
+    many.data = many.data._replace(rows=np.ascontiguousarray(S.T))
+    many.go(wide.GRAMS)
+    many.place(many.leading())
+    many.go(wide.SETTLE)
+    wanted = br.dlr.project(np.zeros(P), S, R)
+    assert taken
+    assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 10.0).agrees
+
+
+# --- streams -------------------------------------------------------------------------------------------------------------------
+
+
+def problem(rule, n_samples, model=None):
+    rng = np.random.default_rng(n_samples)
+    params = {} if rule == "bong" else {"alpha": 0.2 if rule == "blr" else 1e-3}
+    params |= {"n_iter": 2} if rule in ("blr", "bbb") else {}
+    m = br.method(f"{rule}-mc-ef-dlr", rank=3, n_samples=n_samples, **params)
+    model = model or br.models.mlp([3, 4, 2], activation="tanh")
+    X = rng.standard_normal((5, *model.in_shape))
+    Y = list(rng.standard_normal((5, 2)))
+    Y[2] = None
+    P = model.n_params
+    prior = br.DLR(model.init(rng), rng.uniform(20, 60, P), rng.standard_normal((P, 3)))
+    return m, model, X, Y, prior
+
+
+def run(m, model, X, Y, prior, backend):
+    return br.run(
+        m, model, br.likelihoods.Gaussian(var=1.0), prior, X, Y, dynamics=OU(0.95, var0=0.05), rng=np.random.default_rng(3), backend=backend
+    ).state
+
+
+@pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
+@pytest.mark.parametrize("n_samples", [5, 37, 46])
+def test_streams_with_many_samples_in_any_number_of_threads(rule, n_samples, monkeypatch):
+    """Few and many rows, samples that do not go into fours; the same bits twice with two threads, the same numbers with one."""
+    m, model, X, Y, prior = problem(rule, n_samples)
+    wanted = lambda prior, X: run(m, model, X, Y, prior, "reference")
+    cond = compare.condition(wanted, prior, X)
+    agree(run(m, model, X, Y, prior, "fast"), wanted(prior, X), cond, rule)
+    monkeypatch.setitem(drivers.WORTH, "parts", 0)
+    one, two = (run(m, model, X, Y, prior, "fast") for _ in range(2))
+    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    agree(one, wanted(prior, X), cond, rule)
+
+
+@pytest.mark.skipif(SLOW, reason="too large without compilation")
+@pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
+def test_streams_over_several_blocks(rule, monkeypatch):
+    """More parameters than a block has columns, in two parts."""
+    monkeypatch.setitem(drivers.WORTH, "parts", 0)
+    m, model, X, Y, prior = problem(rule, 50, br.models.mlp([20, 30, 2], activation="tanh"))
+    assert model.n_params > 2 * wide.WIDTH
+    wanted = lambda prior, X: run(m, model, X, Y, prior, "reference")
+    agree(run(m, model, X, Y, prior, "fast"), wanted(prior, X), compare.condition(wanted, prior, X, draws=2), rule)
+
+
+@pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+def test_a_gradient_that_is_not_finite_is_the_references_to_report(rule):
+    m, _, X, Y, prior = problem(rule, 46)
+    X[3] = 1e308
+    errors = []
+    for backend in ("reference", "fast"):
+        with pytest.raises((FloatingPointError, br.NotPositiveDefinite)) as error:
+            run(m, br.models.linear(3, 2), X, Y, prior._replace(mu=prior.mu[:6], Ups=prior.Ups[:6], W=prior.W[:6]), backend)
+        errors.append((type(error.value), str(error.value)))
+    assert errors[0] == errors[1]
