@@ -6,6 +6,7 @@ estimator and a compiled step (the ``Belief`` of each family); a model of the us
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import time
 from typing import Any
@@ -89,6 +90,13 @@ class Stream:
             K, worth = C + 1 if diagonal and self.whole and m.hess == "lin-hess" and C > 1 else 1, WORTH["rows"]
         return min(threads(), K) if K * self.model.n_params >= worth else 1
 
+    def _crew(self) -> Any:
+        """Threads for the large matrices of a full covariance, where a step has such products."""
+        from ..tiles import crew, worth
+
+        large = self.m.family in ("fc", "fc_mom") and not self.rank_one and worth(self.model.n_params)
+        return crew(threads()) if large else contextlib.nullcontext()
+
     def advance(self, state: State, first: int, last: int) -> tuple[State, int, bool]:
         """The state after some of the steps first, …, last − 1, how many they were, and whether the next one is left to the reference.
 
@@ -99,7 +107,7 @@ class Stream:
         if self.whole and self.m.family != "dlr":  # nothing of it goes through a BLAS
             state, done = self._whole(state, first, last)
         else:
-            with one_blas_thread():
+            with one_blas_thread(), self._crew():
                 state, done = self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
         in_python = not self.whole or (self.m.family == "dlr" and self.m.hess == "mc-ef")
         spent, breath = time.perf_counter() - start, LONG_BREATH if in_python else BREATH
@@ -174,7 +182,10 @@ class Stream:
         if not self.m.hess.startswith("mc") or self.samples is not None:
             return None
         shape = self.m.params["n_samples"], self.model.n_params
-        return Normals(self.rng, shape, int(self.seen[first:last].sum()) * self.m.n_iter)
+        from ..tiles import Normals as Errands
+
+        source = Errands if self.m.family in ("fc", "fc_mom") else Normals
+        return source(self.rng, shape, int(self.seen[first:last].sum()) * self.m.n_iter)
 
     def _update(self, q: Any, t: int, source: Normals | None) -> bool:
         q.begin()
