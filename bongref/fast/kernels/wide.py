@@ -24,7 +24,7 @@ WIDTH = 240  # columns of a block
 
 SPAN = 960  # columns of four samples that stay in the first level cache
 FOUR = 4  # samples in a job
-SAMPLES, GRAMS, CHECK, SETTLE = range(4)  # the kinds of jobs
+SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND = range(6)  # the kinds of jobs
 KIND, FIRST, COUNT, TIME = range(4)  # what is on offer: the kind, the number of its first job, how many there are; the step of the stream
 
 
@@ -35,7 +35,9 @@ class Room(NamedTuple):
     x: Any
     Z: Any  # (C, WIDTH), combinations of them
     z: Any
-    weights: Any  # (WIDTH,)
+    Y: Any  # (C, WIDTH)
+    y: Any
+    weights: Any  # (2, WIDTH)
     theta: Any  # (FOUR, S), samples
     t: Any
     chains: Any  # (4, 2) of the generator
@@ -43,11 +45,12 @@ class Room(NamedTuple):
 
 
 class Step(NamedTuple):
-    """A step that all threads see: belief, prior of the inner loop (W0 and Ups0 empty where the rule has none), rows, small matrices."""
+    """A step that all threads see: belief, prior of the inner loop (empty where the rule has none), rows, small matrices."""
 
     mu: Any
     Ups: Any
     Wt: Any
+    mu0: Any
     Ups0: Any
     W0: Any
     rows: Any  # (K, P)
@@ -56,8 +59,10 @@ class Step(NamedTuple):
     rates: Any  # (2,): of the mean; by how much Υ moves to Υ₀
     sums: Any  # (jobs, 2, N · N)
     V: Any  # (C · N,): Vᵀ (R, N), then the row that the mean loses
-    less: Any  # (N · R,): −V
-    wrong: Any  # (jobs,): 0 where all is finite
+    less: Any  # (N · R,): multiples of the rows of W that those of W̃ᵀ gain, for the projection −V
+    twist: Any  # (C · N,): of bbb, WᵀΥ⁻¹ Diag(Υ₀ − Υ) Υ⁻¹W − I
+    along: Any  # (R,): of bbb, W₀ᵀ(μ₀ − μ)
+    wrong: Any  # (jobs,): 0 where all is finite and Υ > 0
 
 
 class Draw(NamedTuple):
@@ -80,8 +85,9 @@ def padded(n: int) -> int:
 def room(n: int, R: int, P: int) -> Room:
     """Buffers for n rows of W̃ᵀ, of which R are kept, and for samples of P parameters."""
     C, S = padded(R + 1), padded(P)
-    X, Z, T = np.zeros((padded(n + 3), WIDTH)), np.zeros((C, WIDTH)), np.zeros((FOUR, S))
-    return Room(X, X.reshape(-1), Z, Z.reshape(-1), np.zeros(WIDTH), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(FOUR * C))
+    X, Z, Y, T = (np.zeros(shape) for shape in ((padded(n + 3), WIDTH), (C, WIDTH), (C, WIDTH), (FOUR, S)))
+    blocks = X, X.reshape(-1), Z, Z.reshape(-1), Y, Y.reshape(-1)
+    return Room(*blocks, np.zeros((2, WIDTH)), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(FOUR * C))
 
 
 # --- products ------------------------------------------------------------------------------------------------------------------
@@ -174,10 +180,10 @@ def block(s, at, w, X):
 
 
 @inner
-def weigh(s, n, at, w, b):
-    """Row n of a block becomes the pull, with the mean gradient in it; Υ moves to Υ₀; the weights become 1/√Υ."""
-    pull, u, x = s.pull[at : at + w], s.Ups[at : at + w], b.X[n]
-    for p in range(w):
+def mean(s, n, at, w, b):
+    """The pull gains the mean gradient, and is row n of a block, filled up with 0."""
+    pull, x = s.pull[at : at + w], b.X[n]
+    for p in range((w + 11) // 12 * 12):
         x[p] = 0.0
     for k in range(n - s.rows.shape[0], n):
         row = b.X[k]
@@ -186,15 +192,22 @@ def weigh(s, n, at, w, b):
     for p in range(w):
         pull[p] += s.scales[3] * x[p]
         x[p] = pull[p]
-    for p in range(w, (w + 11) // 12 * 12):
-        x[p] = 0.0
-        b.weights[p] = 0.0
+
+
+@inner
+def weigh(s, n, at, w, b):
+    """Υ moves to Υ₀; the first n rows of a block, and one more, are divided by its root."""
+    u, weights = s.Ups[at : at + w], b.weights[0]
     if len(s.Ups0) > 0:
         u0 = s.Ups0[at : at + w]
         for p in range(w):
             u[p] = (1.0 - s.rates[1]) * u[p] + s.rates[1] * u0[p]
     for p in range(w):
-        b.weights[p] = 1.0 / np.sqrt(u[p])
+        weights[p] = 1.0 / np.sqrt(u[p])
+    for i in range(n + 1):
+        x = b.X[i]
+        for p in range(w):
+            x[p] *= weights[p]
 
 
 @inner
@@ -215,25 +228,32 @@ def grams(s, k, first, last, b):
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
         whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
-        weigh(s, n, at, w, b)
+        mean(s, n, at, w, b)
         gram(b.x, n, n, whole, G, N)
-        for i in range(n + 1):
-            x = b.X[i]
-            for p in range(whole):
-                x[p] *= b.weights[p]
+        weigh(s, n, at, w, b)
         gram(b.x, n, n + 1, whole, H, N)
 
 
 @inner
-def combinations(V, n, w, b):
-    """Z = V X for a block of n rows."""
+def combinations(V, n, w, b, Z, z):
+    """Z = V X for a block of n rows; z is Z, flat."""
     N = b.X.shape[0]
-    for r in range(b.Z.shape[0]):
+    for r in range(Z.shape[0]):
+        x = Z[r]
         for p in range(w):
-            b.Z[r, p] = 0.0
-    for r in range(0, b.Z.shape[0], 4):
+            x[p] = 0.0
+    for r in range(0, Z.shape[0], 4):
         for p in range(0, w, 12):
-            combine(V, r * N, N, n, b.x, p, WIDTH, b.z, r * WIDTH + p, WIDTH)
+            combine(V, r * N, N, n, b.x, p, WIDTH, z, r * WIDTH + p, WIDTH)
+
+
+@inner
+def products(b, n, w, out):
+    """out (C, N), flat, gains Z Xᵀ of a block of n rows."""
+    N = b.X.shape[0]
+    for i in range(0, b.Z.shape[0], 4):
+        for j in range(0, n, 3):
+            dots(b.z, i * WIDTH, WIDTH, b.x, j * WIDTH, WIDTH, w, out, i * N + j, N)
 
 
 @inner
@@ -245,10 +265,8 @@ def check(s, k, first, last, b):
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
         whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
-        combinations(s.V, n, whole, b)
-        for i in range(0, b.Z.shape[0], 4):
-            for j in range(0, n, 3):
-                dots(b.z, i * WIDTH, WIDTH, b.x, j * WIDTH, WIDTH, whole, Y, i * N + j, N)
+        combinations(s.V, n, whole, b, b.Z, b.z)
+        products(b, n, whole, Y)
 
 
 @inner
@@ -258,7 +276,7 @@ def settle(s, k, first, last, b):
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
         whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
-        combinations(s.V, n, whole, b)
+        combinations(s.V, n, whole, b, b.Z, b.z)
         mu, Ups, pull, lost = s.mu[at : at + w], s.Ups[at : at + w], s.pull[at : at + w], b.Z[R]
         for p in range(w):
             mu[p] += s.rates[0] * (pull[p] - lost[p]) / Ups[p]
@@ -279,6 +297,104 @@ def settle(s, k, first, last, b):
 
 
 @inner
+def slopes(s, k, first, last, b):
+    """Part k of [Υ⁻¹W, μ₀ − μ]ᵀ[W, W₀, S] and of WᵀΥ⁻¹ Diag(Υ₀ − Υ) Υ⁻¹W, without μ₀ and Υ₀ where no prior is. Twin of linalg.gram."""
+    R, H, T = s.Wt.shape[0], s.sums[k, 0], s.sums[k, 1]
+    for i in range(b.Z.shape[0] * b.X.shape[0]):
+        H[i], T[i] = 0.0, 0.0
+    for at in range(first, last, WIDTH):
+        w = min(WIDTH, last - at)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        mean(s, n, at, w, b)
+        Ups, mu = s.Ups[at : at + w], s.mu[at : at + w]
+        for r in range(R):
+            z, x = b.Z[r], b.X[r]
+            for p in range(w):
+                z[p] = x[p] / Ups[p]
+            for p in range(w, whole):
+                z[p] = 0.0
+        if len(s.mu0) > 0:
+            z, mu0 = b.Z[R], s.mu0[at : at + w]
+            for p in range(w):
+                z[p] = mu0[p] - mu[p]
+            for p in range(w, whole):
+                z[p] = 0.0
+        products(b, n, whole, H)
+        if len(s.mu0) > 0:
+            Ups0 = s.Ups0[at : at + w]
+            for r in range(R):
+                z, x = b.Z[r], b.X[r]
+                for p in range(w):
+                    x[p] = (Ups0[p] - Ups[p]) * z[p]
+            products(b, R, whole, T)
+
+
+@inner
+def diverge(s, at, w, whole, b):
+    """What the divergence from the prior adds to a block: to Υ, and to μ along W₀. X has ΣW, Z has Υ⁻¹W. Twin of dlr._sandwich_diagonal."""
+    R, half = s.Wt.shape[0], 0.5 * s.rates[0]
+    Ups, Ups0, u, fall = s.Ups[at : at + w], s.Ups0[at : at + w], b.weights[0], b.weights[1]
+    mu, mu0 = s.mu[at : at + w], s.mu0[at : at + w]
+    combinations(s.twist, R, whole, b, b.Y, b.y)
+    for p in range(w):
+        fall[p] = (Ups0[p] - Ups[p]) * u[p]
+        mu[p] += s.rates[0] * Ups0[p] * (mu0[p] - mu[p])
+    for p in range(w):
+        Ups[p] += half * u[p] * fall[p]
+    for r in range(R):
+        x, y, z, w0, a = b.X[r], b.Y[r], b.Z[r], s.W0[r, at : at + w], s.rates[0] * s.along[r]
+        for p in range(w):
+            Ups[p] += half * x[p] * (y[p] - 2.0 * fall[p] * z[p])
+            mu[p] += a * w0[p]
+        for p in range(w):
+            y[p] = s.rates[0] * fall[p] * x[p]
+
+
+@inner
+def descend(s, k, first, last, b):
+    """Part of the new belief of bog and bbb. Twin of dlr.bog_woodbury and dlr.bbb_woodbury.
+
+    With A = Υ⁻¹W: ``less`` has M⁻¹ with ΣW = A M⁻¹ (0 for bog, which does not need it) and −C with ΣX = Υ⁻¹X − A C for X = W₀ and S.
+    """
+    R, half, wrong, below = s.Wt.shape[0], 0.5 * s.rates[0], 0.0, 0
+    for at in range(first, last, WIDTH):
+        w = min(WIDTH, last - at)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        mu, Ups, pull, u = s.mu[at : at + w], s.Ups[at : at + w], s.pull[at : at + w], b.weights[0]
+        for p in range(w):
+            u[p] = 1.0 / Ups[p]
+        for i in range(n):
+            x = b.X[i]
+            for p in range(w):
+                x[p] *= u[p]
+        for r in range(R):
+            x, z = b.X[r], b.Z[r]
+            for p in range(whole):
+                z[p] = x[p]
+                x[p] = 0.0
+        for p in range(0, whole, 12):
+            for i in range(0, n, 4):
+                combine(s.less, i * R, R, R, b.z, p, WIDTH, b.x, i * WIDTH + p, WIDTH)
+        if len(s.mu0) > 0:
+            diverge(s, at, w, whole, b)
+        for i in range(R, n):
+            x = b.X[i]
+            for p in range(w):
+                Ups[p] += half * x[p] * x[p]
+        combinations(s.V, n, whole, b, b.Z, b.z)
+        for r in range(R):
+            new, y, z = s.Wt[r, at : at + w], b.Y[r], b.Z[r]
+            for p in range(w):
+                new[p] += y[p] + z[p]
+                wrong += 0.0 * new[p]
+        for p in range(w):
+            mu[p] += s.rates[0] * pull[p]
+            wrong += 0.0 * (mu[p] + Ups[p])
+            below += 0 if Ups[p] > 0.0 else 1
+    s.wrong[k] = wrong + below
+
+
+@inner
 def part(kind, k, jobs, s, b):
     """Job k of a kind."""
     P = len(s.mu)
@@ -287,8 +403,12 @@ def part(kind, k, jobs, s, b):
         grams(s, k, first, last, b)
     elif kind == CHECK:
         check(s, k, first, last, b)
-    else:
+    elif kind == SETTLE:
         settle(s, k, first, last, b)
+    elif kind == SLOPES:
+        slopes(s, k, first, last, b)
+    else:
+        descend(s, k, first, last, b)
 
 
 @kernel

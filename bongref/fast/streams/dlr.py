@@ -13,6 +13,7 @@ from ..estimators import together
 from ..jit import inlined, inner, kernel
 from ..kernels import tridiagonal, wide
 from ..kernels.dlr import (
+    BEYOND,
     ELSEWHERE,
     INFINITE,
     OK,
@@ -44,6 +45,11 @@ class NotHere(Exception):
 
 
 # --- the loop in Python --------------------------------------------------------------------------------------------------------
+
+
+def is_wide(rule: str, R: int, K: int) -> bool:
+    """Whether a step with K rows is one for kernels.wide."""
+    return R * (2 if rule in ("blr", "bbb") else 1) + K > WIDE
 
 
 class Belief:
@@ -95,9 +101,10 @@ class Belief:
     def step(self, g: Any, rows: Any) -> bool:
         """One step of the rule; False where the result is not a Gaussian."""
         now = self.mu, self.Ups, self.Wt
-        if self.rule in ("bong", "blr") and (self.wide is not None or len(now[2]) * (1 + len(self.prior) // 3) + len(rows) > WIDE):
-            self.wide = self.wide or Wide(now, self.prior, len(rows))
-            code = self.wide.absorb(self.prior, g, rows, self.alpha)
+        if self.wide is None and is_wide(self.rule, len(self.Wt), len(rows)):
+            self.wide = Wide(now, self.prior, len(rows))
+        if self.wide is not None:
+            code = (self.wide.absorb if self.rule in ("bong", "blr") else self.wide.descend)(self.prior, g, rows, self.alpha)
         elif self.rule == "bong":
             code = bong_arrays(*now, g, rows)
         elif self.rule == "blr":
@@ -119,17 +126,18 @@ class Belief:
 
 
 class Wide:
-    """What kernels.dlr.absorb does, for many rows: the jobs of kernels.wide, and LAPACK for the small matrices.
+    """What the steps of kernels.dlr do, for many rows: the jobs of kernels.wide, and between them the small matrices.
 
     ``now`` is the belief that changes, ``prior`` that of the inner loop or empty; ``jobs`` says into how many parts the parameters go.
     """
 
     def __init__(self, now: tuple[Any, Any, Any], prior: tuple[Any, ...], K: int, jobs: int = 1):
-        (R, P), (_, Ups0, W0) = now[2].shape, prior or (None, np.empty(0), now[2][:0])
+        (R, P), (mu0, Ups0, W0) = now[2].shape, prior or (np.empty(0), np.empty(0), now[2][:0])
         self.n, self.R = R + len(W0) + K, R
         self.N, self.C = wide.padded(self.n + 3), wide.padded(R + 1)  # one row more, and room for four at a time
-        small = np.ones(4), np.ones(2), np.zeros((jobs, 2, self.N**2)), np.zeros(self.C * self.N), np.zeros(self.N * R), np.zeros(jobs)
-        self.data = wide.Step(*now, Ups0, W0, np.empty((0, P)), np.zeros(P), *small)
+        V, less = np.zeros(self.C * self.N), np.zeros(self.N * R)
+        small = np.ones(4), np.ones(2), np.zeros((jobs, 2, self.N**2)), V, less, np.zeros_like(V), np.zeros(R), np.zeros(jobs)
+        self.data = wide.Step(*now, mu0, Ups0, W0, np.empty((0, P)), np.zeros(P), *small)
         self.room = wide.room(self.n, R, P)
         n, N = self.n, self.N
         self.small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
@@ -163,6 +171,29 @@ class Wide:
         self.place(self.leading())
         s.V.reshape(self.C, N)[self.R, :n] = z
         self.go(wide.SETTLE)
+        return OK if not np.any(s.wrong) else ELSEWHERE
+
+    def descend(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
+        """Twin of dlr.bog_woodbury and dlr.bbb_woodbury; ``g`` as in :meth:`absorb`."""
+        self.data = s = self.data._replace(rows=rows)
+        n, N, R, C = self.n, self.N, self.R, self.C
+        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / np.sqrt(len(rows))
+        s.rates[:] = alpha
+        s.pull[:] = 0 if g is None else g
+        self.go(wide.SLOPES)
+        H, T = s.sums[:, :, : C * N].sum(axis=0).reshape(2, C, N)
+        if not np.all(np.isfinite(H)) or (prior and np.max(np.diag(H[:R, :R])) > BEYOND):
+            return ELSEWHERE
+        eye = np.eye(R)
+        _, X, wrong = dposv(eye + H[:R, :R], np.hstack([H[:R, :n], T[:R, :R], eye]))
+        if wrong:
+            return ELSEWHERE
+        V, less = s.V.reshape(C, N), s.less.reshape(N, R)
+        V[:R, R:n], less[R:n] = alpha * X[:, R:n], -X[:, R:n].T
+        if prior:
+            V[:R, :R], less[:R] = -alpha * (X[:, :R] + X[:, n : n + R]), X[:, n + R :]
+            s.twist.reshape(C, N)[:R, :R], s.along[:] = T[:R, :R] - eye, H[R, R : 2 * R]
+        self.go(wide.DESCEND)
         return OK if not np.any(s.wrong) else ELSEWHERE
 
     def place(self, V: Any) -> None:
@@ -219,8 +250,7 @@ class Sampled:
         self.rows, self.AV, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(4, np.int64)
         jumps = self.pcg.jumps(1, 4, *(wide.FOUR * k * P for k in range(jobs)), M * P)
         self.source = wide.Draw(self.AV, self.AV.reshape(-1), np.zeros(C), self.scale, self.pcg.state, jumps, table())
-        n = R * (2 if m.rule == "blr" else 1) + M
-        self.many = m.rule in ("bong", "blr") and n > WIDE
+        n, self.many = R * (2 if m.rule in ("blr", "bbb") else 1) + M, is_wide(m.rule, R, M)
         self.rooms, self.jobs = [wide.room(n, R, P) for _ in range(estimator.threads)], jobs
 
     def run(self, state: DLR, X: Any, Y: Any, seen: Any) -> tuple[DLR, int]:
@@ -231,7 +261,7 @@ class Sampled:
             return state, 0
         self.pcg.read()
         on_board = board(max(self.jobs, self.estimator.threads))
-        steps = Wide((q.mu, q.Ups, q.Wt), q.prior if self.m.rule == "blr" else (), len(self.rows), self.estimator.threads)
+        steps = Wide((q.mu, q.Ups, q.Wt), q.prior, len(self.rows), self.estimator.threads)
         steps.data = steps.data._replace(rows=self.rows)
         if self.many:
             q.wide = steps
