@@ -351,7 +351,7 @@ def start(m, model, seed=1):
     return DLR(0.3 * rng.standard_normal(P), rng.uniform(0.5, 3, P), 0.5 * rng.standard_normal((P, m.params["rank"])))
 
 
-def run_fast(m, model, lik, prior, X, Y, dynamics=None):
+def run_fast(m, model, lik, prior, X, Y, dynamics=None, threads=1):
     """The state, the number of steps and the code of the compiled stream."""
     dynamics = Static() if dynamics is None else dynamics
     net, empty = networks.describe(model), np.empty(0)
@@ -363,8 +363,9 @@ def run_fast(m, model, lik, prior, X, Y, dynamics=None):
     mu, Ups, Wt = prior.mu.copy(), prior.Ups.copy(), np.ascontiguousarray(prior.W.T)
     hess = 0 if m.hess == "lin-hess" else 1
     lik_, work = likelihoods.describe(lik, C), networks.workspace(net, C + 1)
+    fellows = [networks.fellow(net, work, C + 1) for _ in range(threads - 1)]
     done, code = streams.stream(
-        net, work, lik_, hess, m.rule, flat, targets, seen, mu, Ups, Wt, float(m.params.get("alpha", 1)), m.n_iter, f, c, q
+        net, work, lik_, hess, m.rule, flat, targets, seen, mu, Ups, Wt, float(m.params.get("alpha", 1)), m.n_iter, f, c, q, fellows
     )  # fmt: skip
     return DLR(mu, Ups, Wt.T), done, code
 
@@ -402,6 +403,59 @@ def test_stream_from_no_low_rank_part(rule):
     got, _, code = run_fast(m, model, lik, prior, X, Y)
     assert code == 0
     agree(got, wanted(prior, X), compare.condition(wanted, prior, X), rule)
+
+
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
+@pytest.mark.parametrize("W", ["orthogonal", "any", "deficient", "none"])
+def test_blr_in_a_basis(hess, W):
+    """One row in S and n_iter ≤ R: the inner loop in coefficients, from rows of W that are orthogonal or are not."""
+    model, lik = CASES["MLP, Bernoulli"]
+    m = make_method("blr", hess, rank=4, n_iter=4)
+    X, Y = observations("MLP, Bernoulli", 3 if SLOW else 8)
+    prior = start(m, model)
+    if W == "orthogonal":
+        prior = prior._replace(W=np.linalg.qr(prior.W)[0] * [4, 3, 2, 1])
+    if W == "deficient":
+        prior.W[:, 1:] = 0.2 * prior.W[:, :1]
+    if W == "none":
+        prior.W[:] = 0
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, dynamics=OU(0.95), backend="reference").state
+    got, done, code = run_fast(m, model, lik, prior, X, Y, OU(0.95))
+    assert (done, code) == (len(X), 0)
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), f"{m.name}, W {W}")
+
+
+def test_blr_in_a_basis_when_a_gradient_is_not_new():
+    """A linear model has the same row J in every iteration: nothing of it is left beside the basis from the second one on."""
+    model, lik = br.models.linear(9, 1), br.likelihoods.Gaussian(var=0.5)
+    m = make_method("blr", "lin-hess", rank=4, n_iter=4)
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((6, 9))
+    Y = list(rng.standard_normal((6, 1)))
+    prior = start(m, model)
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
+    got, done, code = run_fast(m, model, lik, prior, X, Y)
+    assert (done, code) == (6, 0)
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), m.name)
+
+
+@pytest.mark.skipif(SLOW, reason="plain Python has one thread")
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
+@pytest.mark.parametrize("rule", [*RULES, "thin"])
+def test_threads_share_a_stream(rule, hess):
+    """Two threads, each with a part of the parameters: the reference's numbers, the same bits each time."""
+    more = {"rank": 4} if rule == "thin" else {}
+    m = make_method("blr" if rule == "thin" else rule, hess, **more)
+    model, lik = br.models.mlp([2, 40, 3], activation="tanh"), br.likelihoods.Categorical()
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((5, 2))
+    Y = list(rng.integers(0, 3, 5))
+    prior = start(m, model)
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
+    (got, done, code), (again, _, _) = (run_fast(m, model, lik, prior, X, Y, threads=2) for _ in range(2))
+    assert (done, code) == (5, 0)
+    assert all(np.array_equal(a, b) for a, b in zip(got, again, strict=True))
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), m.name)
 
 
 def test_long_stream_does_not_drift():

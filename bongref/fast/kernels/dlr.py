@@ -23,37 +23,67 @@ from ... import dlr
 from ...curvature import Curv, factor
 from ...states import DLR
 from ..jit import inlined, inner, kernel, ordered
+from ..vectors import apart, fill4, load4, muladd, spread4, store4
 
 OK, LOST, INFINITE, ELSEWHERE = 0, 1, 2, 3
+MEASURE, TRIANGLE, SETTLE, SWEEP, PRODUCTS, CLEAN, GRAM, UNIT, WRITE = range(9)  # kinds of jobs
 LARGE, SMALL = 1e140, 1e-140  # of T: squares and their sums stay in range
 BEYOND = 1e12  # of WᵀΥ⁻¹W: rounding decides whether the next Υ of BBB is positive, so it must be the reference's
 TINY = 1e-290  # below this a square is taken for 0
 SWEEPS = 60  # of Jacobi; five are the rule
+NOISE, NEAT = 2.0**-92, 2.0**-98  # squares of 64 eps and of 8 eps
 
 
 class Buffers(NamedTuple):
-    """Blocks of rows (n, w), n a multiple of 4, rows of weights (3, w), and small matrices (n, n)."""
+    """Room for a step. Every part of the parameters has blocks of its own, so that several threads can take parts.
 
-    X: Any
+    A block has ``rows`` rows, a multiple of 12, of which ``width`` columns are used; what is called by a small letter is flat.
+    """
+
+    X: Any  # (parts, rows, stride) blocks
     Y: Any
     Z: Any
-    u: Any
-    H: Any
+    x: Any
+    y: Any
+    z: Any
+    u: Any  # (parts, 3, stride) weights
+    h: Any  # (parts, 4 · rows²) sums in vectors, for H
+    g: Any  # the same for G
+    dots: Any  # (parts, rows)
+    wrong: Any  # (parts, 2): what is 0 if all is finite; how many Υ are not positive
+    L: Any  # (parts, rows, rows) triangles
+    H: Any  # (rows, rows) and so are the others
+    G: Any
     T: Any
+    t: Any
     V: Any
+    v: Any
     J: Any
-    size: Any  # (n,)
-    perm: Any  # (n,) int64
+    j: Any
+    pairs: Any  # (6, 4 · rows)
+    size: Any  # (rows,), the scale of every row of W̃, and coefficients
+    scale: Any
+    perm: Any  # (rows,) int64
+    order: Any
+    shape: Any  # width, blocks in a part, the kind of job under way
 
 
-@inner
-def buffers(n):
-    """Buffers for n rows of W̃ and two more. The width is no power of 2, which would put all rows into the same places of the cache."""
-    n = (n + 5) // 4 * 4
-    w = max(136, min(264, 6336 // n // 16 * 16 + 8))
-    X, Y, Z, u = np.zeros((n, w)), np.zeros((n, w)), np.zeros((n, w)), np.zeros((3, w))
-    H, T, V, J = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n))
-    return Buffers(X, Y, Z, u, H, T, V, J, np.zeros(n), np.zeros(n, np.int64))
+def buffers(n, P, parts=1, left=None):
+    """Buffers for n rows and one more, P parameters; ``left`` is how many rows the Gram matrices have where that is less."""
+    rows = (n + 12) // 12 * 12
+    share = -(-P // parts)
+    blocks = -(-share // 480)
+    width = 48 * max(-(-share // blocks // 48), -(-n // 48))  # no rest in loops of 12 or 16 columns, but for the last block
+    stride = width + (4 if (width + 4) % 16 else 8)  # no power of 2, which would put all rows into the same places of the cache
+    X, Y, Z = (np.zeros((parts, rows, stride)) for _ in range(3))
+    H, G, T, V, J = (np.zeros((rows, rows)) for _ in range(5))
+    sums = 4 * rows * (rows if left is None else -(-left // 4) * 4)
+    return Buffers(
+        X, Y, Z, X.reshape(parts, -1), Y.reshape(parts, -1), Z.reshape(parts, -1), np.zeros((parts, 3, stride)),
+        np.zeros((parts, sums)), np.zeros((parts, sums)), np.zeros((parts, rows)), np.zeros((parts, 2)), np.zeros((parts, rows, rows)),
+        H, G, T, T.reshape(-1), V, V.reshape(-1), J, J.reshape(-1), np.zeros((6, 4 * rows)), np.zeros(rows), np.zeros(rows),
+        np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.array([width, blocks, 0]),
+    )  # fmt: skip
 
 
 # --- over a block of parameters ----------------------------------------------------------------------------------------------
@@ -69,21 +99,23 @@ def clear(A, first):
 
 @inner
 def load(A, scale, at, w, X, n):
-    """Rows of X from n on = scale · A in the columns from ``at``; the number of rows in X then."""
+    """Rows of X from n on = scale · A in the columns from ``at``, then 0 up to a multiple of 4; the number of rows in X then."""
     for r in range(A.shape[0]):
         x, a = X[n + r], A[r, at : at + w]
         for p in range(w):
             x[p] = scale * a[p]
+        for p in range(w, (w + 3) // 4 * 4):
+            x[p] = 0.0
     return n + A.shape[0]
 
 
 @inner
-def load_weighed(A, u, at, w, X, n):
-    """As load, with A Diag(u) in place of scale · A."""
+def load_weighed(A, scale, u, at, w, X, n):
+    """As load, with scale · A Diag(u) in place of scale · A."""
     for r in range(A.shape[0]):
         x, a = X[n + r], A[r, at : at + w]
         for p in range(w):
-            x[p] = u[p] * a[p]
+            x[p] = scale * u[p] * a[p]
     return n + A.shape[0]
 
 
@@ -97,58 +129,108 @@ def inverse(Ups, at, w, u):
 
 @inner
 def weigh(X, n, u, w, Y):
-    """Y = X Diag(u)."""
+    """Y = X Diag(u), and 0 up to a multiple of 4."""
     for i in range(n):
         for p in range(w):
             Y[i, p] = u[p] * X[i, p]
+        for p in range(w, (w + 3) // 4 * 4):
+            Y[i, p] = 0.0
 
 
 @inner
-def gram(A, m, B, n, w, H, upper):
-    """H += A Bᵀ, of m and n rows rounded up to even numbers; with ``upper`` what is below the diagonal is left out."""
-    for i in range(0, m, 2):
-        for j in range(i if upper else 0, n, 2):
-            s00, s01, s10, s11 = 0.0, 0.0, 0.0, 0.0
-            for p in range(w):
-                s00 += A[i, p] * B[j, p]
-                s01 += A[i, p] * B[j + 1, p]
-                s10 += A[i + 1, p] * B[j, p]
-                s11 += A[i + 1, p] * B[j + 1, p]
-            H[i, j] += s00
-            H[i, j + 1] += s01
-            H[i + 1, j] += s10
-            H[i + 1, j + 1] += s11
+def gram(Y, m, X, n, w, stride, H, cols):
+    """The vectors H (m, cols) += Y Xᵀ on and above the diagonal: m and n rows of flat blocks, rounded up to multiples of 4 and 3.
+
+    Twelve sums at a time in registers; the four lanes of each are not added up here.
+    """
+    apart()
+    for i in range(0, m, 4):
+        for j in range(i // 3 * 3, n, 3):
+            s, e, y, x = 4 * (i * cols + j), 4 * cols, i * stride, j * stride
+            a0, a1, a2 = load4(H, s), load4(H, s + 4), load4(H, s + 8)
+            b0, b1, b2 = load4(H, s + e), load4(H, s + e + 4), load4(H, s + e + 8)
+            c0, c1, c2 = load4(H, s + 2 * e), load4(H, s + 2 * e + 4), load4(H, s + 2 * e + 8)
+            d0, d1, d2 = load4(H, s + 3 * e), load4(H, s + 3 * e + 4), load4(H, s + 3 * e + 8)
+            for p in range(0, w, 4):
+                x0, x1, x2 = load4(X, x + p), load4(X, x + stride + p), load4(X, x + 2 * stride + p)
+                v = load4(Y, y + p)
+                a0, a1, a2 = muladd(a0, v, x0), muladd(a1, v, x1), muladd(a2, v, x2)
+                v = load4(Y, y + stride + p)
+                b0, b1, b2 = muladd(b0, v, x0), muladd(b1, v, x1), muladd(b2, v, x2)
+                v = load4(Y, y + 2 * stride + p)
+                c0, c1, c2 = muladd(c0, v, x0), muladd(c1, v, x1), muladd(c2, v, x2)
+                v = load4(Y, y + 3 * stride + p)
+                d0, d1, d2 = muladd(d0, v, x0), muladd(d1, v, x1), muladd(d2, v, x2)
+            store12(H, s, e, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2)
 
 
 @inner
-def combine(V, m, n, X, w, out):
-    """out = V X: m rows of combinations of n rows, n rounded up to a multiple of 3. Four rows at a time, then the others."""
-    whole = m - m % 4
-    for r in range(0, whole, 4):
-        for i in range(0, n, 3):
-            a0, a1, a2 = V[r, i], V[r, i + 1], V[r, i + 2]
-            b0, b1, b2 = V[r + 1, i], V[r + 1, i + 1], V[r + 1, i + 2]
-            c0, c1, c2 = V[r + 2, i], V[r + 2, i + 1], V[r + 2, i + 2]
-            d0, d1, d2 = V[r + 3, i], V[r + 3, i + 1], V[r + 3, i + 2]
-            if i == 0:
-                for p in range(w):
-                    out[r, p] = a0 * X[i, p] + a1 * X[i + 1, p] + a2 * X[i + 2, p]
-                    out[r + 1, p] = b0 * X[i, p] + b1 * X[i + 1, p] + b2 * X[i + 2, p]
-                    out[r + 2, p] = c0 * X[i, p] + c1 * X[i + 1, p] + c2 * X[i + 2, p]
-                    out[r + 3, p] = d0 * X[i, p] + d1 * X[i + 1, p] + d2 * X[i + 2, p]
-            else:
-                for p in range(w):
-                    out[r, p] += a0 * X[i, p] + a1 * X[i + 1, p] + a2 * X[i + 2, p]
-                    out[r + 1, p] += b0 * X[i, p] + b1 * X[i + 1, p] + b2 * X[i + 2, p]
-                    out[r + 2, p] += c0 * X[i, p] + c1 * X[i + 1, p] + c2 * X[i + 2, p]
-                    out[r + 3, p] += d0 * X[i, p] + d1 * X[i + 1, p] + d2 * X[i + 2, p]
-    for r in range(whole, m):
-        for p in range(w):
-            out[r, p] = 0.0
-        for i in range(0, n, 3):
-            a0, a1, a2 = V[r, i], V[r, i + 1], V[r, i + 2]
-            for p in range(w):
-                out[r, p] += a0 * X[i, p] + a1 * X[i + 1, p] + a2 * X[i + 2, p]
+def combine(V, cols, m, n, X, w, stride, out):
+    """out = V X: m rows, rounded up to a multiple of 4, of combinations of n rows; V (m, cols) and the blocks are flat."""
+    apart()
+    for r in range(0, m, 4):
+        for p in range(0, w, 12):
+            a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = fill4(0.0)
+            i, x = r * cols, p
+            for _ in range(n):
+                x0, x1, x2 = load4(X, x), load4(X, x + 4), load4(X, x + 8)
+                v = spread4(V, i)
+                a0, a1, a2 = muladd(a0, v, x0), muladd(a1, v, x1), muladd(a2, v, x2)
+                v = spread4(V, i + cols)
+                b0, b1, b2 = muladd(b0, v, x0), muladd(b1, v, x1), muladd(b2, v, x2)
+                v = spread4(V, i + 2 * cols)
+                c0, c1, c2 = muladd(c0, v, x0), muladd(c1, v, x1), muladd(c2, v, x2)
+                v = spread4(V, i + 3 * cols)
+                d0, d1, d2 = muladd(d0, v, x0), muladd(d1, v, x1), muladd(d2, v, x2)
+                i += 1
+                x += stride
+            store12(out, r * stride + p, stride, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2)
+
+
+@inner
+def blend(V, n, X, w, stride, out):
+    """The first row of combine."""
+    for p in range(0, w, 4):
+        a = fill4(0.0)
+        for i in range(n):
+            a = muladd(a, spread4(V, i), load4(X, i * stride + p))
+        store4(out, p, a)
+
+
+@inner
+def store12(out, at, stride, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2):
+    """Four rows of three vectors."""
+    store4(out, at, a0)
+    store4(out, at + 4, a1)
+    store4(out, at + 8, a2)
+    at += stride
+    store4(out, at, b0)
+    store4(out, at + 4, b1)
+    store4(out, at + 8, b2)
+    at += stride
+    store4(out, at, c0)
+    store4(out, at + 4, c1)
+    store4(out, at + 8, c2)
+    at += stride
+    store4(out, at, d0)
+    store4(out, at + 4, d1)
+    store4(out, at + 8, d2)
+
+
+@inner
+def fold(sums, m, n, H):
+    """H (m, n), on and above the diagonal = the sums of all parts, whose vectors are added up and set to 0 for the next time."""
+    cols = len(H)
+    for i in range(m):
+        for j in range(i, n):
+            s = 4 * (i * cols + j)
+            total = 0.0
+            for k in range(len(sums)):
+                total += (sums[k, s] + sums[k, s + 1]) + (sums[k, s + 2] + sums[k, s + 3])
+            H[i, j] = total
+    for k in range(len(sums)):
+        for s in range(sums.shape[1]):
+            sums[k, s] = 0.0
 
 
 @inner
@@ -243,31 +325,34 @@ def solve(L, n, X, first, last):
 
 
 @ordered
-def pivoted(T, n, J, perm):
-    """J = the rows of the triangular factor of Tᵀ with its columns in the order perm, in which the diagonal of J descends. T is used up."""
+def pivoted(T, n, cols, J, perm):
+    """J = the rows of the triangular factor of Tᵀ with its columns in the order perm, in which the diagonal of J descends.
+
+    T is (n, cols), cols ≥ n, and used up.
+    """
     for i in range(n):
         perm[i] = i
     for i in range(n):
         best, top = i, -1.0
         for j in range(i, n):
             s = 0.0
-            for k in range(i, n):
+            for k in range(i, cols):
                 s += T[j, k] * T[j, k]
             if s > top:
                 best, top = j, s
         if best != i:
             perm[i], perm[best] = perm[best], perm[i]
-            for k in range(n):
+            for k in range(cols):
                 T[i, k], T[best, k] = T[best, k], T[i, k]
-        a, size = T[i, i], math.sqrt(top)
+        a, size = T[i, i], math.sqrt(max(top, 0.0))
         if size > 0.0:
             T[i, i] = a + (size if a >= 0.0 else -size)
             scale = 1.0 / (size * (size + abs(a)))
             for j in range(i + 1, n):
                 d = 0.0
-                for k in range(i, n):
+                for k in range(i, cols):
                     d += T[i, k] * T[j, k]
-                for k in range(i, n):
+                for k in range(i, cols):
                     T[j, k] -= scale * d * T[i, k]
             T[i, i] = -size if a >= 0.0 else size
     clear(J, 0)
@@ -276,65 +361,85 @@ def pivoted(T, n, J, perm):
             J[i, j] = T[j, i]
 
 
-@ordered
-def dot(x, y, n):
-    """x · y over n entries, which are 0 from there to the next multiple of 4."""
-    s0, s1, s2, s3 = 0.0, 0.0, 0.0, 0.0
-    for j in range(0, n, 4):
-        s0 += x[j] * y[j]
-        s1 += x[j + 1] * y[j + 1]
-        s2 += x[j + 2] * y[j + 2]
-        s3 += x[j + 3] * y[j + 3]
-    return (s0 + s1) + (s2 + s3)
+@inner
+def square(J, at, n):
+    """The square of a row of a flat J, n a multiple of 4; 0 where it is tiny."""
+    total = 0.0
+    for j in range(at, at + n):
+        total += J[j] * J[j]
+    return total if total > TINY else 0.0
 
 
 @ordered
-def jacobi(J, n, size):
-    """Turn the rows of J until they are orthogonal, longest first: row k = σ_k v_k, size = σ². False where that takes too long."""
-    tol = 2.0**-104 * n  # of the square of the cosine
+def angles(d, a, b, m, tol, t, c):
+    """Tangents and cosines of the turns that make rows with squares a and b and products d orthogonal; t = 0 where they are so already."""
+    for i in range(m):
+        h = 0.5 * (a[i] - b[i])
+        root = math.sqrt(h * h + d[i] * d[i])
+        x = h + (root if h >= 0.0 else -root)
+        x = d[i] / (x if x != 0.0 else 1.0)
+        x = x if d[i] * d[i] > tol * a[i] * b[i] else 0.0
+        x = x if a[i] > 0.0 else 0.0
+        x = x if b[i] > 0.0 else 0.0
+        t[i] = x
+        c[i] = 1.0 / math.sqrt(1.0 + x * x)
+
+
+@ordered
+def jacobi(J, n, stride, size, order, pairs):
+    """Turn the rows of a flat J until they are orthogonal: row k = σ_k v_k, size = σ². False where that takes too long.
+
+    In rounds of pairs that have no row in common, as in a tournament. Ends with a sweep in which all turns and all cosines were so small
+    that what it leaves is below rounding.
+    """
+    half = (n + 1) // 2
+    last, tol, near = 2 * half - 1, 2.0**-104 * n, 2.0**-56  # of squares of cosines
+    d, t, c, a, b, sums = pairs[0], pairs[1], pairs[2], pairs[3], pairs[4], pairs[5]
+    for i in range(2 * half):
+        order[i] = i
     for _ in range(SWEEPS):
-        for k in range(n):
-            s = dot(J[k], J[k], n)
-            size[k] = s if s > TINY else 0.0
-        done = True
-        for i in range(n - 1):
-            x, a = J[i], size[i]
-            for k in range(i + 1, n):
-                y, b = J[k], size[k]
-                d = dot(x, y, n)
-                if a >= b and d * d <= tol * a * b:
-                    continue
-                done = False
-                if b > a:  # by a right angle first, so that the longer row is the upper one
-                    a, b, d = b, a, -d
-                    for j in range(n):
-                        x[j], y[j] = y[j], -x[j]
-                if b > 0.0 and d != 0.0:
-                    h = 0.5 * (a - b)
-                    t = d / (h + math.sqrt(h * h + d * d))
-                    c = 1.0 / math.sqrt(1.0 + t * t)
-                    s = c * t
-                    for j in range(n):
-                        z = x[j]
-                        x[j] = c * z + s * y[j]
-                        y[j] = c * y[j] - s * z
-                    a += t * d
-                    less = b - t * d
-                    less = less if less > 0.5 * b else dot(y, y, n)
-                    b = less if less > TINY else 0.0
-                size[k] = b
-            size[i] = a
-        if done:
+        for i in range(n):
+            size[i] = square(J, i * stride, stride)
+        far = 0
+        for _ in range(last):
+            for i in range(half):
+                x, y, s = order[i] * stride, order[last - i] * stride, fill4(0.0)
+                for j in range(0, stride, 4):
+                    s = muladd(s, load4(J, x + j), load4(J, y + j))
+                store4(sums, 4 * i, s)
+                a[i], b[i] = size[order[i]], size[order[last - i]]
+            for i in range(half):
+                d[i] = (sums[4 * i] + sums[4 * i + 1]) + (sums[4 * i + 2] + sums[4 * i + 3])
+            angles(d, a, b, half, tol, t, c)
+            for i in range(half):
+                if t[i] != 0.0:
+                    p, q, up = order[i], order[last - i], t[i] * d[i]
+                    x, y = p * stride, q * stride
+                    cos, sin, minus, zero = fill4(c[i]), fill4(c[i] * t[i]), fill4(-c[i] * t[i]), fill4(0.0)
+                    for j in range(0, stride, 4):
+                        u, v = load4(J, x + j), load4(J, y + j)
+                        store4(J, x + j, muladd(muladd(zero, cos, u), sin, v))
+                        store4(J, y + j, muladd(muladd(zero, cos, v), minus, u))
+                    size[p] = a[i] + up if -up < 0.5 * a[i] else square(J, x, stride)
+                    size[q] = b[i] - up if up < 0.5 * b[i] else square(J, y, stride)
+                    if t[i] * t[i] > near or d[i] * d[i] > near * a[i] * b[i]:
+                        far += 1
+            z = order[last]
+            for i in range(last, 1, -1):
+                order[i] = order[i - 1]
+            order[1] = z
+        if far == 0:
             return True
     return False
 
 
 @ordered
-def directions(T, n, V, J, size, perm):
+def directions(n, b):
     """The rows of V = right singular vectors of Tᵀ, by descending singular value, 0 where that is 0. Twin of linalg.svd. T is used up.
 
     False where T is not finite, or so large or small that squares leave the range of float64.
     """
+    T, V, J, size = b.T, b.V, b.J, b.size
     top = 0.0
     for i in range(n):
         for j in range(i + 1):
@@ -348,15 +453,32 @@ def directions(T, n, V, J, size, perm):
     for i in range(n):
         for j in range(n):
             T[i, j] = scale * T[i, j] if j <= i else 0.0
-    pivoted(T, n, J, perm)
-    if not jacobi(J, n, size):
+    pivoted(T, n, n, J, b.perm)
+    if not jacobi(b.j, n, len(J), size, b.order, b.pairs):
         return False
     for k in range(n):
-        if size[k] > 0.0:
-            s = 1.0 / math.sqrt(dot(J[k], J[k], n))
+        best = 0
+        for i in range(1, n):
+            best = i if size[i] > size[best] else best
+        if size[best] > 0.0:
+            s = 1.0 / math.sqrt(square(b.j, best * len(J), len(J)))
             for j in range(n):
-                V[k, perm[j]] = s * J[k, j]
+                V[k, b.perm[j]] = s * J[best, j]
+        size[best] = -1.0
     return True
+
+
+@inner
+def independent(V, n, b):
+    """The first n rows of V become those of its triangular factor, 0 where only rounding is left: VᵀV stays. Twin of numpy.linalg.qr."""
+    for i in range(n):
+        for j in range(n):
+            b.T[i, j] = V[j, i]
+    pivoted(b.T, n, n, b.J, b.perm)
+    for i in range(n):
+        less = abs(b.J[i, i]) <= 2.0**-50 * abs(b.J[0, 0])
+        for j in range(n):
+            V[i, b.perm[j]] = 0.0 if less else b.J[i, j]
 
 
 # --- bong and blr ------------------------------------------------------------------------------------------------------------
@@ -373,15 +495,42 @@ def nothing(A):
 
 
 @inner
-def settle(Z, R, n, at, w, rate, pull, mu, Ups, out):
-    """A block of the new state from Z: R rows of W, then those that W loses, then what the Woodbury identity takes from the step."""
-    wrong, m, u, g = 0.0, mu[at : at + w], Ups[at : at + w], pull[at : at + w]
+def bring(at, w, W, W0, rows, g, mu0, Ups0, mu, s, X):
+    """A block of X: the rows of W, W₀ and S/s₀, n in all, then the pull without what of it is a combination of these n."""
+    n = load(rows, 1.0, at, w, X, load(W0, 1.0, at, w, X, load(W, 1.0, at, w, X, 0)))
+    times = 0.0 if s[2] != 0.0 and len(mu0) == 0 else s[1]
+    for p in range(w):
+        X[n, p] = times * g[at + p]
+    for p in range(w, (w + 3) // 4 * 4):
+        X[n, p] = 0.0
+    if len(mu0) > 0:
+        for p in range(w):
+            X[n, p] += Ups0[at + p] * (mu0[at + p] - mu[at + p])
+    return n
+
+
+@inner
+def mix(at, w, alpha, mu0, Ups0, mu, Ups, X, dots):
+    """A block of Υ becomes (1 − α) Υ + α Υ₀; ``dots`` gains W₀ᵀ(μ₀ − μ), W₀ in the rows of X."""
+    for p in range(w):
+        Ups[at + p] = (1.0 - alpha) * Ups[at + p] + alpha * Ups0[at + p]
+    for r in range(len(X)):
+        total, x = 0.0, X[r]
+        for p in range(w):
+            total += x[p] * (mu0[at + p] - mu[at + p])
+        dots[r] += total
+
+
+@inner
+def settle(Z, g, R, n, at, w, rate, mu, Ups, out):
+    """A block of the new state from Z: R rows of W, then those that W loses, then what the pull has beside g."""
+    wrong, m, u = 0.0, mu[at : at + w], Ups[at : at + w]
     for r in range(R):
         o = out[r, at : at + w]
         for p in range(w):
             o[p] = Z[r, p]
     for p in range(w):
-        m[p] += rate * (g[p] - Z[n, p]) / u[p]
+        m[p] += rate * (g[p] + Z[n, p]) / u[p]
         wrong += 0.0 * m[p]
     for k in range(R, n):
         for p in range(w):
@@ -391,68 +540,147 @@ def settle(Z, R, n, at, w, rate, pull, mu, Ups, out):
     return wrong
 
 
-@inlined
-def absorb(c, W, c0, W0, cs, rows, pull, rate, mu, Ups, out, b):
-    """μ += rate (Υ + W̃W̃ᵀ)⁻¹ pull, then Υ + W̃W̃ᵀ projected to the rank of ``out``, W̃ = [c W, c₀ W₀, c_s S]. ``out`` may be W.
-
-    Twin of the Woodbury solve and of dlr.project in dlr.bong_woodbury and dlr.blr_woodbury. Reads W̃ twice.
-    """
-    P, width, n = len(mu), b.X.shape[1], W.shape[0] + W0.shape[0] + rows.shape[0]
-    clear(b.H, 0)
-    clear(b.T, 0)
-    clear(b.X, 0)
-    for at in range(0, P, width):
+@inner
+def absorb_part(kind, k, W, W0, rows, g, mu0, Ups0, mu, Ups, s, alpha, b):
+    """Part k of one of the three jobs of :func:`absorb`: the Gram matrices, the triangular factor, the new state."""
+    apart()
+    width, blocks, stride, X, Y, Z, u = b.shape[0], b.shape[1], b.X.shape[2], b.X[k], b.Y[k], b.Z[k], b.u[k]
+    P, R, wrong, first = len(mu), len(W), 0.0, k * b.shape[0] * b.shape[1]
+    if kind == MEASURE:
+        for r in range(len(W0)):
+            b.dots[k, r] = 0.0
+    for at in range(first, min(P, first + width * blocks), width):
         w = min(width, P - at)
-        load(rows, cs, at, w, b.X, load(W0, c0, at, w, b.X, load(W, c, at, w, b.X, 0)))
-        load(pull.reshape(1, -1), 1.0, at, w, b.X, n)
-        inverse(Ups, at, w, b.u)
-        weigh(b.X, n, b.u[0], w, b.Y)
-        gram(b.Y, n, b.X, n + 1, w, b.H, True)
-        for p in range(w):
-            b.X[n, p] = 0.0
-        triangle(b.X, n, w, b.T)
-    code = OK if cholesky(b.H, n, b.J) else LOST
-    if code == OK:
-        solve(b.J, n, b.H, n, n + 1)
-        if not directions(b.T, n, b.V, b.J, b.size, b.perm):
-            code = ELSEWHERE
-        elif nothing(b.V):
-            code = OK if nothing(W) and nothing(W0) and nothing(rows) else ELSEWHERE
-    if code == OK:
-        wrong = 0.0
-        clear(b.X, n)
-        for i in range(n):
-            b.V[n, i] = b.H[i, n]
-        for at in range(0, P, width):
-            w = min(width, P - at)
-            load(rows, cs, at, w, b.X, load(W0, c0, at, w, b.X, load(W, c, at, w, b.X, 0)))
-            combine(b.V, n + 1, n, b.X, w, b.Z)
-            wrong += settle(b.Z, out.shape[0], n, at, w, rate, pull, mu, Ups, out)
-        code = OK if wrong == 0.0 else LOST
-    return code
+        n = bring(at, w, W, W0, rows, g, mu0, Ups0, mu, s, X)
+        if kind == MEASURE:
+            if len(mu0) > 0:
+                mix(at, w, alpha, mu0, Ups0, mu, Ups, X[R : R + len(W0)], b.dots[k])
+            inverse(Ups, at, w, u)
+            weigh(X, n, u[0], w, Y)
+            gram(b.y[k], n, b.x[k], n + 1, w, stride, b.h[k], len(b.H))
+            if len(W0) == 0:
+                gram(b.x[k], n, b.x[k], n, w, stride, b.g[k], len(b.H))
+        elif kind == TRIANGLE:
+            clear(X, n)
+            triangle(X, n, w, b.L[k])
+        else:
+            combine(b.v, len(b.V), n + 1, n, b.x[k], w, stride, b.z[k])
+            wrong += settle(Z, X[n], R, n, at, w, alpha, mu, Ups, W)
+    b.wrong[k, 0] = wrong
 
 
 @inner
-def towards(mu0, Ups0, W0, mu, g, pull):
-    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + g. Twin of dlr._pull."""
-    for p in range(len(mu)):
-        pull[p] = Ups0[p] * (mu0[p] - mu[p]) + g[p]
-    for r in range(W0.shape[0]):
-        s = 0.0
-        for p in range(len(mu)):
-            s += W0[r, p] * (mu0[p] - mu[p])
-        for p in range(len(mu)):
-            pull[p] += s * W0[r, p]
+def woodbury(n, R, s, shared, b):
+    """Column n of H = (I + W̃ᵀΥ⁻¹W̃)⁻¹W̃ᵀΥ⁻¹ pull, from the sums of all parts; the dots are added up in the first part's.
+
+    The pull is row n of X, s₁ · row n − 1 where that serves for both, and the dots · W₀, the rows from R on.
+    """
+    H, d, dots = b.H, b.scale, b.dots[0]
+    fold(b.h, n, n + 1, H)
+    fold(b.g, n, n, b.G)
+    for k in range(1, len(b.dots)):
+        for r in range(len(dots)):
+            dots[r] += b.dots[k, r]
+    for i in range(n):
+        total = s[1] * H[i, n - 1] if shared else H[i, n]
+        for r in range(min(len(dots), n - R)):
+            total += dots[r] * H[min(i, R + r), max(i, R + r)]
+        H[i, n] = d[i] * total
+    for i in range(n):
+        for j in range(i, n):
+            H[i, j] *= d[i] * d[j]
+    if not cholesky(H, n, b.J):
+        return False
+    solve(b.J, n, H, n, n + 1)
+    return True
+
+
+@ordered
+def root(n, G, d, T):
+    """T = the triangular factor of W̃ by Cholesky from G = XXᵀ, W̃ = Diag(d) X. False where that would lose digits.
+
+    It loses none where every row of W̃ has enough that the rows before it do not have: a pivot of which a hundredth is left costs one digit
+    of that row, less than the rows have by their own rounding and the many sums of a step.
+    """
+    for i in range(n):
+        size = G[i, i]
+        if not (size == 0.0 or SMALL * SMALL < size * d[i] * d[i] < LARGE * LARGE):
+            return False
+        for j in range(i + 1):
+            total = G[j, i]
+            for k in range(j):
+                total -= T[i, k] * T[j, k]
+            if i != j:
+                T[i, j] = total / T[j, j] if T[j, j] > 0.0 else 0.0
+            elif size == 0.0:
+                T[i, i] = 0.0
+            elif total > 0.01 * size:
+                T[i, i] = math.sqrt(total)
+            else:
+                return False
+    for i in range(n):
+        for j in range(i + 1):
+            T[i, j] *= d[i]
+    return True
+
+
+@inner
+def merge(n, b):
+    """T = the triangular factor of W̃ from those of the parts of X."""
+    clear(b.T, 0)
+    for k in range(len(b.L)):
+        clear(b.X[0], 0)
+        for i in range(n):
+            for j in range(i + 1):
+                b.X[0, i, j] = b.scale[i] * b.L[k, i, j]
+        clear(b.L[k], 0)
+        triangle(b.X[0], n, n, b.T)
+
+
+@inner
+def finish(n, R, s, shared, b):
+    """V = the combinations of the rows of X that are the new W, what it loses and, last, what the pull has along X. False: not here."""
+    if not directions(n, b):
+        return False
+    for i in range(n):
+        for k in range(n):
+            b.V[k, i] *= b.scale[i]
+        b.V[n, i] = -b.H[i, n] * b.scale[i]
+    if shared:
+        b.V[n, n - 1] += s[1]
+    for r in range(min(len(b.dots[0]), n - R)):
+        b.V[n, R + r] += b.dots[0, r]
+    return True
 
 
 @inlined
-def blr_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, pull, b):
-    """One iteration of BLR from the prior (mu0, Ups0, W0) and the iterate (mu, Ups, Wt), which it changes. Twin of dlr.blr_woodbury."""
-    towards(mu0, Ups0, W0, mu, g, pull)
-    for p in range(len(mu)):
-        Ups[p] = (1.0 - alpha) * Ups[p] + alpha * Ups0[p]
-    root = math.sqrt(alpha)
-    return absorb(math.sqrt(1.0 - alpha), Wt, root, W0, root, rows, pull, alpha, mu, Ups, Wt, b)
+def absorb(jobs, task, W, W0, rows, c, c0, s, b, board):
+    """μ += rate (Υ + W̃W̃ᵀ)⁻¹ pull, then Υ + W̃W̃ᵀ projected to the rank of W, W̃ = [c W, c₀ W₀, s₀ rows], in place.
+
+    Twin of the Woodbury solve and of dlr.project in dlr.bong_woodbury and dlr.blr_woodbury. Reads W̃ twice, or three times where the
+    triangular factor does not come from a Gram matrix. The pull is s₁ g, for blr with what pulls to the prior; s₂ = 1 where g is the only
+    row, too.
+    """
+    R, n, shared = len(W), len(W) + len(W0) + len(rows), len(W0) == 0 and s[2] != 0.0
+    for i in range(n):
+        b.scale[i] = c if i < R else (c0 if i < n - len(rows) else s[0])
+    jobs(MEASURE, task, b, board)
+    code = OK if woodbury(n, R if len(W0) > 0 else n, s, shared, b) else LOST
+    if code == OK:
+        if len(W0) > 0 or not root(n, b.G, b.scale, b.T):  # W and W₀ have nearly the same rows
+            jobs(TRIANGLE, task, b, board)
+            merge(n, b)
+        if not finish(n, R if len(W0) > 0 else n, s, shared, b):
+            code = ELSEWHERE
+        elif nothing(b.V[:n]) and not (nothing(W) and nothing(W0) and nothing(rows)):
+            code = ELSEWHERE
+    if code == OK:
+        jobs(SETTLE, task, b, board)
+        wrong = 0.0
+        for k in range(len(b.wrong)):
+            wrong += b.wrong[k, 0]
+        code = OK if wrong == 0.0 else LOST
+    return code
 
 
 # --- bog and bbb -------------------------------------------------------------------------------------------------------------
@@ -482,54 +710,82 @@ def add_rows(E, R, at, w, Wt):
 
 
 @inner
-def verdict(wrong, below, R):
-    """The code of a new iterate: ``wrong`` is 0 where everything is finite, ``below`` the number of Υ ≤ 0."""
+def verdict(b, R):
+    """The code of a new iterate: LOST where something is not finite or too many Υ are not positive."""
+    wrong, below = 0.0, 0.0
+    for k in range(len(b.wrong)):
+        wrong += b.wrong[k, 0]
+        below += b.wrong[k, 1]
     if wrong != 0.0 or below > R:
         return LOST
     return ELSEWHERE if below > 0 else OK
 
 
+@inner
+def spread(z, R, V, at, w, Wt):
+    """A block of W gains V zᵀ for one row z; 0 where the result is finite."""
+    wrong = 0.0
+    for r in range(R):
+        o, v = Wt[r, at : at + w], V[r, 0]
+        for p in range(w):
+            o[p] += v * z[p]
+            wrong += 0.0 * o[p]
+    return wrong
+
+
+@inner
+def bog_part(kind, k, Wt, rows, g, mu, Ups, s, alpha, b):
+    """Part k of one of the two jobs of :func:`bog_step`: the Gram matrix, the new state."""
+    apart()
+    width, blocks, stride, X, Y, Z, u = b.shape[0], b.shape[1], b.X.shape[2], b.X[k], b.Y[k], b.Z[k], b.u[k]
+    P, R, cols, wrong, below, first = len(mu), len(Wt), len(b.H), 0.0, 0, k * b.shape[0] * b.shape[1]
+    K = len(rows)
+    for at in range(first, min(P, first + width * blocks), width):
+        w = min(width, P - at)
+        inverse(Ups, at, w, u)
+        load(Wt, 1.0, at, w, X, 0)
+        if kind == MEASURE:
+            load(rows, s[0], at, w, X, R)
+            weigh(X, R, u[0], w, Y)
+            gram(b.y[k], R, b.x[k], R + K, w, stride, b.h[k], cols)
+        else:
+            if K == 1:
+                blend(b.j, R, b.x[k], w, stride, b.y[k])
+            else:
+                combine(b.j, cols, K, R, b.x[k], w, stride, b.y[k])
+            new = Ups[at : at + w]
+            for i in range(K):
+                x = rows[i, at : at + w]
+                for p in range(w):
+                    z = u[0, p] * (s[0] * x[p] + Y[i, p])
+                    Z[i, p] = z
+                    new[p] += 0.5 * alpha * z * z
+            more = advance(at, w, alpha * s[1], g[at : at + w], mu, Ups)
+            below += more[1]
+            wrong += more[0]
+            if K == 1:
+                wrong += spread(Z[0], R, b.V, at, w, Wt)
+            else:
+                combine(b.v, cols, R, K, b.z[k], w, stride, b.y[k])
+                wrong += add_rows(Y, R, at, w, Wt)
+    b.wrong[k, 0] = wrong
+    b.wrong[k, 1] = below
+
+
 @inlined
-def bog_step(mu, Ups, Wt, g, rows, alpha, b):
+def bog_step(jobs, task, R, K, alpha, b, board):
     """One step of BOG, in place. Twin of dlr.bog_woodbury, with WᵀB = C = (I + WᵀΥ⁻¹W)⁻¹WᵀΥ⁻¹S."""
-    P, width, R, K = len(mu), b.X.shape[1], Wt.shape[0], rows.shape[0]
-    clear(b.H, 0)
-    clear(b.X, 0)
-    clear(b.Y, 0)
-    for at in range(0, P, width):
-        w = min(width, P - at)
-        load(rows, 1.0, at, w, b.X, load(Wt, 1.0, at, w, b.X, 0))
-        inverse(Ups, at, w, b.u)
-        weigh(b.X, R, b.u[0], w, b.Y)
-        gram(b.Y, R, b.X, R + K, w, b.H, True)
-    if not cholesky(b.H, R, b.J):
+    jobs(MEASURE, task, b, board)
+    fold(b.h, R, R + K, b.H)
+    if not cholesky(b.H, R, b.T):
         return LOST
-    clear(b.T, 0)
-    clear(b.V, 0)
-    clear(b.Z, 0)
-    solve(b.J, R, b.H, R, R + K)
-    for k in range(K):  # T = −Cᵀ, V = α C
+    solve(b.T, R, b.H, R, R + K)
+    for i in range(K):  # J = −Cᵀ, V = α C
         for r in range(R):
-            b.V[r, k] = alpha * b.H[r, R + k]
-            b.T[k, r] = -b.H[r, R + k]
-    wrong, below = 0.0, 0
-    for at in range(0, P, width):
-        w = min(width, P - at)
-        load(Wt, 1.0, at, w, b.X, 0)
-        combine(b.T, K, R, b.X, w, b.Y)
-        inverse(Ups, at, w, b.u)
-        new = Ups[at : at + w]
-        for k in range(K):
-            x = rows[k, at : at + w]
-            for p in range(w):
-                z = b.u[0, p] * (x[p] + b.Y[k, p])
-                b.Z[k, p] = z
-                new[p] += 0.5 * alpha * z * z
-        combine(b.V, R, K, b.Z, w, b.Y)
-        more = advance(at, w, alpha, g[at : at + w], mu, Ups)
-        wrong += more[0] + add_rows(b.Y, R, at, w, Wt)
-        below += more[1]
-    return verdict(wrong, below, R)
+            b.V[r, i] = alpha * b.H[r, R + i]
+            b.J[i, r] = -b.H[r, R + i]
+    jobs(SETTLE, task, b, board)
+    return verdict(b, R)
 
 
 @inner
@@ -566,71 +822,81 @@ def fall(Ups0, Ups, at, w, u):
         u[1, p] = x0[p] - x[p]
 
 
+@inner
+def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
+    """Part k of one of the two jobs of :func:`bbb_step`: the Gram matrices, the new state."""
+    apart()
+    width, blocks, stride, X, Y, Z, u = b.shape[0], b.shape[1], b.X.shape[2], b.X[k], b.Y[k], b.Z[k], b.u[k]
+    P, R, cols, wrong, below, first = len(mu), len(Wt), len(b.H), 0.0, 0, k * b.shape[0] * b.shape[1]
+    n = 2 * R + len(rows)
+    for at in range(first, min(P, first + width * blocks), width):
+        w = min(width, P - at)
+        inverse(Ups, at, w, u)
+        fall(Ups0, Ups, at, w, u)
+        if kind == MEASURE:
+            load(rows, s[0], at, w, X, load(W0, 1.0, at, w, X, load(Wt, 1.0, at, w, X, 0)))
+            weigh(X, R, u[0], w, Y)
+            weigh(Y, R, u[1], w, Z)
+            gram(b.z[k], R, b.y[k], R, w, stride, b.g[k], cols)
+            for p in range(w):
+                Y[R, p] = mu0[at + p] - mu[at + p]
+            for p in range(w, (w + 3) // 4 * 4):
+                Y[R, p] = 0.0
+            gram(b.y[k], R + 1, b.x[k], n, w, stride, b.h[k], cols)
+        else:
+            load_weighed(rows, s[0], u[0], at, w, X, load_weighed(W0, 1.0, u[0], at, w, X, load_weighed(Wt, 1.0, u[0], at, w, X, 0)))
+            pulled(X, b.size, R, at, w, mu0, Ups0, mu, Ups, g, s[1], u[2])
+            for p in range(w):
+                u[1, p] *= u[0, p]
+            combine(b.v, cols, n, R, b.x[k], w, stride, b.z[k])  # ΣW, then what ΣW₀ and ΣS differ by from Υ⁻¹W₀ and Υ⁻¹S
+            combine(b.t, cols, R, R, b.z[k], w, stride, b.y[k])
+            curve(X, Y, Z, R, n, u, w, 0.5 * alpha, Ups, at)
+            combine(b.j, cols, R, n, b.z[k], w, stride, b.y[k])
+            for r in range(R):
+                for p in range(w):
+                    Y[r, p] += alpha * u[1, p] * Z[r, p]
+            more = advance(at, w, alpha, u[2], mu, Ups)
+            wrong += more[0] + add_rows(Y, R, at, w, Wt)
+            below += more[1]
+    b.wrong[k, 0] = wrong
+    b.wrong[k, 1] = below
+
+
 @inlined
-def bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, b):
-    """One iteration of BBB from the prior (mu0, Ups0, W0) and the iterate (mu, Ups, Wt), which it changes. Twin of dlr.bbb_woodbury.
+def bbb_step(jobs, task, R, K, alpha, b, board):
+    """One iteration of BBB, in place. Twin of dlr.bbb_woodbury.
 
     With A = Υ⁻¹W, M = I + WᵀA, a = Υ₀ − Υ and N = Aᵀ Diag(a) A: ΣW = AM⁻¹, ΣX = Υ⁻¹X − A C with C = M⁻¹AᵀX = WᵀΣX for X = W₀ and S,
     WᵀΣW = M⁻¹(M − I), and ΣDiag(a)ΣW = aΥ⁻¹ΣW − ΣW N M⁻¹. So one reading of the state gives all small matrices, one more the step.
     """
-    P, width, R = len(mu), b.X.shape[1], Wt.shape[0]
-    n = 2 * R + rows.shape[0]
-    clear(b.H, 0)
-    clear(b.T, 0)
-    clear(b.X, 0)
-    clear(b.Y, 0)
-    clear(b.Z, 0)
-    for at in range(0, P, width):
-        w = min(width, P - at)
-        load(rows, 1.0, at, w, b.X, load(W0, 1.0, at, w, b.X, load(Wt, 1.0, at, w, b.X, 0)))
-        inverse(Ups, at, w, b.u)
-        fall(Ups0, Ups, at, w, b.u)
-        weigh(b.X, R, b.u[0], w, b.Y)
-        weigh(b.Y, R, b.u[1], w, b.Z)
-        gram(b.Z, R, b.Y, R, w, b.T, True)
-        for p in range(w):
-            b.Y[R, p] = mu0[at + p] - mu[at + p]
-        gram(b.Y, R + 1, b.X, n, w, b.H, True)
-    if not cholesky(b.H, R, b.J):
+    n = 2 * R + K
+    jobs(MEASURE, task, b, board)
+    fold(b.h, R + 1, n, b.J)
+    fold(b.g, R, R, b.T)
+    if not cholesky(b.J, R, b.G):
         return LOST
     for r in range(R):
-        if b.H[r, r] > BEYOND:
+        if b.J[r, r] > BEYOND:
             return ELSEWHERE
-        b.size[r] = b.H[R, R + r]  # W₀ᵀ(μ₀ − μ)
-    bbb_small(R, n, alpha, b.H, b.T, b.J, b.V)
-    wrong, below = 0.0, 0
-    for at in range(0, P, width):
-        w = min(width, P - at)
-        inverse(Ups, at, w, b.u)
-        fall(Ups0, Ups, at, w, b.u)
-        u = b.u[0]
-        load_weighed(rows, u, at, w, b.X, load_weighed(W0, u, at, w, b.X, load_weighed(Wt, u, at, w, b.X, 0)))
-        pulled(b.X, b.size, R, at, w, mu0, Ups0, mu, Ups, g, b.u[2])
-        for p in range(w):
-            b.u[1, p] *= u[p]
-        combine(b.V, n, R, b.X, w, b.Z)  # ΣW, then what ΣW₀ and ΣS differ by from Υ⁻¹W₀ and Υ⁻¹S
-        combine(b.T, R, R, b.Z, w, b.Y)
-        curve(b.X, b.Y, b.Z, R, n, b.u, w, 0.5 * alpha, Ups, at)
-        combine(b.H, R, n, b.Z, w, b.Y)
-        for r in range(R):
-            for p in range(w):
-                b.Y[r, p] += alpha * b.u[1, p] * b.Z[r, p]
-        more = advance(at, w, alpha, b.u[2], mu, Ups)
-        wrong += more[0] + add_rows(b.Y, R, at, w, Wt)
-        below += more[1]
-    return verdict(wrong, below, R)
+        b.size[r] = b.J[R, R + r]  # W₀ᵀ(μ₀ − μ)
+    bbb_small(R, n, alpha, b.J, b.T, b.G, b.V)
+    jobs(SETTLE, task, b, board)
+    return verdict(b, R)
 
 
 @inner
-def pulled(X, s, R, at, w, mu0, Ups0, mu, Ups, g, pull):
-    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on, divided by Υ. Twin of dlr._pull."""
+def pulled(X, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
+    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + times · g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on, divided by Υ.
+
+    Twin of dlr._pull.
+    """
     for p in range(w):
         pull[p] = 0.0
     for r in range(R):
         for p in range(w):
             pull[p] += s[r] * X[R + r, p]
     for p in range(w):
-        pull[p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + Ups[at + p] * pull[p] + g[at + p]
+        pull[p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + Ups[at + p] * pull[p] + times * g[at + p]
 
 
 @inner
@@ -648,29 +914,321 @@ def curve(X, Y, Z, R, n, u, w, half, Ups, at):
             new[p] += half * Z[j, p] * Z[j, p]
 
 
+# --- blr with one row in S ---------------------------------------------------------------------------------------------------
+
+
+class Thin(NamedTuple):
+    """What the inner loop of BLR keeps where S has one row, n_iter ≤ R: all its W are combinations of W₀ and of the rows of S so far.
+
+    The basis has orthonormal rows: those of Wt, then those of ``more``. W = C · basis, W₀ = C₀ · basis.
+    """
+
+    more: Any  # (n_iter, P)
+    C: Any  # (rows, rows), all coefficients of W̃ and then, in its first R rows, those of W
+    c: Any  # the same, flat
+    C0: Any  # (R, rows)
+    h: Any  # (rows,) coefficients of the new row in the basis; those that are to be taken from it; of the pull
+    less: Any
+    pull: Any
+    at: Any  # rows of the basis without the new one; the row of ``rows`` of which it is made; what 1 is divided by to get its norm
+
+
+def thin(R, P, n_iter, rows):
+    """Room for :class:`Thin`."""
+    C = np.zeros((rows, rows))
+    h, less, pull = np.zeros(rows), np.zeros(rows), np.zeros(rows)
+    return Thin(np.empty((n_iter, P)), C, C.reshape(-1), np.zeros((R, rows)), h, less, pull, np.zeros(2))
+
+
+@inner
+def against(A, n, at, w, r, dots, first):
+    """dots from ``first`` on gain the products of n rows of A with a block r."""
+    for i in range(n):
+        dots[first + i] += total(A[i, at : at + w], r)
+
+
+@inner
+def subtract(A, n, at, w, h, first, r):
+    """A block r loses the rows of A, h times."""
+    for i in range(n):
+        a, c = A[i, at : at + w], h[first + i]
+        for p in range(w):
+            r[p] -= c * a[p]
+
+
+@inner
+def basis_block(m, at, w, Wt, more, X):
+    """The first m rows of the basis in X."""
+    R = min(m, len(Wt))
+    load(more[: m - R], 1.0, at, w, X, load(Wt[:R], 1.0, at, w, X, 0))
+
+
+@inner
+def thin_part(kind, k, Wt, j, mu0, Ups0, mu, Ups, s, alpha, e, b):
+    """Part k of one of the jobs of :func:`thin_step`, :func:`thin_begin` and :func:`thin_end`."""
+    apart()
+    width, blocks, stride, X, Y, Z, u = b.shape[0], b.shape[1], b.X.shape[2], b.X[k], b.Y[k], b.Z[k], b.u[k]
+    P, R, cols, first, m = len(mu), len(Wt), len(b.H), k * b.shape[0] * b.shape[1], int(e.at[0])
+    dots, square, wrong, M, fresh = b.dots[k], 0.0, 0.0, m + 1, e.more[min(max(0, m - R), len(e.more) - 1)]
+    if kind == PRODUCTS or kind == CLEAN or kind == MEASURE:
+        for i in range(M):
+            dots[i] = 0.0
+    for at in range(first, min(P, first + width * blocks), width):
+        w = min(width, P - at)
+        r = fresh[at : at + w]
+        if kind == GRAM:
+            load(Wt, 1.0, at, w, X, 0)
+            gram(b.x[k], R, b.x[k], R, w, stride, b.g[k], cols)
+        elif kind == UNIT:
+            for i in range(R):
+                row = Wt[i, at : at + w]
+                for p in range(w):
+                    row[p] *= e.h[i]
+        elif kind == WRITE:
+            basis_block(m, at, w, Wt, e.more, X)
+            combine(e.c, cols, R, m, b.x[k], w, stride, b.z[k])
+            for i in range(R):
+                row = Wt[i, at : at + w]
+                for p in range(w):
+                    row[p] = Z[i, p]
+                    wrong += 0.0 * row[p]
+        elif kind == PRODUCTS or kind == CLEAN:
+            if kind == PRODUCTS:
+                for p in range(w):
+                    r[p] = j[at + p]
+            else:
+                subtract(Wt, R, at, w, e.less, 0, r)
+                subtract(e.more, m - R, at, w, e.less, R, r)
+            against(Wt, R, at, w, r, dots, 0)
+            against(e.more, m - R, at, w, r, dots, R)
+            for p in range(w):
+                square += r[p] * r[p]
+        else:
+            if kind == MEASURE:
+                subtract(Wt, R, at, w, e.less, 0, r)
+                subtract(e.more, m - R, at, w, e.less, R, r)
+                for p in range(w):
+                    square += r[p] * r[p]
+                    Ups[at + p] = (1.0 - alpha) * Ups[at + p] + alpha * Ups0[at + p]
+            basis_block(M, at, w, Wt, e.more, X)
+            for p in range(w):
+                X[M, p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + s[1] * j[at + p]
+            if kind == MEASURE:
+                inverse(Ups, at, w, u)
+                weigh(X, M, u[0], w, Y)
+                gram(b.y[k], M, b.x[k], M + 1, w, stride, b.h[k], cols)
+                for p in range(w):
+                    u[1, p] = mu0[at + p] - mu[at + p]
+                for i in range(M):
+                    dots[i] += total(X[i, :w], u[1, :w])
+            else:
+                combine(b.v, cols, M - R + 1, M, b.x[k], w, stride, b.z[k])
+                wrong += settle(Z, X[M], 0, M - R, at, w, alpha, mu, Ups, Wt)
+                for p in range(w):
+                    r[p] *= e.at[1]
+    b.wrong[k, 0] = wrong
+    b.wrong[k, 1] = square
+
+
+@inner
+def gather(n, b):
+    """The first part's dots = those of all parts, and the square that goes with them."""
+    square = b.wrong[0, 1]
+    for k in range(1, len(b.dots)):
+        square += b.wrong[k, 1]
+        for i in range(n):
+            b.dots[0, i] += b.dots[k, i]
+    return square
+
+
+@inner
+def total(x, y):
+    """Σ x y."""
+    s = 0.0
+    for p in range(len(x)):
+        s += x[p] * y[p]
+    return s
+
+
+@inner
+def orthonormal(W, C):
+    """The rows of W become orthonormal, or 0 where they are combinations of those before; W was C W. Twin of numpy.linalg.qr."""
+    for i in range(len(W)):
+        a, start = W[i], total(W[i], W[i])
+        size = start
+        for _ in range(4):
+            for k in range(i):
+                q = W[k]
+                h = total(q, a)
+                C[i, k] += h
+                for p in range(len(a)):
+                    a[p] -= h * q[p]
+            before, size = size, total(a, a)
+            if size > 0.25 * before or size <= NOISE * start:
+                break
+        C[i, i] = math.sqrt(size) if size > NOISE * start else 0.0
+        for p in range(len(a)):
+            a[p] = a[p] / C[i, i] if C[i, i] > 0.0 else 0.0
+
+
+@inlined
+def thin_begin(jobs, task, Wt, e, b, board):
+    """The basis and the coefficients of the prior; the rows of W are orthogonal after a projection, and only that is quick."""
+    R, neat = len(Wt), True
+    clear(e.C, 0)
+    clear(e.C0, 0)
+    jobs(GRAM, task, b, board)
+    fold(b.g, R, R, b.G)
+    for i in range(R):
+        for k in range(i):
+            neat = neat and b.G[k, i] * b.G[k, i] <= NEAT * b.G[i, i] * b.G[k, k]
+        if not b.G[i, i] < LARGE * LARGE:
+            return ELSEWHERE
+    if neat:
+        for i in range(R):
+            e.C0[i, i] = math.sqrt(b.G[i, i])
+            e.h[i] = 1.0 / e.C0[i, i] if b.G[i, i] > TINY else 0.0
+        jobs(UNIT, task, b, board)
+    else:
+        orthonormal(Wt, e.C0)
+    for i in range(R):
+        for k in range(R):
+            e.C[i, k] = e.C0[i, k]
+    e.at[0] = R
+    return OK
+
+
+@inner
+def thin_small(M, R, alpha, s, size, square, e, b):
+    """From the products of a step to the new coefficients C and V: the rows that W loses, then what the pull has along the basis."""
+    C, C0, H, T, V, dots, m, L = e.C, e.C0, b.H, b.T, b.V, b.dots[0], M - 1, M - R
+    e.at[1] = 1.0 / math.sqrt(square) if square > NOISE * size else 0.0
+    e.h[m] = math.sqrt(square) if square > NOISE * size else 0.0
+    fold(b.h, M, M + 1, H)
+    for i in range(M):
+        H[i, m] *= e.at[1]
+    H[m, m] *= e.at[1]
+    H[m, M] *= e.at[1]
+    dots[m] *= e.at[1]
+    left, root, top = math.sqrt(1.0 - alpha), math.sqrt(alpha), 0.0
+    for i in range(M):
+        for r in range(R):
+            T[i, r] = left * C[r, i]
+            T[i, R + r] = root * C0[r, i]
+        T[i, 2 * R] = root * s[0] * e.h[i]
+        for k in range(2 * R + 1):
+            top = max(top, abs(T[i, k])) if abs(T[i, k]) < LARGE else math.inf
+    if not top < LARGE or (top < SMALL and top != 0.0):
+        return ELSEWHERE
+    scale = 2.0 ** -math.floor(math.log2(top)) if top > 0.0 else 1.0
+    for i in range(M):
+        for k in range(2 * R + 1):
+            T[i, k] *= scale
+    pivoted(T, M, 2 * R + 1, b.J, b.perm)
+    if not jacobi(b.j, M, len(b.J), b.size, b.order, b.pairs):
+        return ELSEWHERE
+    for k in range(M):
+        best = 0
+        for i in range(1, M):
+            best = i if b.size[i] > b.size[best] else best
+        b.size[best] = -1.0
+        for i in range(M):
+            C[k, b.perm[i]] = b.J[best, i] / scale
+    for i in range(M):
+        e.pull[i] = 0.0
+        for k in range(i):
+            H[i, k] = H[k, i]
+    for r in range(R):
+        y = total(C0[r, :R], dots[:R])
+        for i in range(R):
+            e.pull[i] += y * C0[r, i]
+    for i in range(M):
+        for k in range(R):
+            H[i, M] += H[i, k] * e.pull[k]
+    clear(b.G, 0)
+    for k in range(M):
+        for i in range(M):
+            c = C[k, i]
+            for l in range(M + 1):
+                b.G[k, l] += c * H[i, l]
+    for k in range(M):
+        for l in range(k, M):
+            V[k, l] = total(b.G[k, :M], C[l, :M])
+        V[k, M] = b.G[k, M]
+    if not cholesky(V, M, T):
+        return LOST
+    solve(T, M, V, M, M + 1)
+    for k in range(M):
+        for i in range(M):
+            e.pull[i] -= C[k, i] * V[k, M]
+    for i in range(M):
+        times = e.at[1] if i == m else 1.0
+        for l in range(L):
+            V[l, i] = times * C[R + l, i]
+        V[L, i] = times * e.pull[i]
+    return OK
+
+
+@inlined
+def thin_step(jobs, task, R, alpha, s, e, b, board):
+    """One iteration of BLR in the coefficients of the basis, which gains a row. Twin of dlr.blr_woodbury.
+
+    With W̃ = M · basis, the rows of W̃ Vᵀ for the SVD of M are those of the projection: no tall factorisation beyond the new row. It is
+    made orthogonal to the others twice.
+    """
+    m = int(e.at[0])
+    jobs(PRODUCTS, task, b, board)
+    size = square = gather(m, b)
+    for i in range(m):
+        e.h[i] = e.less[i] = b.dots[0, i]
+    for _ in range(4):
+        jobs(CLEAN, task, b, board)
+        square, more = gather(m, b), 0.0
+        for i in range(m):
+            e.less[i] = b.dots[0, i]
+            e.h[i] += e.less[i]
+            more += e.less[i] * e.less[i]
+        if not more > 0.25 * square or square <= NOISE * size:
+            break
+    jobs(MEASURE, task, b, board)
+    square = gather(m + 1, b)
+    code = thin_small(m + 1, R, alpha, s, size, square, e, b)
+    if code == OK:
+        jobs(SETTLE, task, b, board)
+        code = verdict(b, R)
+        e.at[0] = m + 1
+    return code
+
+
+@inlined
+def thin_end(jobs, task, R, b, board):
+    """W from its coefficients."""
+    jobs(WRITE, task, b, board)
+    return verdict(b, R)
+
+
 # --- dynamics ----------------------------------------------------------------------------------------------------------------
 
 
 @inner
 def predict_step(mu, Ups, Wt, f, c, q, b):
     """The prior of the next step, in place, for mean f μ + c and variance q. Twin of dynamics._predict_dlr."""
-    P, R, width, some, odd = len(mu), Wt.shape[0], b.X.shape[1], 0, 0
-    clear(b.H, 0)
-    clear(b.V, 0)
-    clear(b.X, 0)
-    clear(b.Y, 0)
+    P, R, width, stride, cols, some, odd = len(mu), Wt.shape[0], b.shape[0], b.X.shape[2], len(b.H), 0, 0
+    X, Y, weights = b.X[0], b.Y[0], b.u[0, 0]
     for at in range(0, P, width):
         w = min(width, P - at)
         u, fi, qi = Ups[at : at + w], f[at : at + w], q[at : at + w]
         for p in range(w):
-            b.u[0, p] = qi[p] / (fi[p] * fi[p] + qi[p] * u[p])
+            weights[p] = qi[p] / (fi[p] * fi[p] + qi[p] * u[p])
             some += 0 if fi[p] == 0.0 else 1
             odd += 1 if fi[p] == 0.0 and qi[p] == 0.0 else 0
-        load(Wt, 1.0, at, w, b.X, 0)
-        weigh(b.X, R, b.u[0], w, b.Y)
-        gram(b.Y, R, b.X, R, w, b.H, True)
+        load(Wt, 1.0, at, w, X, 0)
+        weigh(X, R, weights, w, Y)
+        gram(b.y[0], R, b.x[0], R, w, stride, b.h[0], cols)
+    fold(b.h, R, R, b.H)
     if odd > 0 or some == 0 or not cholesky(b.H, R, b.J):
         return ELSEWHERE
+    clear(b.V, 0)
     for k in range(R):  # V = the inverse of the lower factor
         for i in range(k, R):
             s = 1.0 if i == k else 0.0
@@ -683,18 +1241,17 @@ def predict_step(mu, Ups, Wt, f, c, q, b):
         m, u, fi, ci, qi = mu[at : at + w], Ups[at : at + w], f[at : at + w], c[at : at + w], q[at : at + w]
         for p in range(w):
             n = fi[p] * fi[p] + qi[p] * u[p]
-            b.u[0, p] = fi[p] / n
+            weights[p] = fi[p] / n
             m[p] = fi[p] * m[p] + ci[p]
             u[p] /= n
             wrong += 0.0 * (m[p] + u[p])
             below += 0 if u[p] > 0.0 else 1
-        load(Wt, 1.0, at, w, b.X, 0)
-        weigh(b.X, R, b.u[0], w, b.X)
-        combine(b.V, R, R, b.X, w, b.Y)
+        load_weighed(Wt, 1.0, weights, at, w, X, 0)
+        combine(b.v, cols, R, R, b.x[0], w, stride, b.y[0])
         for r in range(R):
             o = Wt[r, at : at + w]
             for p in range(w):
-                o[p] = b.Y[r, p]
+                o[p] = Y[r, p]
                 wrong += 0.0 * o[p]
     return OK if wrong == 0.0 and below == 0 else ELSEWHERE
 
@@ -702,77 +1259,119 @@ def predict_step(mu, Ups, Wt, f, c, q, b):
 # --- entry points on arrays ----------------------------------------------------------------------------------------------------
 
 
+@inner
+def absorb_alone(kind, task, b, board):
+    """A job of :func:`absorb` by one thread."""
+    absorb_part(kind, 0, *task, b)
+
+
+@inner
+def bog_alone(kind, task, b, board):
+    """A job of :func:`bog_step` by one thread."""
+    bog_part(kind, 0, *task, b)
+
+
+@inner
+def bbb_alone(kind, task, b, board):
+    """A job of :func:`bbb_step` by one thread."""
+    bbb_part(kind, 0, *task, b)
+
+
 @kernel
+def _absorb(mu0, Ups0, W0, mu, Ups, Wt, g, rows, s, alpha, b):
+    c, c0 = (math.sqrt(1.0 - alpha), math.sqrt(alpha)) if len(mu0) > 0 else (1.0, 1.0)
+    s[0] *= c0
+    return absorb(absorb_alone, (Wt, W0, rows, g, mu0, Ups0, mu, Ups, s, alpha), Wt, W0, rows, c, c0, s, b, None)
+
+
+@kernel
+def _bog(mu, Ups, Wt, g, rows, s, alpha, b):
+    return bog_step(bog_alone, (Wt, rows, g, mu, Ups, s, alpha), len(Wt), len(rows), alpha, b, None)
+
+
+@kernel
+def _bbb(mu0, Ups0, W0, mu, Ups, Wt, g, rows, s, alpha, b):
+    return bbb_step(bbb_alone, (mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha), len(Wt), len(rows), alpha, b, None)
+
+
+@kernel
+def _predict(mu, Ups, Wt, f, c, q, b):
+    return predict_step(mu, Ups, Wt, f, c, q, b)
+
+
+def _uncounted(fn: Any) -> Any:
+    """A function whose arguments come in tuples, so that their number is not seen before it is called."""
+    return fn
+
+
+def _plain() -> Any:
+    """The factors of S and g, which are given as they are."""
+    return np.array([1.0, 1.0, 0.0])
+
+
 def bong_arrays(mu, Ups, Wt, g, rows):
     """Twin of dlr.bong_woodbury, in place; returns the code."""
-    b = buffers(Wt.shape[0] + rows.shape[0])
-    return absorb(1.0, Wt, 1.0, Wt[:0], 1.0, rows, g, 1.0, mu, Ups, Wt, b)
+    none = np.zeros(0)
+    return _absorb(none, none, Wt[:0], mu, Ups, Wt, g, rows, _plain(), 1.0, buffers(len(Wt) + len(rows), len(mu)))
 
 
-@kernel
+@_uncounted
 def blr_arrays(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha):
     """Twin of dlr.blr_woodbury; the iterate is changed in place; returns the code."""
-    return blr_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, np.empty_like(mu), buffers(2 * Wt.shape[0] + rows.shape[0]))
+    return _absorb(mu0, Ups0, W0, mu, Ups, Wt, g, rows, _plain(), alpha, buffers(2 * len(Wt) + len(rows), len(mu)))
 
 
-@kernel
 def bog_arrays(mu, Ups, Wt, g, rows, alpha):
     """Twin of dlr.bog_woodbury, in place; returns the code."""
-    return bog_step(mu, Ups, Wt, g, rows, alpha, buffers(Wt.shape[0] + rows.shape[0]))
+    return _bog(mu, Ups, Wt, g, rows, _plain(), alpha, buffers(len(Wt) + len(rows), len(mu), left=len(Wt)))
 
 
-@kernel
+@_uncounted
 def bbb_arrays(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha):
     """Twin of dlr.bbb_woodbury; the iterate is changed in place; returns the code."""
-    return bbb_step(mu0, Ups0, W0, mu, Ups, Wt, g, rows, alpha, buffers(2 * Wt.shape[0] + rows.shape[0]))
+    b = buffers(2 * len(Wt) + len(rows), len(mu), left=len(Wt) + 1)
+    return _bbb(mu0, Ups0, W0, mu, Ups, Wt, g, rows, _plain(), alpha, b)
 
 
-@kernel
 def predict_arrays(mu, Ups, Wt, f, c, q):
     """Twin of dynamics._predict_dlr, in place; returns the code."""
-    return predict_step(mu, Ups, Wt, f, c, q, buffers(Wt.shape[0]))
+    return _predict(mu, Ups, Wt, f, c, q, buffers(len(Wt), len(mu)))
 
 
 @kernel
+def _triangle(A, b):
+    n, P = A.shape
+    for at in range(0, P, b.shape[0]):
+        w = min(b.shape[0], P - at)
+        load(A, 1.0, at, w, b.X[0], 0)
+        clear(b.X[0], n)
+        triangle(b.X[0], n, w, b.T)
+
+
 def triangle_arrays(A, T):
     """T Tᵀ gains A Aᵀ for the rows of A (n, P), T (n, n) lower triangular. Twin of linalg._triangular."""
     n, P = A.shape
-    b = buffers(n)
-    width = b.X.shape[1]
-    for i in range(n):
-        for j in range(i + 1):
-            b.T[i, j] = T[i, j]
-    for at in range(0, P, width):
-        w = min(width, P - at)
-        load(A, 1.0, at, w, b.X, 0)
-        triangle(b.X, n, w, b.T)
-    for i in range(n):
-        for j in range(i + 1):
-            T[i, j] = b.T[i, j]
+    b = buffers(n, P)
+    b.T[:n, :n] = T
+    _triangle(A, b)
+    T[...] = b.T[:n, :n]
 
 
 @kernel
+def _directions(n, b):
+    return directions(n, b)
+
+
 def svd_arrays(A, V, size):
     """The right singular vectors of Aᵀ as the rows of V (n, n), and its singular values, for the rows of A (n, P). Twin of linalg.svd."""
     n, P = A.shape
-    b = buffers(n)
-    width = b.X.shape[1]
-    for at in range(0, P, width):
-        w = min(width, P - at)
-        load(A, 1.0, at, w, b.X, 0)
-        triangle(b.X, n, w, b.T)
-    T = b.T.copy()
-    if not directions(b.T, n, b.V, b.J, b.size, b.perm):
+    b = buffers(n, P)
+    _triangle(A, b)
+    T = np.tril(b.T[:n, :n])
+    if not _directions(n, b):
         return False
-    for k in range(n):
-        s = 0.0
-        for j in range(n):  # |T v_k|, where T is lower triangular and v_k its left vector
-            t = 0.0
-            for i in range(j, n):
-                t += T[i, j] * b.V[k, i]
-            s += t * t
-            V[k, j] = b.V[k, j]
-        size[k] = math.sqrt(s)
+    V[...] = b.V[:n, :n]
+    size[...] = np.sqrt(np.sum((V @ T) ** 2, axis=1))  # |Tᵀ v_k|, where v_k is a left vector of T
     return True
 
 

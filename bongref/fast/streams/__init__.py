@@ -71,6 +71,7 @@ class Stream:
         self.rank_one = static and self.builtin and (m.hess == "lin-ef" or (m.hess == "lin-hess" and model.n_outputs == 1))
         self.live: tuple[Any, int, Any] = (None, 0, None)
         self.loop: Any = None
+        self.room: list[Any] = []
         drawn = samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
         self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
         steps = min(8e8 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 16  # about a breath, to begin with
@@ -82,10 +83,12 @@ class Stream:
             self.estimator = Compiled(m, model, lik, self._threads(), rows=not self.whole)
 
     def _threads(self) -> int:
-        """How many threads share the network of an estimate: one, unless the estimate is so large that more of them pay."""
+        """How many threads share an estimate (and the step of DLR): one, unless it is so large that more of them pay."""
         m, C, diagonal = self.m, self.model.n_outputs, self.m.family in ("diag", "diag_mom")
         if m.hess == "mc-ef":  # sums over parts of the samples, or all of the samples at once
             K, worth = m.params["n_samples"], WORTH["parts" if self.whole else "samples"]
+        elif m.family == "dlr" and self.whole:  # the rows of the Jacobian and of W
+            K, worth = m.params["rank"] + (C if m.hess == "lin-hess" else 1), WORTH["rows"]
         else:  # the rows of the Jacobian
             K, worth = C + 1 if diagonal and self.whole and m.hess == "lin-hess" and C > 1 else 1, WORTH["rows"]
         return min(threads(), K) if K * self.model.n_params >= worth else 1
@@ -167,7 +170,8 @@ class Stream:
 
             mu, Ups, Wt = np.array(state.mu), np.array(state.Ups), np.array(state.W.T, order="C")
             loop: Any = stream
-            done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q)
+            fellows = self.estimator.works[1:]
+            done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q, fellows, self.room)
             return (DLR(mu, Ups, Wt.T) if code == 0 else state), done
         if self.loop is None:
             from .diag import Linearised, Sampled

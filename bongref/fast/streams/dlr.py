@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -17,24 +18,34 @@ from ..kernels.dlr import (
     ELSEWHERE,
     INFINITE,
     OK,
+    SWEEP,
     absorb,
+    absorb_part,
     bbb_arrays,
+    bbb_part,
     bbb_step,
     blr_arrays,
-    blr_step,
     bog_arrays,
+    bog_part,
     bog_step,
     bong_arrays,
     buffers,
+    independent,
     predict_arrays,
     predict_step,
     svd_arrays,
+    thin,
+    thin_begin,
+    thin_end,
+    thin_part,
+    thin_step,
     triangle_arrays,
 )
 from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
 from ..normals import PCG, table
-from ..teams import CLOSED, board
+from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, read, wait, write
+from ..vectors import apart
 
 ROWS = 16  # samples that are placed at once
 WIDE = 40  # rows of W̃ from which the jobs of kernels.wide are faster than the kernels for few rows
@@ -329,58 +340,145 @@ def positive(Ups):
 
 
 @inlined
-def linearised(net, work, lik, hess, mu, x, y, o, p, V, D):
-    """D = g, followed for lin-hess (hess = 0) by the rows of Sᵀ; False where they are not finite. Twin of curvature.lin_hess and lin_ef."""
-    forward(net, mu, x, work, o)
-    score(lik, o, y, V[0], p)
-    if hess == 0:
-        info_rows(lik, o, V[1:], p)
-    sweep(net, mu, x, work, V, D)
-    return finite(D)
+def cotangents(lik, hess, o, y, p, V, s, b):
+    """The cotangents V of the rows of S and, last, of g, for lin-hess (hess = 0) and lin-ef (1); s as in kernels.dlr.absorb.
+
+    Where there is one output or one row, a single row serves for both, s₀ times and s₁ times. Twin of curvature.lin_hess and lin_ef.
+    """
+    last = len(V) - 1
+    if hess == 0 and last == 0:
+        info_rows(lik, o, V, p)
+        s[0] = V[0, 0]
+        score(lik, o, y, V[0], p)
+        s[1] = V[0, 0]
+        V[0, 0] = 1.0
+    else:
+        if hess == 0:
+            info_rows(lik, o, V, p)
+            independent(V, last, b)  # those of a softmax are not
+        score(lik, o, y, V[last], p)
+        s[0], s[1] = 1.0, 1.0
+    s[2] = 1.0 if last == 0 else 0.0
+
+
+@inner
+def offer(kind, b, board):
+    """Jobs of one kind on the board, one for every part."""
+    b.shape[2] = kind
+    write(board, OFFERED, read(board, OFFERED) + len(b.X))
+
+
+@inner
+def sweep_part(k, net, work, x, mu, V, D, parts):
+    """Part k of the rows of D for the cotangents V."""
+    apart()
+    a, z = len(V) * k // parts, len(V) * (k + 1) // parts
+    if z > a:
+        sweep(net, mu, x, work, V[a:z], D[a:z])
+
+
+@inner
+def failed(code, D):
+    """The code of a step that was not taken, or INFINITE where what it was given is not finite."""
+    return code if finite(D) else INFINITE
+
+
+@inner
+def bong_jobs(kind, task, b, board):
+    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
+    apart()
+    net, work, x, V, D, mine = task
+    n = len(b.X)
+    if kind >= 0:
+        offer(kind, b, board)
+    job = claim(board)
+    while job >= 0:
+        k, now = job % n, b.shape[2]
+        if now == SWEEP:
+            sweep_part(k, net, work, x, mine[6], V, D, n)
+        else:
+            absorb_part(now, k, *mine, b)
+        write(board, DONE + LINE * k, job + 1)
+        job = claim(board)
+    if kind >= 0:
+        wait(board, n)
+    return job == -1
 
 
 @kernel
-def stream_bong(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q):
+def stream_bong(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
     """BONG over a stream. Twin of filter.run with bong-lin-*-dlr."""
-    C, P = Y.shape[1], len(mu)
-    K = C if hess == 0 else 1
-    first = 1 - hess
-    o, p, V, D, b = np.empty(C), np.empty(C), np.empty((K + first, C)), np.empty((K + first, P)), buffers(Wt.shape[0] + K)
-    if not positive(Ups):
-        return 0, ELSEWHERE
-    for t in range(X.shape[0]):
-        code = OK
+    K = max(1, len(D) - 1)
+    mine = Wt, W0, D[:K], D[len(D) - 1], mu0, Ups0, mu, Ups, s, 1.0
+    task = net, work, X[0], V, D, mine
+    if not first:
+        while bong_jobs(-1, task, b, board):
+            pass
+        return 0, OK
+    o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
+    while t < len(X) and code == OK:
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
-            if not linearised(net, work, lik, hess, mu, X[t], Y[t], o, p, V, D):
-                return t, INFINITE
-            code = absorb(1.0, Wt, 1.0, Wt[:0], 1.0, D[first:], D[0], 1.0, mu, Ups, Wt, b)
-        if code != OK:
-            return t, code
-    return X.shape[0], OK
+            forward(net, mu, X[t], work, o)
+            cotangents(lik, hess, o, Y[t], p, V, s, b)
+            bong_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+            code = absorb(bong_jobs, task, Wt, W0, D[:K], 1.0, 1.0, s, b, board)
+            if code != OK:
+                code = failed(code, D)
+        if code == OK:
+            t += 1
+    write(board, CLOSED, 1)
+    return t, code
+
+
+@inner
+def bog_jobs(kind, task, b, board):
+    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
+    apart()
+    net, work, x, V, D, mine = task
+    n = len(b.X)
+    if kind >= 0:
+        offer(kind, b, board)
+    job = claim(board)
+    while job >= 0:
+        k, now = job % n, b.shape[2]
+        if now == SWEEP:
+            sweep_part(k, net, work, x, mine[3], V, D, n)
+        else:
+            bog_part(now, k, *mine, b)
+        write(board, DONE + LINE * k, job + 1)
+        job = claim(board)
+    if kind >= 0:
+        wait(board, n)
+    return job == -1
 
 
 @kernel
-def stream_bog(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q):
+def stream_bog(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
     """BOG over a stream. Twin of filter.run with bog-lin-*-dlr."""
-    C, P = Y.shape[1], len(mu)
-    K = C if hess == 0 else 1
-    first = 1 - hess
-    o, p, V, D, b = np.empty(C), np.empty(C), np.empty((K + first, C)), np.empty((K + first, P)), buffers(Wt.shape[0] + K)
-    if not positive(Ups):
-        return 0, ELSEWHERE
-    for t in range(X.shape[0]):
-        code = OK
+    K = max(1, len(D) - 1)
+    mine = Wt, D[:K], D[len(D) - 1], mu, Ups, s, alpha
+    task = net, work, X[0], V, D, mine
+    if not first:
+        while bog_jobs(-1, task, b, board):
+            pass
+        return 0, OK
+    o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
+    while t < len(X) and code == OK:
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
-            if not linearised(net, work, lik, hess, mu, X[t], Y[t], o, p, V, D):
-                return t, INFINITE
-            code = bog_step(mu, Ups, Wt, D[0], D[first:], alpha, b)
-        if code != OK:
-            return t, code
-    return X.shape[0], OK
+            forward(net, mu, X[t], work, o)
+            cotangents(lik, hess, o, Y[t], p, V, s, b)
+            bog_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+            code = bog_step(bog_jobs, task, len(Wt), K, alpha, b, board)
+            if code != OK:
+                code = failed(code, D)
+        if code == OK:
+            t += 1
+    write(board, CLOSED, 1)
+    return t, code
 
 
 @inner
@@ -394,68 +492,192 @@ def keep(mu, Ups, Wt, mu0, Ups0, W0):
             w0[p] = w[p]
 
 
+@inner
+def blr_jobs(kind, task, b, board):
+    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
+    apart()
+    net, work, x, V, D, mine = task
+    n = len(b.X)
+    if kind >= 0:
+        offer(kind, b, board)
+    job = claim(board)
+    while job >= 0:
+        k, now = job % n, b.shape[2]
+        if now == SWEEP:
+            sweep_part(k, net, work, x, mine[6], V, D, n)
+        else:
+            absorb_part(now, k, *mine, b)
+        write(board, DONE + LINE * k, job + 1)
+        job = claim(board)
+    if kind >= 0:
+        wait(board, n)
+    return job == -1
+
+
 @kernel
-def stream_blr(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q):
+def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
     """BLR over a stream. Twin of filter.run with blr-lin-*-dlr."""
-    C, P = Y.shape[1], len(mu)
-    K = C if hess == 0 else 1
-    first = 1 - hess
-    o, p, V, D, b = np.empty(C), np.empty(C), np.empty((K + first, C)), np.empty((K + first, P)), buffers(2 * Wt.shape[0] + K)
-    mu0, Ups0, W0, pull = np.empty(P), np.empty(P), np.empty((Wt.shape[0], P)), np.empty(P)
-    if not positive(Ups):
-        return 0, ELSEWHERE
-    for t in range(X.shape[0]):
-        code = OK
+    K = max(1, len(D) - 1)
+    mine = Wt, W0, D[:K], D[len(D) - 1], mu0, Ups0, mu, Ups, s, alpha
+    task = net, work, X[0], V, D, mine
+    if not first:
+        while blr_jobs(-1, task, b, board):
+            pass
+        return 0, OK
+    o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
+    while t < len(X) and code == OK:
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
             keep(mu, Ups, Wt, mu0, Ups0, W0)
             for _ in range(n_iter):
-                if not linearised(net, work, lik, hess, mu, X[t], Y[t], o, p, V, D):
-                    return t, INFINITE
-                code = blr_step(mu0, Ups0, W0, mu, Ups, Wt, D[0], D[first:], alpha, pull, b)
+                forward(net, mu, X[t], work, o)
+                cotangents(lik, hess, o, Y[t], p, V, s, b)
+                blr_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+                s[0] *= math.sqrt(alpha)
+                code = absorb(blr_jobs, task, Wt, W0, D[:K], math.sqrt(1.0 - alpha), math.sqrt(alpha), s, b, board)
                 if code != OK:
-                    return t, code
-        if code != OK:
-            return t, code
-    return X.shape[0], OK
+                    code = failed(code, D)
+                    break
+        if code == OK:
+            t += 1
+    write(board, CLOSED, 1)
+    return t, code
+
+
+@inner
+def thin_jobs(kind, task, b, board):
+    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
+    apart()
+    net, work, x, V, D, mine = task
+    n = len(b.X)
+    if kind >= 0:
+        offer(kind, b, board)
+    job = claim(board)
+    while job >= 0:
+        k, now = job % n, b.shape[2]
+        if now == SWEEP:
+            sweep_part(k, net, work, x, mine[4], V, D, n)
+        else:
+            thin_part(now, k, *mine, b)
+        write(board, DONE + LINE * k, job + 1)
+        job = claim(board)
+    if kind >= 0:
+        wait(board, n)
+    return job == -1
 
 
 @kernel
-def stream_bbb(net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q):
+def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, e, V, D, s, b, board):
+    """BLR over a stream where S has one row and n_iter ≤ R. Twin of filter.run with blr-lin-*-dlr."""
+    mine = Wt, D[0], mu0, Ups0, mu, Ups, s, alpha, e
+    task = net, work, X[0], V, D, mine
+    if not first:
+        while thin_jobs(-1, task, b, board):
+            pass
+        return 0, OK
+    o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
+    while t < len(X) and code == OK:
+        if f is not None:
+            code = predict_step(mu, Ups, Wt, f, c, q, b)
+        if code == OK and seen[t]:
+            keep(mu, Ups, Wt[:0], mu0, Ups0, Wt[:0])
+            code = thin_begin(thin_jobs, task, Wt, e, b, board)
+            for _ in range(n_iter if code == OK else 0):
+                forward(net, mu, X[t], work, o)
+                cotangents(lik, hess, o, Y[t], p, V, s, b)
+                thin_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+                code = thin_step(thin_jobs, task, len(Wt), alpha, s, e, b, board)
+                if code != OK:
+                    code = failed(code, D)
+                    break
+            if code == OK:
+                code = thin_end(thin_jobs, task, len(Wt), b, board)
+        if code == OK:
+            t += 1
+    write(board, CLOSED, 1)
+    return t, code
+
+
+@inner
+def bbb_jobs(kind, task, b, board):
+    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
+    apart()
+    net, work, x, V, D, mine = task
+    n = len(b.X)
+    if kind >= 0:
+        offer(kind, b, board)
+    job = claim(board)
+    while job >= 0:
+        k, now = job % n, b.shape[2]
+        if now == SWEEP:
+            sweep_part(k, net, work, x, mine[3], V, D, n)
+        else:
+            bbb_part(now, k, *mine, b)
+        write(board, DONE + LINE * k, job + 1)
+        job = claim(board)
+    if kind >= 0:
+        wait(board, n)
+    return job == -1
+
+
+@kernel
+def stream_bbb(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
     """BBB over a stream. Twin of filter.run with bbb-lin-*-dlr."""
-    C, P = Y.shape[1], len(mu)
-    K = C if hess == 0 else 1
-    first = 1 - hess
-    o, p, V, D, b = np.empty(C), np.empty(C), np.empty((K + first, C)), np.empty((K + first, P)), buffers(2 * Wt.shape[0] + K)
-    mu0, Ups0, W0 = np.empty(P), np.empty(P), np.empty((Wt.shape[0], P))
-    if not positive(Ups):
-        return 0, ELSEWHERE
-    for t in range(X.shape[0]):
-        code = OK
+    K = max(1, len(D) - 1)
+    mine = mu0, Ups0, W0, mu, Ups, Wt, D[:K], D[len(D) - 1], s, alpha
+    task = net, work, X[0], V, D, mine
+    if not first:
+        while bbb_jobs(-1, task, b, board):
+            pass
+        return 0, OK
+    o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
+    while t < len(X) and code == OK:
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
             keep(mu, Ups, Wt, mu0, Ups0, W0)
             for _ in range(n_iter):
-                if not linearised(net, work, lik, hess, mu, X[t], Y[t], o, p, V, D):
-                    return t, INFINITE
-                code = bbb_step(mu0, Ups0, W0, mu, Ups, Wt, D[0], D[first:], alpha, b)
+                forward(net, mu, X[t], work, o)
+                cotangents(lik, hess, o, Y[t], p, V, s, b)
+                bbb_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+                code = bbb_step(bbb_jobs, task, len(Wt), K, alpha, b, board)
                 if code != OK:
-                    return t, code
-        if code != OK:
-            return t, code
-    return X.shape[0], OK
+                    code = failed(code, D)
+                    break
+        if code == OK:
+            t += 1
+    write(board, CLOSED, 1)
+    return t, code
 
 
-STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": stream_bbb}
+STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": stream_bbb, "thin": stream_thin}
 
 
-def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q) -> Any:
+def _room(rule: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int) -> list[Any]:
+    """The prior of an inner loop, cotangents, rows, their factors, and buffers."""
+    loops, rows = rule in ("blr", "bbb", "thin"), K + (K > 1)
+    b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(rule))
+    W0: Any = thin(R, P, n_iter, len(b.H)) if rule == "thin" else np.empty((R if loops else 0, P))
+    return [np.empty(P if loops else 0), np.empty(P if loops else 0), W0, np.zeros((rows, C)), np.empty((rows, P)), np.empty(3), b]
+
+
+def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, fellows=(), room=None) -> Any:
     """Steps done and a code, for lin-hess (hess = 0) or lin-ef (hess = 1); mu (P,), Ups (P,) and Wt (R, P) are changed in place.
 
-    ``work`` has room for C + 1 cotangents. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The code is 0, or says why the
-    stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite, 3 not covered.
+    ``work`` has room for C + 1 cotangents, and so have the ``fellows``, with which as many more threads take part; ``room`` is a list that
+    keeps the other buffers for the next call of the same kind. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The code is 0,
+    or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite, 3 not
+    covered.
     """
     f, c, q = (f, c, q) if len(f) > 0 else (None, None, None)  # without dynamics they are not even compiled
-    return STREAMS[rule](net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q)
+    works, room, K = (work, *fellows), [] if room is None else room, Y.shape[1] if hess == 0 else 1
+    rule = "thin" if rule == "blr" and K == 1 and n_iter <= len(Wt) else rule
+    if not room:
+        room[:] = _room(rule, K, Y.shape[1], len(Wt), len(mu), n_iter, len(works))
+    jobs = board(len(works))
+
+    def thread(k: int) -> Any:
+        return STREAMS[rule](k == 0, net, works[k], lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, *room, jobs)
+
+    return together(len(works), thread)
