@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..jit import inner, kernel
+from ..jit import inlined, inner, kernel
 from ..likelihoods import score
 from ..networks import forward, sweep
 from ..normals import place_chains, to_normal, to_uniform
@@ -194,7 +194,7 @@ def mean(s, n, at, w, b):
         x[p] = pull[p]
 
 
-@inner
+@inlined
 def weigh(s, n, at, w, b):
     """Υ moves to Υ₀; the first n rows of a block, and one more, are divided by its root."""
     u, weights = s.Ups[at : at + w], b.weights[0]
@@ -218,7 +218,7 @@ def gram(x, n, m, w, out, N):
             dots(x, i * WIDTH, WIDTH, x, j * WIDTH, WIDTH, w, out, i * N + j, N)
 
 
-@inner
+@inlined
 def grams(s, k, first, last, b):
     """Part k of W̃ᵀW̃ and of W̃ᵀΥ⁻¹[W̃, pull]. Twin of linalg.gram."""
     N = b.X.shape[0]
@@ -256,7 +256,7 @@ def products(b, n, w, out):
             dots(b.z, i * WIDTH, WIDTH, b.x, j * WIDTH, WIDTH, w, out, i * N + j, N)
 
 
-@inner
+@inlined
 def check(s, k, first, last, b):
     """Part k of (V W̃ᵀ) W̃, which is what V W̃ᵀW̃ is without the rounding of W̃ᵀW̃."""
     N, Y = b.X.shape[0], s.sums[k, 0]
@@ -269,7 +269,7 @@ def check(s, k, first, last, b):
         products(b, n, whole, Y)
 
 
-@inner
+@inlined
 def settle(s, k, first, last, b):
     """Part of the new belief: W = V W̃ᵀ, the squares of W̃ᵀ − VᵀW go to Υ. Twin of the last lines of dlr.project."""
     R, wrong = s.Wt.shape[0], 0.0
@@ -296,7 +296,7 @@ def settle(s, k, first, last, b):
     s.wrong[k] = wrong
 
 
-@inner
+@inlined
 def slopes(s, k, first, last, b):
     """Part k of [Υ⁻¹W, μ₀ − μ]ᵀ[W, W₀, S] and of WᵀΥ⁻¹ Diag(Υ₀ − Υ) Υ⁻¹W, without μ₀ and Υ₀ where no prior is. Twin of linalg.gram."""
     R, H, T = s.Wt.shape[0], s.sums[k, 0], s.sums[k, 1]
@@ -329,7 +329,7 @@ def slopes(s, k, first, last, b):
             products(b, R, whole, T)
 
 
-@inner
+@inlined
 def diverge(s, at, w, whole, b):
     """What the divergence from the prior adds to a block: to Υ, and to μ along W₀. X has ΣW, Z has Υ⁻¹W. Twin of dlr._sandwich_diagonal."""
     R, half = s.Wt.shape[0], 0.5 * s.rates[0]
@@ -350,7 +350,7 @@ def diverge(s, at, w, whole, b):
             y[p] = s.rates[0] * fall[p] * x[p]
 
 
-@inner
+@inlined
 def descend(s, k, first, last, b):
     """Part of the new belief of bog and bbb. Twin of dlr.bog_woodbury and dlr.bbb_woodbury.
 
@@ -394,34 +394,44 @@ def descend(s, k, first, last, b):
     s.wrong[k] = wrong + below
 
 
-@inner
-def part(kind, k, jobs, s, b):
-    """Job k of a kind."""
+@inlined
+def projected(kind, k, jobs, s, b):
+    """Job k of a kind, of bong and blr."""
     P = len(s.mu)
     first, last = P * k // jobs, P * (k + 1) // jobs
     if kind == GRAMS:
         grams(s, k, first, last, b)
     elif kind == CHECK:
         check(s, k, first, last, b)
-    elif kind == SETTLE:
+    else:
         settle(s, k, first, last, b)
-    elif kind == SLOPES:
+
+
+@inlined
+def descended(kind, k, jobs, s, b):
+    """Job k of a kind, of bog and bbb."""
+    P = len(s.mu)
+    first, last = P * k // jobs, P * (k + 1) // jobs
+    if kind == SLOPES:
         slopes(s, k, first, last, b)
     else:
         descend(s, k, first, last, b)
 
 
 @kernel
-def alone(kind, s, b):
-    """All jobs of a kind, in one thread."""
+def alone(kind, down, s, b):
+    """All jobs of a kind, in one thread; ``down`` is None for bong and blr, so that the jobs of the others are not even compiled."""
     for k in range(len(s.wrong)):
-        part(kind, k, len(s.wrong), s, b)
+        if down is None:
+            projected(kind, k, len(s.wrong), s, b)
+        else:
+            descended(kind, k, len(s.wrong), s, b)
 
 
 # --- samples -------------------------------------------------------------------------------------------------------------------
 
 
-@inner
+@inlined
 def draw(d, k, n, mu, R, b):
     """The n samples of job k, rows of b.theta. Twin of gaussians.draw."""
     P, C, S, c = len(mu), len(d.D), b.theta.shape[1], b.coefficients
@@ -445,7 +455,7 @@ def draw(d, k, n, mu, R, b):
             z[p] = mu[p] + d.scale[p] * z[p]
 
 
-@inner
+@inlined
 def samples(net, work, lik, x, y, d, k, s, b):
     """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
     M, P, C = s.rows.shape[0], s.rows.shape[1], len(y)
@@ -462,8 +472,11 @@ def samples(net, work, lik, x, y, d, k, s, b):
 
 
 @kernel
-def team(first, kind, net, work, lik, X, Y, d, s, b, turn, board):
-    """The first thread offers the jobs of a kind and does them, together with the others, who stay until the board is closed."""
+def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
+    """The first thread offers the jobs of a kind and does them, together with the others, who stay until the board is closed.
+
+    ``down`` as in :func:`alone`.
+    """
     if first:
         jobs = len(s.wrong) if kind != SAMPLES else (s.rows.shape[0] + FOUR - 1) // FOUR
         turn[KIND], turn[FIRST], turn[COUNT] = kind, read(board, OFFERED), jobs
@@ -474,8 +487,10 @@ def team(first, kind, net, work, lik, X, Y, d, s, b, turn, board):
             k = job - turn[FIRST]
             if turn[KIND] == SAMPLES:
                 samples(net, work, lik, X[turn[TIME]], Y[turn[TIME]], d, k, s, b)
+            elif down is None:
+                projected(turn[KIND], k, turn[COUNT], s, b)
             else:
-                part(turn[KIND], k, turn[COUNT], s, b)
+                descended(turn[KIND], k, turn[COUNT], s, b)
             write(board, DONE + LINE * k, job + 1)
         elif first or job == -2:
             break

@@ -77,6 +77,7 @@ class Belief:
         self.dyn = None if dyn is None else tuple(np.ascontiguousarray(a, dtype=float) for a in dyn)
         self.prior = tuple(np.empty_like(a) for a in (self.mu, self.Ups, self.Wt)) if self.rule in ("blr", "bbb") else ()
         self.wide: Wide | None = None
+        self.down = None if self.rule in ("bong", "blr") else 0
 
     def predict(self) -> None:
         """Posterior → prior of the next step. Twin of dynamics._predict_dlr."""
@@ -113,7 +114,7 @@ class Belief:
         """One step of the rule; False where the result is not a Gaussian."""
         now = self.mu, self.Ups, self.Wt
         if self.wide is None and is_wide(self.rule, len(self.Wt), len(rows)):
-            self.wide = Wide(now, self.prior, len(rows))
+            self.wide = Wide(now, self.prior, len(rows), down=self.down)
         if self.wide is not None:
             code = (self.wide.absorb if self.rule in ("bong", "blr") else self.wide.descend)(self.prior, g, rows, self.alpha)
         elif self.rule == "bong":
@@ -139,10 +140,11 @@ class Belief:
 class Wide:
     """What the steps of kernels.dlr do, for many rows: the jobs of kernels.wide, and between them the small matrices.
 
-    ``now`` is the belief that changes, ``prior`` that of the inner loop or empty; ``jobs`` says into how many parts the parameters go.
+    ``now`` is the belief that changes, ``prior`` that of the inner loop or empty; ``jobs`` says into how many parts the parameters go,
+    ``down`` which jobs there are (see kernels.wide.alone).
     """
 
-    def __init__(self, now: tuple[Any, Any, Any], prior: tuple[Any, ...], K: int, jobs: int = 1):
+    def __init__(self, now: tuple[Any, Any, Any], prior: tuple[Any, ...], K: int, jobs: int = 1, down: int | None = None):
         (R, P), (mu0, Ups0, W0) = now[2].shape, prior or (np.empty(0), np.empty(0), now[2][:0])
         self.n, self.R = R + len(W0) + K, R
         self.N, self.C = wide.padded(self.n + 3), wide.padded(R + 1)  # one row more, and room for four at a time
@@ -153,7 +155,7 @@ class Wide:
         n, N = self.n, self.N
         self.small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
         self.values = np.zeros(R + 1)
-        self.go: Any = lambda kind: wide.alone(kind, self.data, self.room)  # all jobs of a kind
+        self.go: Any = lambda kind: wide.alone(kind, down, self.data, self.room)  # all jobs of a kind
 
     def absorb(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bong_woodbury and dlr.blr_woodbury; ``g`` is None where it is the mean of the gradients in ``rows``."""
@@ -280,7 +282,7 @@ class Sampled:
         def loop(k: int) -> int:
             try:
                 go = lambda kind: wide.team(
-                    k == 0, kind, *self.estimator.parts(k), X, Y, self.source, steps.data, self.rooms[k], self.turn, on_board
+                    k == 0, kind, q.down, *self.estimator.parts(k), X, Y, self.source, steps.data, self.rooms[k], self.turn, on_board
                 )
                 if k > 0:
                     return go(0)
