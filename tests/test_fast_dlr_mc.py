@@ -9,6 +9,7 @@ from problems import agree
 
 import bongref as br
 from bongref import compare
+from bongref.curvature import Curv
 from bongref.dynamics import OU
 from bongref.fast import streams as drivers
 from bongref.fast.kernels import tridiagonal, wide
@@ -74,6 +75,21 @@ def test_a_gap_that_the_eigenvectors_cannot_see_is_left_to_the_triangle(monkeypa
     wanted = br.dlr.project(np.zeros(P), S, R)
     assert taken
     assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 10.0).agrees
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+def test_bbb_with_many_rows_far_from_its_prior(jobs):
+    """Every term of the divergence counts: Υ, W and μ of the iterate are not those of the prior."""
+    rng = np.random.default_rng(5)
+    P, R, K, alpha = 25, 3, 42, 0.01
+    before, now = (br.DLR(rng.standard_normal(P), 10 ** rng.uniform(-0.5, 0.5, P), rng.standard_normal((P, R))) for _ in range(2))
+    curv = Curv(rng.standard_normal(P), S=rng.standard_normal((P, K)) / np.sqrt(K))
+    b = streams.Belief(br.method("bbb-mc-ef-dlr", rank=R, alpha=alpha), now, None)
+    b.prior = before.mu, before.Ups, np.ascontiguousarray(before.W.T)
+    b.wide = streams.Wide((b.mu, b.Ups, b.Wt), b.prior, K, jobs, down=0)
+    assert b.step(curv.g, np.ascontiguousarray(curv.S.T))
+    wanted = lambda prior, current, curv: br.dlr.bbb_woodbury(prior, current, curv, alpha)
+    agree(b.state(), wanted(before, now, curv), compare.condition(wanted, before, now, curv), "bbb")
 
 
 # --- streams -------------------------------------------------------------------------------------------------------------------
