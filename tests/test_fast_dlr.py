@@ -75,6 +75,19 @@ def test_step_is_the_reference_step(rule, p):
     agree(got, wanted(*p.states, p.curv), compare.condition(wanted, *p.states, p.curv), rule)
 
 
+@pytest.mark.parametrize("left", [1.0, 0.2, 0.02, 1e-6, 0.0])
+def test_triangle_from_a_gram_matrix_only_where_it_loses_no_digits(left):
+    """A row of which less than a tenth is new beside those before it is left to the Householder steps; a row of zeros is not."""
+    rng = np.random.default_rng(8)
+    X = np.linalg.qr(rng.standard_normal((30, 4)))[0].T.copy()
+    X[3] = left * X[3] + X[1]
+    X[2] = 0
+    T, G, d = np.zeros((4, 4)), X @ X.T, np.array([1.0, 2.0, 1.0, 3.0])
+    assert fast.root(4, G, d, T) == (left > 0.1)
+    if left > 0.1:
+        assert np.allclose(T @ T.T, d[:, None] * G * d, rtol=1e-14, atol=1e-15)
+
+
 @pytest.mark.parametrize("rule", RULES)
 def test_step_over_several_blocks(rule):
     """More parameters than a block has columns, and a block that is not full."""

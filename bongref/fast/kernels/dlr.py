@@ -1,12 +1,15 @@
 """The DLR steps in machine code. Twins of :mod:`bongref.dlr`, for G = −S Sᵀ.
 
 W is kept as Wt (R, P) and S as rows (K, P), so that every loop over the parameters has unit stride. A step reads the parameters in blocks
-that stay in the first level cache, twice: once for the small matrices (Gram matrices weighted by 1/Υ, and the triangular factor of W̃),
-once for the update, written in place. Nothing is ever formed that is larger than the state and S.
+that stay in the second level cache, twice: once for the small matrices (Gram matrices, weighted by 1/Υ or not), once for the update,
+written in place. Nothing is ever formed that is larger than the state and S. The parameters are in one or several parts, for as many
+threads: a step is a few jobs, each on all parts, with small matrices in between.
 
-The projection takes the triangular factor T of W̃ = Q T from Householder steps, block after block, as the reference does: no Gram matrix,
-so the small singular directions of W̃ are not lost. The SVD of T is one-sided Jacobi on the rows of its pivoted triangular factor, whose
-small singular values are those of T to the last digits. Where W̃ is rank deficient the columns of W are 0.
+The projection needs the triangular factor T of W̃ = Q T. Where every row of W̃ has a tenth or more of itself beside the rows before it, the
+Cholesky factor of W̃ᵀW̃ has all digits of T; elsewhere T is from Householder steps, block after block, as in the reference, so that the small
+singular directions of W̃ are not lost. The SVD of T is one-sided Jacobi on the rows of its pivoted triangular factor, whose small singular
+values are those of T to the last digits. Where W̃ is rank deficient the columns of W are 0. The inner loop of blr with one row in S stays in
+the coefficients of an orthonormal basis, which gains a row in every iteration.
 
 The array-level kernels return a code: 0, or 1 for a result that is no Gaussian, or 3 for one that only the reference covers (a Υ ≤ 0
 that W may make up for, W̃ so large or small that squares leave the range of float64, a BBB that has run away).
@@ -599,8 +602,7 @@ def woodbury(n, R, s, shared, b):
 def root(n, G, d, T):
     """T = the triangular factor of W̃ by Cholesky from G = XXᵀ, W̃ = Diag(d) X. False where that would lose digits.
 
-    It loses none where every row of W̃ has enough that the rows before it do not have: a pivot of which a hundredth is left costs one digit
-    of that row, less than the rows have by their own rounding and the many sums of a step.
+    A row of which a tenth is left beside the rows before it (a hundredth of its square) costs one digit of that row.
     """
     for i in range(n):
         size = G[i, i]

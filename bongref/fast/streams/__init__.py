@@ -22,7 +22,7 @@ from ..likelihoods import KINDS
 from ..normals import is_pcg
 
 BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
-WORTH = {"parts": 20_000, "rows": 200_000, "samples": 10**6}  # numbers for which a second thread pays; see Stream._threads
+WORTH = {"parts": 20_000, "rows": 200_000, "loop": 8_000, "samples": 10**6}  # numbers for which a second thread pays; see Stream._threads
 LONG_BREATH = 0.5  # the same for a loop of Python, which can be interrupted at any time
 
 
@@ -88,7 +88,7 @@ class Stream:
         if m.hess == "mc-ef":  # sums over parts of the samples, or all of the samples at once
             K, worth = m.params["n_samples"], WORTH["parts" if self.whole else "samples"]
         elif m.family == "dlr" and self.whole:  # the rows of the Jacobian and of W
-            K, worth = m.params["rank"] + (C if m.hess == "lin-hess" else 1), WORTH["rows"]
+            K, worth = m.params["rank"] + (C if m.hess == "lin-hess" else 1), WORTH["loop" if m.rule in ("blr", "bbb") else "rows"]
         else:  # the rows of the Jacobian
             K, worth = C + 1 if diagonal and self.whole and m.hess == "lin-hess" and C > 1 else 1, WORTH["rows"]
         return min(threads(), K) if K * self.model.n_params >= worth else 1
