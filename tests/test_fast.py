@@ -22,7 +22,7 @@ from bongref.fast.jit import inner, kernel
 from bongref.fast.kernels import diag_mom as fast_mom
 from bongref.fast.kernels import diag_nat as fast_nat
 from bongref.fast.likelihoods import describe as describe_likelihood
-from bongref.fast.likelihoods import info_rows, score
+from bongref.fast.likelihoods import info_rows, n_rows, score, weighted_rows
 from bongref.fast.networks import describe, forward, sweep, workspace
 
 EPS = float(np.finfo(float).eps)
@@ -320,6 +320,32 @@ def test_scores_and_factors_of_the_information(name, o):
     assert np.all(np.abs(s - want) <= 16 * EPS * size), (s, want)
     factor = lik.info_factor(o)
     assert np.all(np.abs(B.T - factor) <= 16 * EPS * np.abs(factor)), (B.T, factor)
+
+
+@kernel
+def weighted(lik, hess, o, y, V, c, w, buffer):
+    """The weighted rows, called from Python."""
+    weighted_rows(lik, hess, o, y, V, c, w, buffer)
+
+
+@pytest.mark.parametrize("label", [0, 1, 2])
+@pytest.mark.parametrize("o", [[0.1, -0.4, 0.9], [30.0, -35.0, 12.0], [-40.0, -40.5, 41.0], [1e-9, 0.0, -1e-9], [800.0, 0.1, 0.0]])
+@pytest.mark.parametrize("name", LIKELIHOODS)
+def test_weighted_rows_give_score_and_information(name, o, label):
+    """To a few eps of the sums of absolute values, whose terms for classes do not cancel."""
+    lik, y = LIKELIHOODS[name]
+    o, y = np.array(o) / (4 if name == "poisson" else 1), np.eye(3)[label] if name == "categorical" else np.array(y)
+    numbers = describe_likelihood(lik, 3)
+    K = n_rows(numbers, 3)
+    V, c, w = np.empty((K, 3)), np.empty(K), np.empty(K)
+    weighted(numbers, 0, o, y, V, c, w, np.empty(3))
+    assert np.all(np.abs(c @ V - lik.score(o, y)) <= 16 * EPS * (np.abs(c) @ np.abs(V) + np.abs(lik.score(o, y))))
+    F = lik.info_factor(o)
+    size = np.abs(V.T) @ (w[:, None] ** 2 * np.abs(V)) + np.abs(F) @ np.abs(F.T)
+    assert np.all(np.abs(V.T @ (w[:, None] ** 2 * V) - F @ F.T) <= 16 * EPS * size)
+    weighted(numbers, 1, o, y, V, c, w, np.empty(3))
+    assert np.array_equal(c[0] * V[0], w[0] * V[0])
+    assert np.all(np.abs(c[0] * V[0] - lik.score(o, y)) <= 16 * EPS * np.abs(lik.score(o, y)) + 64 * EPS * (name == "gaussian-full"))
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------------------

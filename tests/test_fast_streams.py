@@ -51,6 +51,8 @@ def observations(kind: str, C: int, T: int, rng):
 def network(kind: str, C: int, activation: str):
     if kind == "linear":
         return br.models.linear(3, C, bias=True)
+    if kind == "deep":
+        return br.models.cnn((6, 7, 1), n_classes=C, features=(3, 2), kernel=(3, 2), hidden=2, activation=activation)
     if kind == "cnn":
         return br.models.cnn((5, 4, 2), n_classes=C, features=(2,), kernel=(3, 2), hidden=2, activation=activation)
     return br.models.mlp([2, 3, C], activation=activation)
@@ -301,13 +303,17 @@ def test_any_number_of_samples_in_any_number_of_threads(model, n_samples, monkey
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="threads share work in machine code only")
 @pytest.mark.parametrize("threads", [2, 3])
-@pytest.mark.parametrize("model", ["linear", "mlp", "cnn"])
-@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "blr-lin-hess-diag_mom"])
-def test_threads_share_the_rows_and_the_step(name, model, threads, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "model", "seed"),
+    [(name, model, 5) for name in ("bong-lin-hess-diag", "blr-lin-hess-diag_mom") for model in ("linear", "mlp", "cnn", "deep")]
+    + [("blr-lin-ef-diag", "deep", 5), ("bbb-lin-ef-diag_mom", "cnn", 5)],
+)
+def test_threads_share_the_network_and_the_step(name, model, seed, threads, monkeypatch):
     """More threads than cores, too; twice the same bits."""
     monkeypatch.setitem(streams.WORTH, "rows", 0)
+    monkeypatch.setitem(streams.WORTH, "image", 0)
     monkeypatch.setattr(streams, "threads", lambda: threads)
-    c = case(name, model, "categorical", "ou", 5)
+    c = case(name, model, "categorical", "ou", seed)
     assert streams.Stream(c.m, c.model, c.lik, c.X, c.Y, c.dynamics, None, None).estimator.threads == threads
     assert_agree(c)
     assert all(np.array_equal(a, b) for a, b in zip(run(c, "fast").state, run(c, "fast").state, strict=True))

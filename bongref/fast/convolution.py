@@ -27,7 +27,7 @@ import numpy as np
 
 from ..models import Model
 from .jit import inlined, inner
-from .networks import ACTIVATIONS, activate, affine, affine_transposed, outer
+from .networks import ACTIVATIONS, activate, affine, affine_transposed, combine, outer, outer_squares
 from .vectors import apart, fill4, load4, muladd, spread4, store4
 
 SEVERAL = 4  # cotangents from which on work is shared
@@ -80,7 +80,11 @@ class ConvWork(NamedTuple):
     E: Any  # δ with zeros around it
     h: Any  # (hidden,) outputs of the first dense layer
     d: Any  # (hidden,) derivatives of its activation
-    G: Any  # K hidden cotangents before that activation
+    V: Any  # (K, C) cotangents of the outputs
+    G: Any  # (K, hidden) cotangents before that activation
+    R: Any  # (K, numbers before the dense layers) rows
+    e: Any  # sums of G and of V, see networks.combine
+    s: Any
     F: Any  # K n_flat cotangents of its input
     Y: Any  # (2, n) K cotangents of the input of a convolution, of this one and of the next one
     Q: Any  # K cotangents, four channels after the other; K values of δ; ∂/∂K
@@ -175,13 +179,15 @@ def conv_workspace(net: Conv, K: int) -> ConvWork:
     inputs, products = (L[:, HEIGHT] * L[:, WIDTH] + 5) * L[:, DEEP], (L[:, N_TAPS] + 5) * L[:, WIDE]
     sizes = (
         end[AT] + net.n_flat + 8, end[PACKED], np.max((L[:, N_WINDOWS] + 5) * L[:, WIDE]) + 4 * np.max(L[:, N_WINDOWS]) + 48,
-        end[SLOPE], end[POOLED], end[DELTA], net.hidden, net.hidden, K * net.hidden, R * net.n_flat + 8, 2 * (R * np.max(inputs) + 8),
+        end[SLOPE], end[POOLED], end[DELTA], net.hidden, net.hidden, R * net.n_flat + 8, 2 * (R * np.max(inputs) + 8),
         max(K * listed, np.max(products)), listed,
     )  # fmt: skip
-    X, B, Z, D, S, E, h, d, G, F, Y, Q, slopes = (_aligned(int(n)) for n in sizes)
+    X, B, Z, D, S, E, h, d, F, Y, Q, slopes = (_aligned(int(n)) for n in sizes)
     entries, terms = np.zeros((2, listed), np.int64), np.zeros((2, max(len(net.eights), net.hidden)), np.int64)
     starts, rows = np.zeros(int(np.max(L[:, N_WINDOWS])) + 1, np.int64), np.zeros(R, np.int64)
-    return ConvWork(X, B, Z, D, S, E, h, d, G, F, Y.reshape(2, -1), Q, slopes, entries, starts, terms, rows, np.zeros(8))
+    V, G, rows_of = np.empty((K, net.n_outputs)), np.empty((K, net.hidden)), np.empty((K, net.dense))
+    e, s = np.empty(net.hidden + net.n_outputs), np.empty(net.hidden + net.n_outputs)
+    return ConvWork(X, B, Z, D, S, E, h, d, V, G, rows_of, e, s, F, Y.reshape(2, -1), Q, slopes, entries, starts, terms, rows, np.zeros(8))
 
 
 def _aligned(n: int) -> np.ndarray:
@@ -397,11 +403,11 @@ def list_terms(lines, places, starts, terms):
 
 
 @inner
-def means(Z, z, layer, X, at, to_row, to_col):
-    """X[r, c] = the mean of a 2 × 2 block of Z, all channels. Twin of models.avg_pool."""
+def means(Z, z, layer, first, last, X, at, to_row, to_col):
+    """X[r, c] = the mean of a 2 × 2 block of Z, all channels, for first ≤ r < last. Twin of models.avg_pool."""
     apart()
     wide, cols, quarter = layer[WIDE], layer[COLS], fill4(0.25)
-    for r in range(layer[ROWS]):
+    for r in range(first, last):
         for c in range(cols):
             p, x = z + (4 * r * cols + 2 * c) * wide, at + r * to_row + c * to_col
             s = p + 2 * cols * wide
@@ -473,11 +479,11 @@ def turn(theta, layer, n, B):
 
 
 @inner
-def unpack(Q, layer, out, at):
-    """∂/∂K from rows of ``wide`` numbers into the row of out that begins at ``at``."""
+def unpack(Q, layer, first, last, out, at):
+    """∂/∂K of some taps from rows of ``wide`` numbers into the row of out that begins at ``at``."""
     apart()
     c_out, wide, k = layer[C_OUT], layer[WIDE], at + layer[KERNEL]
-    for t in range(layer[N_TAPS]):
+    for t in range(first, last):
         if c_out == wide:
             for o in range(0, c_out, 4):
                 store4(out, k + t * c_out + o, load4(Q, t * wide + o))
@@ -497,69 +503,208 @@ def bend(code, z, h, d):
 def dense_layer(theta, at, x, z):
     """z = W x + b, W and then b in θ from ``at`` on. Twin of models._affine."""
     apart()
-    b = at + len(x) * len(z)
-    affine(theta[at:b], x, z)
-    for i in range(len(z)):
-        z[i] += theta[b + i]
+    affine(theta, at, len(x), x, 0, len(z), 1, z)
 
 
 @inner
-def dense_row(g, x, out, to):
-    """The part of a row for a dense layer, from ``to`` on: g xᵀ and then g. Twin of the transpose of models._affine."""
+def dense_row(g, h, here, n, at, a, z, to):
+    """networks.outer."""
     apart()
-    b = to + len(g) * len(x)
-    outer(g, x, out[to:b])
-    for i in range(len(g)):
-        out[b + i] = g[i]
+    outer(g, 0, len(g), h, here, n, 1, at, a, z, to)
+
+
+@inner
+def dense_squares(s, h, here, n, at, a, z, to):
+    """networks.outer_squares."""
+    apart()
+    outer_squares(s, 0, len(s), h, here, n, 1, at, a, z, to)
+
+
+@inner
+def sums_of(delta, c, w, e, s):
+    """networks.combine."""
+    apart()
+    combine(delta, c, w, e, s)
+
+
+@inner
+def _prepare(net, theta, work, i):
+    """The kernel of layer i, as the convolution and its transpose read it."""
+    apart()
+    pack(theta, net.layers[i], work.B)
+    if i > 0:
+        turn(theta, net.layers[i], net.kernel[0] * net.kernel[1], work.B)
+
+
+@inner
+def _layer_forward(net, work, i, k, n):
+    """Part k of n of layer i, after :func:`_prepare`: some rows of its output."""
+    apart()
+    layer, to, X, B, Z, D, Q = net.layers[i], net.layers[i + 1], work.X, work.B, work.Z, work.D, work.Q
+    T, wide, d, b, S = layer[N_TAPS], layer[WIDE], layer[SLOPE], layer[PACKED], layer[POOLED]
+    if to[TO_COL] % 4:  # a pixel's last vector reaches into the next pixel, which must come later: one part has all
+        k, n = (0, 1) if k == 0 else (1, 1)
+    low, high, panel = layer[ROWS] * k // n, min(layer[ROWS], layer[ROWS] * (k + 1) // n), 8 * (T + 1)
+    p, z = 4 * low * layer[COLS], 4 * high * layer[COLS]
+    windows, taps = net.windows[layer[WINDOWS] + p :], net.taps[layer[TAPS] :]
+    correlate(X, layer[AT], windows, z - p, taps, net.eights, T, B, b, panel, wide, B, b + 8 * T, panel, Z, p * wide, wide)
+    bend(net.code, Z[p * wide : z * wide], Q[p * wide : z * wide], D[d + p * wide : d + z * wide])  # not in place: no vectors
+    means(Q, np.int64(0), layer, low, high, X, to[AT] + to[INSIDE], to[TO_ROW], to[TO_COL])
+    means(D, d, layer, low, high, work.S, S, layer[COLS] * wide, wide)
+
+
+@inner
+def _outputs(net, theta, work, o):
+    """The two dense layers."""
+    apart()
+    W, at, h = net.dense, net.layers[-1, AT], work.h
+    dense_layer(theta, W, work.X[at : at + net.n_flat], h)
+    bend(net.code, h, h, work.d)
+    dense_layer(theta, W + net.hidden * (net.n_flat + 1), h, o)
 
 
 @inlined
 def conv_forward(net, theta, x, work, o):
     """o (C,) = f(θ, x); the workspace keeps what a sweep needs. Twin of models._cnn."""
-    L, X, B, Z, D, h = net.layers, work.X, work.B, work.Z, work.D, work.h
-    load(x, X, L[0])
-    for i in range(len(L) - 1):
-        layer, to = L[i], L[i + 1]
-        T, wide, n, d, b = layer[N_TAPS], layer[WIDE], layer[N_WINDOWS], layer[SLOPE], layer[PACKED]
-        pack(theta, layer, B)
-        windows, taps, panel = net.windows[layer[WINDOWS] :], net.taps[layer[TAPS] :], 8 * (T + 1)
-        correlate(X, layer[AT], windows, n, taps, net.eights, T, B, b, panel, wide, B, b + 8 * T, panel, Z, np.int64(0), wide)
-        bend(net.code, Z[: n * wide], work.Q[: n * wide], D[d : d + n * wide])  # not in place: that is not done in vectors
-        means(work.Q, np.int64(0), layer, X, to[AT] + to[INSIDE], to[TO_ROW], to[TO_COL])
-        means(D, d, layer, work.S, layer[POOLED], layer[COLS] * wide, wide)
-    W, U = net.dense, net.dense + net.hidden * (net.n_flat + 1)
-    dense_layer(theta, W, X[L[-1, AT] : L[-1, AT] + net.n_flat], h)
-    bend(net.code, h, h, work.d)
-    dense_layer(theta, U, h, o)
+    load(x, work.X, net.layers[0])
+    for i in range(len(net.layers) - 1):
+        _prepare(net, theta, work, i)
+        _layer_forward(net, work, i, 0, 1)
+    _outputs(net, theta, work, o)
 
 
 @inlined
 def conv_sweep(net, theta, x, work, V, out):
     """out (K, P) = the rows V_k · ∂f/∂θ, after :func:`conv_forward` at the same θ and x. Twin of Model.vjp."""
-    L, X, B, Z, D, E, Q = net.layers, work.X, work.B, work.Z, work.D, work.E, work.Q
-    K, P, kh, kw, zero, none, rows = len(V), out.shape[1], net.kernel[0], net.kernel[1], work.zero, np.int64(0), work.rows
-    flat, eights, entries, terms = out.reshape(-1), net.eights, work.entries, work.terms
-    _dense_sweep(net, theta, work, V, flat)
+    at, n, W = net.layers[-1, AT], net.n_flat, net.dense
+    U = W + net.hidden * (n + 1)
+    _sweep(net, theta, work, V, 0, len(V))
+    for k in range(len(V)):
+        _kernel_row(work.R[k], out[k])
+        dense_row(work.G[k], work.X, at, n, W, 0, out.shape[1], out[k])
+        dense_row(V[k], work.h, 0, net.hidden, U, 0, out.shape[1], out[k])
+
+
+@inlined
+def conv_turns(net, K):
+    """networks.turns of a Conv."""
+    n = len(net.layers) - 1
+    return n, n * K if K < SEVERAL else 1
+
+
+@inlined
+def conv_before(net, theta, x, work, V, K, i, o):
+    """networks.before of a Conv."""
+    n = len(net.layers) - 1
+    if i < n:
+        if i == 0:
+            load(x, work.X, net.layers[0])
+        _prepare(net, theta, work, i)
+    if i == n:
+        _outputs(net, theta, work, o)
+    if i > n and K < SEVERAL:
+        j = i - n - 1
+        if j == 0:
+            _keep(V, 0, K, work.V)
+            _dense_sweep(net, theta, work, V, 0, K)
+        _spread(net, work, n - 1 - j // K, 0, j % K)
+
+
+@inlined
+def conv_share(net, theta, work, V, K, i, k, parts):
+    """networks.share of a Conv."""
+    n = len(net.layers) - 1
+    if i < n:
+        _layer_forward(net, work, i, k, parts)
+    elif K < SEVERAL:
+        _layer_back(net, work, n - 1 - (i - n) // K, 0, (i - n) % K, k, parts)
+    else:
+        conv_pull(net, theta, work, V, K * k // parts, K * (k + 1) // parts)
+
+
+@inner
+def _keep(V, a, z, to):
+    """Rows a to z of V."""
+    apart()
+    for k in range(a, z):
+        for i in range(V.shape[1]):
+            to[k, i] = V[k, i]
+
+
+@inlined
+def conv_pull(net, theta, work, V, a, z):
+    """networks.pull of a Conv."""
+    _keep(V, a, z, work.V)
+    _sweep(net, theta, work, V, a, z)
+
+
+@inlined
+def conv_gather(net, work, K, c, w):
+    """networks.gather of a Conv."""
+    H = net.hidden
+    if K > 1:
+        sums_of(work.G[:K], c, w, work.e[:H], work.s[:H])
+        sums_of(work.V[:K], c, w, work.e[H:], work.s[H:])
+
+
+@inlined
+def conv_part(net, work, K, c, w, a, z, g, d):
+    """networks.part of a Conv."""
+    W, H, n, at = net.dense, net.hidden, net.n_flat, net.layers[-1, AT]
+    U = W + H * (n + 1)
+    if a < W:
+        _kernel_part(work.R, K, c, w, a, min(z, W), g, d)
+    e, s = work.e, work.s
+    dense_row(e[:H] if K > 1 else work.G[0], work.X, at, n, W, a, z, g)
+    dense_row(e[H:] if K > 1 else work.V[0], work.h, 0, H, U, a, z, g)
+    if K > 1:
+        dense_squares(s[:H], work.X, at, n, W, a, z, d)
+        dense_squares(s[H:], work.h, 0, H, U, a, z, d)
+
+
+@inner
+def _kernel_row(row, out):
+    apart()
+    for p in range(len(row)):
+        out[p] = row[p]
+
+
+@inner
+def _kernel_part(R, K, c, w, a, z, g, d):
+    """networks.part before the dense layers, where the rows are written down."""
+    apart()
+    n, row = z - a, R[0, a:z]
+    for p in range(n):
+        g[p] = row[p]
+    if K > 1:
+        for p in range(n):
+            g[p], d[p] = c[0] * row[p], -(w[0] * row[p]) * (w[0] * row[p])
+        for k in range(1, K):
+            row, f, s = R[k, a:z], c[k], w[k]
+            for p in range(n):
+                g[p] += f * row[p]
+                d[p] -= (s * row[p]) * (s * row[p])
+
+
+@inner
+def _sweep(net, theta, work, V, first, last):
+    """R and G for the cotangents V_first, …, V_{last − 1}."""
+    apart()
+    L, X, B, Z, D, Q = net.layers, work.X, work.B, work.Z, work.D, work.Q
+    K, kh, kw, zero, none, rows = last - first, net.kernel[0], net.kernel[1], work.zero, np.int64(0), work.rows
+    flat, entries, terms, P = work.R[first:last].reshape(-1), work.entries, work.terms, net.dense
+    _dense_sweep(net, theta, work, V, first, last)
     Y, to_k, to_y = work.F, net.n_flat, L[-1, C_IN]  # cotangents of a pooled image: strides between them and between pixels
     for i in range(len(L) - 2, -1, -1):
         layer, into = L[i], work.Y[i % 2]
-        n, T, wide, deep, turned = layer[N_WINDOWS], layer[N_TAPS], layer[WIDE], layer[DEEP], layer[TURNED]
-        windows, blocks, taps = net.windows[layer[WINDOWS] :], net.blocks[layer[WINDOWS] :], net.taps[layer[TAPS] :]
-        pixels, back, panel = layer[HEIGHT] * layer[WIDTH], kh * kw * layer[C_OUT], 8 * kh * kw * layer[C_OUT]
-        bias_rows(Y, to_k, to_y, K, work.S, layer, Z, flat, P)
-        if i > 0:
-            turn(theta, layer, kh * kw, B)
+        deep, turned, pixels, panel = layer[DEEP], layer[TURNED], layer[HEIGHT] * layer[WIDTH], 8 * kh * kw * layer[C_OUT]
         if K < SEVERAL:
             for k in range(K):
-                spread_out(Y, k * to_k, to_y, D, layer, blocks, kh, kw, i, Z, E)
-                correlate(X, layer[AT], taps, T, windows, eights, n, Z, none, 8 * n, wide, zero, none, none, Q, none, wide)
-                unpack(Q, layer, flat, k * P)
-                if i > 0:
-                    at, to = layer[DELTA], k * pixels * deep
-                    rows_back = net.windows[layer[BACK_WINDOWS] :]
-                    taps_back = net.taps[layer[BACK_TAPS] :]
-                    correlate(E, at, rows_back, pixels, taps_back, eights, back, B, turned, panel, deep, zero, none, none, into, to, deep)
+                _spread(net, work, i, first, k)
+                _layer_back(net, work, i, first, k, 0, 1)
         else:
+            blocks, taps = net.blocks[layer[WINDOWS] :], net.taps[layer[TAPS] :]
+            bias_rows(Y, to_k, to_y, K, work.S, layer, Z, flat, P)
             pack_cotangents(Y, to_k, to_y, K, layer, Q)
             shared_products(X, layer, taps, D, Q, K, Z, flat, P)
             if i > 0:
@@ -573,33 +718,68 @@ def conv_sweep(net, theta, x, work, V, out):
 
 
 @inner
-def _dense_sweep(net, theta, work, V, out):
-    """The two dense layers, for all cotangents: their part of the rows, and F, the cotangents of their input."""
+def _spread(net, work, i, first, k):
+    """δ of layer i and the gradient in its bias for one cotangent, number k of those from ``first`` on."""
     apart()
-    H, n, W, K, F, G = net.hidden, net.n_flat, net.dense, len(V), work.F, work.G
-    U, P = W + H * (n + 1), len(out) // K
-    x = work.X[net.layers[-1, AT] : net.layers[-1, AT] + n]
-    for k in range(K):
-        g = G[k * H : k * H + H]
-        transposed(theta, U, V[k], g)
+    layer, after, blocks = net.layers[i], net.layers[i + 1], net.blocks[net.layers[i, WINDOWS] :]
+    last = i == len(net.layers) - 2
+    to_y = after[C_IN] if last else after[DEEP]
+    y = k * (net.n_flat if last else after[HEIGHT] * after[WIDTH] * after[DEEP])
+    Y = work.F if last else work.Y[(i + 1) % 2]
+    bias_rows(Y[y:], 0, to_y, 1, work.S, layer, work.Z, work.R[first + k], 0)
+    spread_out(Y, y, to_y, work.D, layer, blocks, net.kernel[0], net.kernel[1], i, work.Z, work.E)
+
+
+@inner
+def _layer_back(net, work, i, first, k, part, parts):
+    """One part of layer i for one cotangent, after :func:`_spread`: the gradient in some taps, and the cotangent of some pixels."""
+    apart()
+    layer, zero, none, eights, Q = net.layers[i], work.zero, np.int64(0), net.eights, work.Q
+    n, T, wide, deep, pixels = layer[N_WINDOWS], layer[N_TAPS], layer[WIDE], layer[DEEP], layer[HEIGHT] * layer[WIDTH]
+    low, high = _sixes(T, part, parts)
+    rows, columns, to = net.taps[layer[TAPS] + low :], net.windows[layer[WINDOWS] :], low * wide
+    correlate(work.X, layer[AT], rows, high - low, columns, eights, n, work.Z, none, 8 * n, wide, zero, none, none, Q, to, wide)
+    unpack(Q, layer, low, high, work.R[first + k], none)
+    if i > 0:
+        low, high = _sixes(pixels, part, parts)
+        rows, columns, to = net.windows[layer[BACK_WINDOWS] + low :], net.taps[layer[BACK_TAPS] :], (k * pixels + low) * deep
+        size, into = net.kernel[0] * net.kernel[1] * layer[C_OUT], work.Y[i % 2]
+        B, b = work.B, layer[TURNED]
+        correlate(work.E, layer[DELTA], rows, high - low, columns, eights, size, B, b, 8 * size, deep, zero, none, none, into, to, deep)
+
+
+@inner
+def _sixes(n, part, parts):
+    """Where a part of range(n) begins and ends, at multiples of 6 except for the last end."""
+    first = 6 * (-(-n // 6) * part // parts)
+    last = 6 * (-(-n // 6) * (part + 1) // parts)
+    return first, min(n, last)
+
+
+@inner
+def _dense_sweep(net, theta, work, V, first, last):
+    """The two dense layers, for some of the cotangents: G, and F, the cotangents of their input."""
+    apart()
+    H, n, W, K, F, G = net.hidden, net.n_flat, net.dense, last - first, work.F, work.G
+    U = W + H * (n + 1)
+    for k in range(first, last):
+        transposed(theta, U, V[k], G[k])
         for i in range(H):
-            g[i] *= work.d[i]
-        dense_row(V[k], work.h, out, k * P + U)
-        dense_row(g, x, out, k * P + W)
+            G[k, i] *= work.d[i]
     if K < SEVERAL or n % 8:
         for k in range(K):
-            transposed(theta, W, G[k * H : k * H + H], F[k * n : k * n + n])
+            transposed(theta, W, G[first + k], F[k * n : k * n + n])
     else:
         numbers, places, zero = work.terms[0], work.terms[1], np.int64(0)
         for i in range(len(work.rows)):
-            work.rows[i] = min(i, K - 1) * H
+            work.rows[i] = (first + min(i, K - 1)) * H
         for i in range(H):
             numbers[i], places[i] = i, i * n
-        correlate(G, zero, work.rows, K, numbers, places, H, theta, W, 8, n, work.zero, zero, zero, F, zero, n)
+        correlate(G.reshape(-1), zero, work.rows, K, numbers, places, H, theta, W, 8, n, work.zero, zero, zero, F, zero, n)
 
 
 @inner
 def transposed(theta, at, g, v):
     """v = Wᵀ g, W in θ from ``at`` on. Twin of numpy.matmul."""
     apart()
-    affine_transposed(theta[at : at + len(g) * len(v)], g, v)
+    affine_transposed(theta, at, len(v), g, 0, len(g), v)

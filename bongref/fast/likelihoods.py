@@ -115,3 +115,51 @@ def info_rows(lik, o, B, p):
     else:
         for k in range(C):
             B[k, k] = math.exp(0.5 * o[k])
+
+
+def n_rows(lik: Lik, C: int) -> int:
+    """The rank of the information, the number of rows of :func:`weighted_rows` for lin-hess."""
+    return C - 1 if lik.kind == KINDS["categorical"] else C
+
+
+@ordered
+def weighted_rows(lik, hess, o, y, V, c, w, p):
+    """Rows of V and weights with Σ_k c_k V_k = ∂log p/∂o and Σ_k w_k² V_kᵀ V_k = R (R⁻¹ for a Gaussian), or one row, s, where hess = 1.
+
+    Twin of curvature.lin_hess (hess = 0) and lin_ef (1). For classes R = diag p − p pᵀ has rank C − 1. Its factors L D Lᵀ, with the most
+    probable class last, have rows e_k − Σ_{j after k} (p_j/t_k) e_j, t_k = Σ_{j after k} p_j, and weights p_k t_k/(p_k + t_k); e_y − p is
+    the sum of the rows with coefficients −p_k/(p_k + t_k) before y, t_y/(p_y + t_y) at y, and 0 after it.
+    """
+    C = len(o)
+    if hess == 1:
+        score(lik, o, y, V[0], p)
+        c[0] = w[0] = 1.0
+    elif lik.kind != 2:
+        if lik.kind != 0:
+            score(lik, o, y, c, p)
+        for k in range(C):
+            for j in range(C):
+                V[k, j] = 1.0 if j == k else 0.0
+            if lik.kind == 0:
+                w[k], c[k] = 1.0, 0.0
+                for j in range(k + 1):
+                    V[k, j] = lik.Li[k, j]
+                    c[k] += lik.Li[k, j] * (y[j] - o[j])
+            else:
+                e = math.exp(-0.5 * abs(o[k]))
+                w[k] = e / (1.0 + e * e) if lik.kind == 1 else math.exp(0.5 * o[k])
+    else:
+        softmax(o, p)
+        top = 0
+        for k in range(1, C):
+            top = k if p[k] > p[top] else top
+        t, after = p[top], y[top] == 1.0
+        for k in range(C - 1, -1, -1):
+            if k != top:
+                r = k if k < top else k - 1
+                for j in range(C):
+                    V[r, j] = -p[j] / t if j > k or j == top else 0.0
+                V[r, k] = 1.0
+                w[r] = math.sqrt(p[k] * t / (p[k] + t))
+                c[r] = -p[k] / (p[k] + t) if after else t / (p[k] + t) if y[k] == 1.0 else 0.0
+                after, t = after or y[k] == 1.0, t + p[k]

@@ -7,7 +7,9 @@ Jacobian, with the columns of a factor of R the matrix Sᵀ of G = −S Sᵀ, wi
     forward(net, theta, x, work, o)            # o (C,) = f(θ, x)
     sweep(net, theta, x, work, V, out)         # out (K, P), after forward at the same θ and x
 
-``forward`` and ``sweep`` choose by the type of ``net``; inside a kernel the choice is made when it is compiled.
+A diagonal family needs of the rows only a sum and the sum of their squares, of dense layers matrices of rank one: ``pull`` and ``gather``
+keep what they are made of, ``part`` gives any part of them. All of these functions choose by the type of ``net``; inside a kernel the
+choice is made when it is compiled.
 """
 
 from __future__ import annotations
@@ -22,11 +24,12 @@ from numba.extending import overload
 from ..models import Model
 from .elementary import erfcx, exp, tanh
 from .jit import inlined
+from .vectors import fill4, first, gather4, load4, muladd, spread4, store4, sums4
 
 ACTIVATIONS: dict[str | None, int] = {None: 0, "tanh": 1, "relu": 2, "gelu": 3, "gelu_tanh": 4}
 ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
 ROOT_HALF = math.sqrt(0.5)
-ROOT_2PI = math.sqrt(2 * math.pi)
+OVER_ROOT_2PI = 1 / math.sqrt(2 * math.pi)
 
 
 # --- activations -----------------------------------------------------------------------------------------------------------
@@ -54,7 +57,7 @@ def activate(code, z, h, d):
             tail = 0.5 * erfcx(t) * e
             Phi = tail if x < 0.0 else 1.0 - tail
             h[i] = x * Phi
-            d[i] = Phi + x * e / ROOT_2PI
+            d[i] = Phi + x * e * OVER_ROOT_2PI
     else:
         for i in range(len(z)):
             x = z[i]
@@ -79,12 +82,14 @@ class Dense(NamedTuple):
 
 
 class DenseWork(NamedTuple):
-    """The input and the output of every layer one after the other, the derivatives of the activations, and two cotangents."""
+    """The input and the output of every layer one after the other; the derivatives of the activations and K cotangents likewise."""
 
     H: Any
     D: Any
-    delta: Any
-    other: Any
+    delta: Any  # (K, as many)
+    e: Any  # sums of the cotangents, see combine
+    s: Any
+    z: Any  # before an activation
 
 
 def dense_description(model: Model) -> Dense:
@@ -93,139 +98,205 @@ def dense_description(model: Model) -> Dense:
     return Dense(sizes, ACTIVATIONS[model.spec["activation"]], int(model.spec["bias"]), int(sizes[-1]))
 
 
-def dense_workspace(net: Dense) -> DenseWork:
+def dense_workspace(net: Dense, K: int) -> DenseWork:
     total, widest = int(net.sizes.sum()), int(net.sizes.max())
-    return DenseWork(np.empty(total), np.empty(total), np.empty(widest), np.empty(widest))
+    return DenseWork(np.empty(total), np.empty(total), np.empty((K, total)), np.empty(total), np.empty(total), np.empty(widest))
 
 
 @inlined
-def affine(W, h, z):
-    """z = W h for a flat W of shape (len(z), len(h)). Twin of numpy.matmul.
-
-    Eight rows at a time: with fewer the compiler would take so many columns at once that short rows are mostly remainder.
-    """
-    n, m = len(h), len(z)
-    for i in range(0, m - m % 8, 8):
-        a = i * n
-        z0, z1, z2, z3, z4, z5, z6, z7 = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-        for j in range(n):
-            k, x = a + j, h[j]
-            z0 += W[k] * x
-            z1 += W[k + n] * x
-            z2 += W[k + 2 * n] * x
-            z3 += W[k + 3 * n] * x
-            z4 += W[k + 4 * n] * x
-            z5 += W[k + 5 * n] * x
-            z6 += W[k + 6 * n] * x
-            z7 += W[k + 7 * n] * x
-        z[i], z[i + 1], z[i + 2], z[i + 3], z[i + 4], z[i + 5], z[i + 6], z[i + 7] = z0, z1, z2, z3, z4, z5, z6, z7
-    for i in range(m - m % 8, m - m % 4, 4):
-        a = i * n
-        z0, z1, z2, z3 = 0.0, 0.0, 0.0, 0.0
-        for j in range(n):
-            k, x = a + j, h[j]
-            z0 += W[k] * x
-            z1 += W[k + n] * x
-            z2 += W[k + 2 * n] * x
-            z3 += W[k + 3 * n] * x
-        z[i], z[i + 1], z[i + 2], z[i + 3] = z0, z1, z2, z3
+def affine(theta, at, n, h, here, m, bias, z):
+    """z = W h + b, W (m, n) and then b, if there is a bias, in θ from ``at`` on; h (n,) from ``here`` on. Twin of numpy.matmul."""
+    b, whole = at + m * n, n - n % 4
+    for i in range(0, m - m % 4, 4):
+        r = at + i * n
+        a0 = a1 = a2 = a3 = fill4(0.0)
+        for j in range(0, whole, 4):
+            x = load4(h, here + j)
+            a0 = muladd(a0, load4(theta, r + j), x)
+            a1 = muladd(a1, load4(theta, r + n + j), x)
+            a2 = muladd(a2, load4(theta, r + 2 * n + j), x)
+            a3 = muladd(a3, load4(theta, r + 3 * n + j), x)
+        y = sums4(a0, a1, a2, a3)
+        for j in range(whole, n):
+            y = muladd(y, gather4(theta, r + j, n), spread4(h, here + j))
+        if bias:
+            y = muladd(y, fill4(1.0), load4(theta, b + i))
+        store4(z, i, y)
     for i in range(m - m % 4, m):
-        total = 0.0
-        for j in range(n):
-            total += W[i * n + j] * h[j]
-        z[i] = total
+        r, a0 = at + i * n, fill4(0.0)
+        for j in range(0, whole, 4):
+            a0 = muladd(a0, load4(theta, r + j), load4(h, here + j))
+        total = first(sums4(a0, a0, a0, a0))
+        for j in range(whole, n):
+            total += theta[r + j] * h[here + j]
+        z[i] = total + theta[b + i] if bias else total
 
 
 @inlined
-def affine_transposed(W, delta, other):
-    """other = Wᵀ delta for a flat W of shape (len(delta), len(other)), rows as in :func:`affine`. Twin of numpy.matmul."""
-    n, m = len(other), len(delta)
+def affine_transposed(theta, at, n, delta, here, m, z):
+    """z = Wᵀ δ, W (m, n) in θ from ``at`` on, δ (m,) from ``here`` on, four rows of W at a time. Twin of numpy.matmul."""
+    whole = n - n % 4
     for j in range(n):
-        other[j] = 0.0
-    for i in range(0, m - m % 8, 8):
-        a = i * n
-        v0, v1, v2, v3, v4, v5, v6, v7 = (
-            delta[i], delta[i + 1], delta[i + 2], delta[i + 3], delta[i + 4], delta[i + 5], delta[i + 6], delta[i + 7]
-        )  # fmt: skip
-        for j in range(n):
-            k = a + j
-            four = v0 * W[k] + v1 * W[k + n] + v2 * W[k + 2 * n] + v3 * W[k + 3 * n]
-            other[j] += four + v4 * W[k + 4 * n] + v5 * W[k + 5 * n] + v6 * W[k + 6 * n] + v7 * W[k + 7 * n]
-    for i in range(m - m % 8, m - m % 4, 4):
-        a = i * n
-        v0, v1, v2, v3 = delta[i], delta[i + 1], delta[i + 2], delta[i + 3]
-        for j in range(n):
-            k = a + j
-            other[j] += v0 * W[k] + v1 * W[k + n] + v2 * W[k + 2 * n] + v3 * W[k + 3 * n]
+        z[j] = 0.0
+    for i in range(0, m - m % 4, 4):
+        r, k = at + i * n, here + i
+        v0, v1, v2, v3 = spread4(delta, k), spread4(delta, k + 1), spread4(delta, k + 2), spread4(delta, k + 3)
+        for j in range(0, whole, 4):
+            y = muladd(load4(z, j), v0, load4(theta, r + j))
+            y = muladd(y, v1, load4(theta, r + n + j))
+            y = muladd(y, v2, load4(theta, r + 2 * n + j))
+            store4(z, j, muladd(y, v3, load4(theta, r + 3 * n + j)))
     for i in range(m - m % 4, m):
-        v = delta[i]
-        for j in range(n):
-            other[j] += v * W[i * n + j]
+        r, v0 = at + i * n, spread4(delta, here + i)
+        for j in range(0, whole, 4):
+            store4(z, j, muladd(load4(z, j), v0, load4(theta, r + j)))
+    for j in range(whole, n):
+        for i in range(m):
+            z[j] += delta[here + i] * theta[at + i * n + j]
 
 
 @inlined
-def outer(delta, h, to):
-    """to = delta hᵀ, flat. Twin of numpy.outer."""
-    n = len(h)
-    for i in range(len(delta)):
-        v = delta[i]
-        for j in range(n):
-            to[i * n + j] = v * h[j]
+def outer(delta, there, m, h, here, n, bias, at, a, z, to):
+    """The numbers from a to z of a row for a layer whose W (m, n) and then b, if there is a bias, are in θ from ``at`` on.
+
+    They are δ hᵀ and then δ; the first of them goes to the first place of ``to``. Twin of numpy.outer.
+    """
+    b, zero = at + m * n, fill4(0.0)
+    if a <= at and z >= b and n >= 4:  # all of W: of the last four numbers of a row some may be written twice
+        for i in range(m):
+            v, r = spread4(delta, there + i), at - a + i * n
+            for j in range(0, n - 4, 4):
+                store4(to, r + j, muladd(zero, v, load4(h, here + j)))
+            store4(to, r + n - 4, muladd(zero, v, load4(h, here + n - 4)))
+    else:
+        for i in range(0 if a <= at else min((a - at) // n, m), m if z >= b else max(0, -((at - z) // n))):
+            r = at + i * n
+            low, high = max(a, r), min(z, r + n)
+            part, source = to[low - a : high - a], h[here + low - r : here + high - r]
+            for p in range(len(part)):
+                part[p] = delta[there + i] * source[p]
+    low, high = max(a, b), min(z, b + m * bias)
+    if low < high:
+        part, source = to[low - a : high - a], delta[there + low - b : there + high - b]
+        for p in range(len(part)):
+            part[p] = source[p]
+
+
+@inlined
+def outer_squares(s, there, m, h, here, n, bias, at, a, z, to):
+    """The same of −s (h²)ᵀ and −s."""
+    b = at + m * n
+    for i in range(0 if a <= at else min((a - at) // n, m), m if z >= b else max(0, -((at - z) // n))):
+        r = at + i * n
+        low, high = max(a, r), min(z, r + n)
+        part, source = to[low - a : high - a], h[here + low - r : here + high - r]
+        for p in range(len(part)):
+            part[p] = -s[there + i] * source[p] * source[p]
+    for p in range(max(a, b), min(z, b + m * bias)):
+        to[p - a] = -s[there + p - b]
 
 
 @inlined
 def dense_forward(net, theta, x, work, o):
     """o = f(θ, x). Twin of models._dense_layers."""
-    sizes, H = net.sizes, work.H
-    n_layers = len(sizes) - 1
-    at, here, n_in = 0, 0, sizes[0]
+    sizes, H, z = net.sizes, work.H, work.z
+    at, here, n, last = 0, 0, sizes[0], len(sizes) - 1
     for j in range(len(x)):
         H[j] = x[j]
-    for layer in range(n_layers):
-        n_out = sizes[layer + 1]
-        there = here + n_in
-        b = at + n_out * n_in
-        z = work.delta[:n_out] if layer < n_layers - 1 else o
-        affine(theta[at:b], H[here:there], z)
-        if net.bias:
-            bias = theta[b : b + n_out]
-            for i in range(len(z)):
-                z[i] += bias[i]
-        if layer < n_layers - 1:
-            activate(net.code, z, H[there : there + n_out], work.D[there : there + n_out])
-        at = b + (n_out if net.bias else 0)
-        here, n_in = there, n_out
+    for layer in range(1, last + 1):
+        m, there = sizes[layer], here + n
+        affine(theta, at, n, H, here, m, net.bias, z)
+        if layer < last:
+            activate(net.code, z[:m], H[there : there + m], work.D[there : there + m])
+        at, here, n = at + m * (n + net.bias), there, m
+    for i in range(len(o)):
+        o[i] = z[i]
+
+
+@inlined
+def dense_cotangents(net, theta, work, V, k):
+    """δ_k, the cotangents of what every layer gives before its activation, for the outputs' cotangents V_k. Twin of Model.vjp."""
+    sizes, z, delta = net.sizes, work.z, work.delta[k]
+    there = len(delta) - V.shape[1]
+    at = len(theta)
+    for i in range(V.shape[1]):
+        delta[there + i] = V[k, i]
+    for layer in range(len(sizes) - 1, 1, -1):
+        m, n = sizes[layer], sizes[layer - 1]
+        here, at = there - n, at - m * (n + net.bias)
+        affine_transposed(theta, at, n, delta, there, m, z)
+        to, slope = delta[here:there], work.D[here:there]
+        for j in range(len(to)):
+            to[j] = z[j] * slope[j]
+        there = here
+
+
+@inlined
+def combine(delta, c, w, e, s):
+    """e = Σ_k c_k δ_k and s = Σ_k (w_k δ_k)²."""
+    for i in range(len(e)):
+        e[i] = s[i] = 0.0
+        for k in range(len(delta)):
+            e[i] += c[k] * delta[k, i]
+            s[i] += (w[k] * delta[k, i]) * (w[k] * delta[k, i])
+
+
+@inlined
+def dense_gather(net, work, K, c, w):
+    """:func:`gather` of a Dense."""
+    if K > 1:
+        combine(work.delta[:K], c, w, work.e, work.s)
+
+
+@inlined
+def dense_part(net, work, K, c, w, a, z, g, d):
+    """:func:`part` of a Dense: every row is δ_k hᵀ in each layer, so that both sums are matrices of rank one."""
+    sizes, e, at, here = net.sizes, work.e if K > 1 else work.delta[0], 0, 0
+    for layer in range(1, len(sizes)):
+        n, m = sizes[layer - 1], sizes[layer]
+        outer(e, here + n, m, work.H, here, n, net.bias, at, a, z, g)
+        if K > 1:
+            outer_squares(work.s, here + n, m, work.H, here, n, net.bias, at, a, z, d)
+        at, here = at + m * (n + net.bias), here + n
+
+
+@inlined
+def dense_pull(net, theta, work, V, a, z):
+    """:func:`pull` of a Dense."""
+    for k in range(a, z):
+        dense_cotangents(net, theta, work, V, k)
+
+
+@inlined
+def dense_turns(net, K):
+    """:func:`turns` of a Dense."""
+    return 0, 1
+
+
+@inlined
+def dense_before(net, theta, x, work, V, K, i, o):
+    """:func:`before` of a Dense."""
+    if i == 0:
+        dense_forward(net, theta, x, work, o)
+
+
+@inlined
+def dense_share(net, theta, work, V, K, i, k, parts):
+    """:func:`share` of a Dense."""
+    dense_pull(net, theta, work, V, K * k // parts, K * (k + 1) // parts)
 
 
 @inlined
 def dense_sweep(net, theta, x, work, V, out):
     """out (K, P) = the rows V_k ∂f/∂θ. Twin of Model.vjp."""
-    sizes, H = net.sizes, work.H
-    n_layers = len(sizes) - 1
-    for k in range(V.shape[0]):
-        line = out[k]
-        n_out = sizes[n_layers]
-        delta, other = work.delta[:n_out], work.other
-        for i in range(len(delta)):
-            delta[i] = V[k, i]
-        at, there = len(line), len(H) - n_out
-        for layer in range(n_layers - 1, -1, -1):
-            n_in = sizes[layer]
-            here = there - n_in
-            if net.bias:
-                at -= n_out
-                to = line[at : at + n_out]
-                for i in range(len(delta)):
-                    to[i] = delta[i]
-            at -= n_out * n_in
-            outer(delta, H[here:there], line[at : at + n_out * n_in])
-            if layer > 0:
-                other = work.other[:n_in]
-                affine_transposed(theta[at : at + n_out * n_in], delta, other)
-                delta, slope = work.delta[:n_in], work.D[here:there]
-                for j in range(len(delta)):
-                    delta[j] = other[j] * slope[j]
-            there, n_out = here, n_in
+    sizes = net.sizes
+    for k in range(len(V)):
+        dense_cotangents(net, theta, work, V, k)
+        delta, row, at, here = work.delta[k], out[k], 0, 0
+        for layer in range(1, len(sizes)):
+            n, m = sizes[layer - 1], sizes[layer]
+            outer(delta, here + n, m, work.H, here, n, net.bias, at, 0, len(row), row)
+            at, here = at + m * (n + net.bias), here + n
 
 
 # --- either kind -------------------------------------------------------------------------------------------------------------
@@ -243,7 +314,7 @@ def describe(model: Model) -> Any:
 def workspace(net: Any, K: int) -> Any:
     """Buffers for a forward pass and sweeps of at most K cotangents."""
     if isinstance(net, Dense):
-        return dense_workspace(net)
+        return dense_workspace(net, K)
     from .convolution import conv_workspace
 
     return conv_workspace(net, K)
@@ -251,7 +322,7 @@ def workspace(net: Any, K: int) -> Any:
 
 def fellow(net: Any, work: Any, K: int) -> Any:
     """Buffers for sweeps after a forward pass that another thread took in ``work``."""
-    shared = ("H", "D") if isinstance(net, Dense) else ("X", "D", "S", "h", "d")
+    shared = ("H", "D", "delta", "e", "s") if isinstance(net, Dense) else ("X", "B", "D", "S", "h", "d", "V", "G", "R", "e", "s")
     return workspace(net, K)._replace(**{name: getattr(work, name) for name in shared})
 
 
@@ -271,6 +342,60 @@ def sweep(net, theta, x, work, V, out):
     from .convolution import conv_sweep
 
     return conv_sweep(net, theta, x, work, V, out)
+
+
+def turns(net, K):
+    """How many turns several threads take for a forward pass, and for K cotangents afterwards; see :func:`share`."""
+    if isinstance(net, Dense):
+        return dense_turns(net, K)
+    from .convolution import conv_turns
+
+    return conv_turns(net, K)
+
+
+def before(net, theta, x, work, V, K, i, o):
+    """What one thread does before turn i; with n turns for a forward pass, i = n makes o, and i > n is what comes before turn i − 1."""
+    if isinstance(net, Dense):
+        return dense_before(net, theta, x, work, V, K, i, o)
+    from .convolution import conv_before
+
+    return conv_before(net, theta, x, work, V, K, i, o)
+
+
+def share(net, theta, work, V, K, i, k, parts):
+    """Part k of turn i: all parts of all turns are a :func:`forward` and a :func:`pull`."""
+    if isinstance(net, Dense):
+        return dense_share(net, theta, work, V, K, i, k, parts)
+    from .convolution import conv_share
+
+    return conv_share(net, theta, work, V, K, i, k, parts)
+
+
+def pull(net, theta, work, V, a, z):
+    """What :func:`part` needs of the cotangents V_a, …, V_{z−1}, after :func:`forward` at the same θ."""
+    if isinstance(net, Dense):
+        return dense_pull(net, theta, work, V, a, z)
+    from .convolution import conv_pull
+
+    return conv_pull(net, theta, work, V, a, z)
+
+
+def gather(net, work, K, c, w):
+    """The sums over all K cotangents that :func:`part` needs."""
+    if isinstance(net, Dense):
+        return dense_gather(net, work, K, c, w)
+    from .convolution import conv_gather
+
+    return conv_gather(net, work, K, c, w)
+
+
+def part(net, work, K, c, w, a, z, g, d):
+    """Of the rows r_k = V_k ∂f/∂θ, k < K, the numbers from a to z: g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)²; if K = 1, g = r_0 alone."""
+    if isinstance(net, Dense):
+        return dense_part(net, work, K, c, w, a, z, g, d)
+    from .convolution import conv_part
+
+    return conv_part(net, work, K, c, w, a, z, g, d)
 
 
 def is_dense(net) -> bool:
@@ -294,3 +419,57 @@ def _sweep(net, theta, x, work, V, out):
     from .convolution import conv_sweep
 
     return conv_sweep.py_func
+
+
+@overload(pull)
+def _pull(net, theta, work, V, a, z):
+    if is_dense(net):
+        return dense_pull.py_func
+    from .convolution import conv_pull
+
+    return conv_pull.py_func
+
+
+@overload(turns)
+def _turns(net, K):
+    if is_dense(net):
+        return dense_turns.py_func
+    from .convolution import conv_turns
+
+    return conv_turns.py_func
+
+
+@overload(before)
+def _before(net, theta, x, work, V, K, i, o):
+    if is_dense(net):
+        return dense_before.py_func
+    from .convolution import conv_before
+
+    return conv_before.py_func
+
+
+@overload(share)
+def _share(net, theta, work, V, K, i, k, parts):
+    if is_dense(net):
+        return dense_share.py_func
+    from .convolution import conv_share
+
+    return conv_share.py_func
+
+
+@overload(gather)
+def _gather(net, work, K, c, w):
+    if is_dense(net):
+        return dense_gather.py_func
+    from .convolution import conv_gather
+
+    return conv_gather.py_func
+
+
+@overload(part)
+def _part(net, work, K, c, w, a, z, g, d):
+    if is_dense(net):
+        return dense_part.py_func
+    from .convolution import conv_part
+
+    return conv_part.py_func

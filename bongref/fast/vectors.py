@@ -103,6 +103,31 @@ def _sum4(typing, v):
     return types.float64(four), build
 
 
+def _gather4(typing, a, i, step):
+    def build(context, builder, signature, args):
+        found, i = ir.Constant(_four, ir.Undefined), args[1]
+        for k in range(LANES):
+            number = builder.load(_pointer(context, builder, signature.args[0], args[0], i))
+            found, i = builder.insert_element(found, number, ir.Constant(ir.IntType(32), k)), builder.add(i, args[2])
+        return found
+
+    return four(a, types.intp, types.intp), build
+
+
+def _sums4(typing, a, b, c, d):
+    def build(context, builder, signature, args):
+        choose = lambda x, y, *lanes: builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(lanes)))
+        pair = lambda x, y: builder.fadd(choose(x, y, 0, 4, 2, 6), choose(x, y, 1, 5, 3, 7))
+        first, second = pair(*args[:2]), pair(*args[2:])
+        return builder.fadd(choose(first, second, 0, 1, 4, 5), choose(first, second, 2, 3, 6, 7))
+
+    return four(four, four, four, four), build
+
+
+def _first(typing, v):
+    return types.float64(four), lambda context, builder, signature, args: builder.extract_element(args[0], ir.Constant(ir.IntType(32), 0))
+
+
 def _apart(typing):
     def build(context, builder, signature, args):
         builder.function.attributes.add("noinline")
@@ -129,5 +154,8 @@ load4 = _choose(_plain_load4, _load4)  # a[i : i + 4]
 store4 = _choose(_plain_store4, _store4)  # a[i : i + 4] = v
 spread4 = _choose(lambda a, i: np.full(LANES, a[i]), _spread4)  # a[i] four times
 fill4 = _choose(lambda x: np.full(LANES, x), _fill4)  # x four times
+gather4 = _choose(lambda a, i, step: np.array([a[i + k * step] for k in range(LANES)]), _gather4)  # a[i], a[i + step], …
+sums4 = _choose(lambda a, b, c, d: np.array([v[0] + v[1] + (v[2] + v[3]) for v in (a, b, c, d)]), _sums4)  # the sums of four vectors
+first = _choose(lambda v: v[0], _first)  # the first of four numbers
 muladd = _choose(lambda acc, x, y: acc + x * y, _muladd)  # acc + x · y
 sum4 = _choose(lambda v: (v[0] + v[2]) + (v[1] + v[3]), _sum4)  # the sum of the four

@@ -22,27 +22,31 @@ def step(rule, m0, prec0, mu, v, g, d, slope, root, alpha):
     if rule == 0:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            mu[p] += v[p] * gp  # eq:bong-diag-mom-mu
-            v[p] += v[p] * v[p] * dp  # eq:bong-diag-mom-var
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            m = mu[p] + v[p] * gp  # eq:bong-diag-mom-mu
+            s = v[p] + v[p] * v[p] * dp  # eq:bong-diag-mom-var
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     elif rule == 1:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:blr-diag-mom-mu
-            v[p] += alpha * v[p] * (1.0 + v[p] * (dp - prec0[p]))  # eq:blr-diag-mom-var
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            m = mu[p] + alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:blr-diag-mom-mu
+            s = v[p] + alpha * v[p] * (1.0 + v[p] * (dp - prec0[p]))  # eq:blr-diag-mom-var
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     elif rule == 2:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            mu[p] += alpha * gp  # eq:bog-diag-mom-mu
-            v[p] += 0.5 * alpha * dp  # eq:bog-diag-mom-var
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            m = mu[p] + alpha * gp  # eq:bog-diag-mom-mu
+            s = v[p] + 0.5 * alpha * dp  # eq:bog-diag-mom-var
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     else:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            mu[p] += alpha * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:bbb-diag-mom-mu
-            v[p] += 0.5 * alpha * (1.0 / v[p] - prec0[p] + dp)  # eq:bbb-diag-mom-var
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            m = mu[p] + alpha * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:bbb-diag-mom-mu
+            s = v[p] + 0.5 * alpha * (1.0 / v[p] - prec0[p] + dp)  # eq:bbb-diag-mom-var
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     return bad == 0.0
 
 

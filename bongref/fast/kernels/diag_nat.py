@@ -23,32 +23,36 @@ def step(rule, m0, prec0, mu, v, g, d, slope, root, alpha):
     if rule == 0:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            v[p] = v[p] / (1.0 - v[p] * dp)  # eq:bong-diag-prec2
-            mu[p] += v[p] * gp  # sec:diag-Nat#28
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            s = v[p] / (1.0 - v[p] * dp)  # eq:bong-diag-prec2
+            m = mu[p] + s * gp  # sec:diag-Nat#28
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     elif rule == 1:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            v[p] = v[p] / (1.0 - alpha + alpha * v[p] * (prec0[p] - dp))  # eq:blr-diag-prec
-            mu[p] += alpha * v[p] * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:blr-diag-mu
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            s = v[p] / (1.0 - alpha + alpha * v[p] * (prec0[p] - dp))  # eq:blr-diag-prec
+            m = mu[p] + alpha * s * ((m0[p] - mu[p]) * prec0[p] + gp)  # eq:blr-diag-mu
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     elif rule == 2:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            old = v[p]
-            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * gp - 2.0 * alpha * old * old * old * dp)
-            v[p] = old * c  # eq:bog-diag-prec
-            mu[p] = c * mu[p] + alpha * v[p] * old * gp  # eq:bog-diag-mu
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            a = alpha * v[p] * v[p]
+            c = 1.0 / (1.0 - 2.0 * a * (2.0 * mu[p] * gp + v[p] * dp))
+            s = v[p] * c  # eq:bog-diag-prec
+            m = c * (mu[p] + a * gp)  # eq:bog-diag-mu
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     else:
         for p in range(len(mu)):
             gp, dp = slope * g[p], d[p] if given else -(root * g[p]) * (root * g[p])
-            old = v[p]
+            a = alpha * v[p] * v[p]
             pull = gp + (m0[p] - mu[p]) * prec0[p]
-            c = 1.0 / (1.0 - 4.0 * alpha * old * old * mu[p] * pull - 2.0 * alpha * old * old * (1.0 + old * (dp - prec0[p])))
-            v[p] = old * c  # eq:bbb-diag-prec
-            mu[p] = c * mu[p] + alpha * v[p] * old * pull  # eq:bbb-diag-mu
-            bad += (0.0 if v[p] > 0.0 else 1.0) + 0.0 * v[p] + 0.0 * mu[p]
+            c = 1.0 / (1.0 - 2.0 * a * (2.0 * mu[p] * pull + (1.0 + v[p] * (dp - prec0[p]))))
+            s = v[p] * c  # eq:bbb-diag-prec
+            m = c * (mu[p] + a * pull)  # eq:bbb-diag-mu
+            mu[p], v[p] = m, s
+            bad += (0.0 if s > 0.0 else 1.0) + (s - s) + (m - m)
     return bad == 0.0
 
 

@@ -22,7 +22,8 @@ from ..likelihoods import KINDS
 from ..normals import is_pcg
 
 BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
-WORTH = {"parts": 20_000, "rows": 200_000, "loop": 8_000, "samples": 10**6}  # numbers for which a second thread pays; see Stream._threads
+# numbers for which a second thread pays; see Stream._threads
+WORTH = {"parts": 20_000, "rows": 200_000, "loop": 8_000, "image": 20_000, "samples": 10**6}
 LONG_BREATH = 0.5  # the same for a loop of Python, which can be interrupted at any time
 
 
@@ -89,6 +90,8 @@ class Stream:
             K, worth = m.params["n_samples"], WORTH["parts" if self.whole else "samples"]
         elif m.family == "dlr" and self.whole:  # the rows of the Jacobian and of W
             K, worth = m.params["rank"] + (C if m.hess == "lin-hess" else 1), WORTH["loop" if m.rule in ("blr", "bbb") else "rows"]
+        elif diagonal and self.whole and self.model.kind == "cnn":  # pixels, or the rows of the Jacobian
+            return threads() if self.model.n_params >= WORTH["image"] else 1
         else:  # the rows of the Jacobian
             K, worth = C + 1 if diagonal and self.whole and m.hess == "lin-hess" and C > 1 else 1, WORTH["rows"]
         return min(threads(), K) if K * self.model.n_params >= worth else 1

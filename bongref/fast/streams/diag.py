@@ -8,13 +8,15 @@ import numpy as np
 
 from ...methods import Method
 from ...states import Diag
+from ..borrow import borrowed
+from ..convolution import SEVERAL
 from ..estimators import Compiled, together
 from ..jit import inlined, inner, kernel
 from ..kernels import diag_mom, diag_nat
 from ..kernels.diag import RULES
 from ..lanes import APART, CUTS, ONE, drawing, sums
-from ..likelihoods import info_rows, score
-from ..networks import forward, sweep
+from ..likelihoods import n_rows, weighted_rows
+from ..networks import before, forward, gather, part, pull, share, turns
 from ..normals import PCG, lcg, place_chains, table
 from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, read, wait, write
 from ..vectors import LANES
@@ -35,106 +37,96 @@ def _prior(t, seen, mu, v, f, b, q, m0, prec0):
 
 # --- lin-hess and lin-ef -------------------------------------------------------------------------------------------------------
 
-
-@inlined
-def _cotangents(lik, hess, o, y, s, buffer, V, multiples):
-    """The cotangents V of the rows: of the information and, last, the score; where one row serves for both, what it is multiplied with.
-
-    Twin of curvature.lin_hess (hess = 0) and lin_ef (1).
-    """
-    score(lik, o, y, s, buffer)
-    C, last = len(o), len(V) - 1
-    if hess == 0:
-        info_rows(lik, o, V, buffer)
-    if C == 1:
-        multiples[0] = s[0]
-        multiples[1] = V[0, 0] if hess == 0 else s[0]
-        V[0, 0] = 1.0
-    else:
-        for c in range(C):
-            V[last, c] = s[c]
+CHUNK = 2048  # parameters whose step is taken at a time
 
 
 @inlined
-def _diagonal(rows, a, b):
-    """The first of the rows becomes diag G = −Σ rows² of all but the last, which is g, from a to b. Twin of curvature.diagonal."""
-    d = rows[0, a:b]
-    for p in range(len(d)):
-        d[p] = -d[p] * d[p]
-    for k in range(1, len(rows) - 1):
-        row = rows[k, a:b]
-        for p in range(len(d)):
-            d[p] -= row[p] * row[p]
-
-
-@inlined
-def _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha):
+def _step(rule, moments, m0, prec0, mu, v, g, d, slope, root, alpha):
     """Twin of the step of a diagonal family, or of a part of it."""
     if moments:
-        ok = diag_mom.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
+        ok = diag_mom.step(rule, m0, prec0, mu, v, g, d, slope, root, alpha)
     else:
-        ok = diag_nat.step(rule, m0, prec0, mu, v, g, d, multiples[0], multiples[1], alpha)
+        ok = diag_nat.step(rule, m0, prec0, mu, v, g, d, slope, root, alpha)
     return ok
 
 
+@inlined
+def _steps(net, work, K, c, w, rule, moments, m0, prec0, mu, v, g, d, alpha, a, z):
+    """The step of the parameters from a to z, a few at a time, so that their gradient and curvature, g and d, stay in the cache."""
+    good = True
+    for low in range(a, z, len(g)):
+        high = min(z, low + len(g))
+        n, k = high - low, min(high, len(m0))
+        part(net, work, K, c, w, low, high, g, d)
+        slope, root = (c[0], w[0]) if K == 1 else (1.0, 1.0)
+        squares, old = d[: n if K > 1 else 0], slice(min(low, k), k)
+        good &= _step(rule, moments, m0[old], prec0[old], mu[low:high], v[low:high], g[:n], squares, slope, root, alpha)
+    return good
+
+
 @kernel
-def stream(first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, rows, V, multiples, board):
+def stream(first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, V, c, w, board):
     """Filter the rows of X (n, n_in) and Y (n, C) by lin-hess (hess = 0) or lin-ef (1). Twin of filter.run.
 
     (mu, v) is changed in place. ``seen[t]`` is False where an observation is missing; f, b, q are the diagonals of the dynamics, empty
-    where nothing moves; m0 and prec0 are buffers (P,) for blr and bbb. rows (K, P) and V (K, C) are buffers, K = C + 1 or, where one row
-    is enough, 1. ``first`` and ``board`` are those of :func:`shared_stream`; one thread alone has no use for them. Returns the steps done,
-    and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
+    where nothing moves; m0 and prec0 are buffers (P,) for blr and bbb; V (K, C), c and w (K,) are buffers for likelihoods.weighted_rows,
+    K as many as it gives. ``first`` and ``board`` are those of :func:`shared_stream`; one thread alone has no use for them. Returns the
+    steps done, and 1 if the next one gives no Gaussian: positive definiteness lost, or a gradient that is not finite.
     """
-    C, last = Y.shape[1], len(rows) - 1
-    o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
-    g, d = rows[last], rows[0] if last > 0 else rows[0, :0]
+    net, work, lik, X, Y, seen, mu, v, f, b, q, m0, prec0, V, c, w, board = borrowed(
+        (net, work, lik, X, Y, seen, mu, v, f, b, q, m0, prec0, V, c, w, board)
+    )
+    K, P, o, buffer = len(V), len(mu), np.empty(Y.shape[1]), np.empty(Y.shape[1])
+    g, d = np.empty(min(P, CHUNK)), np.empty(min(P, CHUNK))
     for t in range(len(X)):
         if _prior(t, seen, mu, v, f, b, q, m0, prec0):
             for _ in range(n_iter):
                 forward(net, mu, X[t], work, o)
-                _cotangents(lik, hess, o, Y[t], s, buffer, V, multiples)
-                sweep(net, mu, X[t], work, V, rows)
-                if last > 0:
-                    _diagonal(rows, 0, len(mu))
-                if not _step(rule, moments, m0, prec0, mu, v, g, d, multiples, alpha):
+                weighted_rows(lik, hess, o, Y[t], V, c, w, buffer)
+                pull(net, mu, work, V, 0, K)
+                gather(net, work, K, c, w)
+                if not _steps(net, work, K, c, w, rule, moments, m0, prec0, mu, v, g, d, alpha, 0, P):
                     return t, 1
     return len(X), 0
 
 
 @kernel
-def shared_stream(
-    first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, rows, V, multiples, board
-):
+def shared_stream(first, net, work, lik, hess, rule, moments, X, Y, seen, mu, v, alpha, n_iter, f, b, q, m0, prec0, V, c, w, board):
     """:func:`stream` for several threads, each with a workspace of its own. Twin of filter.run.
 
-    The first thread takes the steps, the others only share its jobs, which are by turns the rows for some of the cotangents and the step
-    of some of the parameters.
+    The first thread takes the steps, the others only share its jobs, which are by turns parts of the network, for some of the pixels or
+    of the cotangents, and the step of some of the parameters.
     """
-    C, P, last, n = Y.shape[1], len(mu), len(rows) - 1, (len(board) - DONE) // LINE
-    o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
-    i, end = 0, 2 * n_iter * len(X)  # two turns for every iteration of every step
+    net, work, lik, X, Y, seen, mu, v, f, b, q, m0, prec0, V, c, w, board = borrowed(
+        (net, work, lik, X, Y, seen, mu, v, f, b, q, m0, prec0, V, c, w, board)
+    )
+    K, P, n, o, buffer = len(V), len(mu), (len(board) - DONE) // LINE, np.empty(Y.shape[1]), np.empty(Y.shape[1])
+    g, d = np.empty(min(P, CHUNK)), np.empty(min(P, CHUNK))
+    forth, back = turns(net, K)
+    cycle = forth + back + 1  # the turns of an iteration: the network there and back, and the step
+    i, end = 0, cycle * n_iter * len(X)
     while i < end or not first:
-        t, turn = i // (2 * n_iter), i % 2
+        t, turn = i // (cycle * n_iter), i % cycle
         if first:
-            if i % (2 * n_iter) == 0 and not _prior(t, seen, mu, v, f, b, q, m0, prec0):
-                i += 2 * n_iter
+            if i % (cycle * n_iter) == 0 and not _prior(t, seen, mu, v, f, b, q, m0, prec0):
+                i += cycle * n_iter
                 continue
-            if turn == 0:
-                forward(net, mu, X[t], work, o)
-                _cotangents(lik, hess, o, Y[t], s, buffer, V, multiples)
+            if turn == cycle - 1:
+                gather(net, work, K, c, w)
+            else:
+                before(net, mu, X[t], work, V, K, turn if turn < forth else turn + 1 if turn > forth else forth, o)
+                if turn == forth:
+                    weighted_rows(lik, hess, o, Y[t], V, c, w, buffer)
+                    before(net, mu, X[t], work, V, K, forth + 1, o)
             write(board, OFFERED, read(board, OFFERED) + n)
         i += 1
         job = claim(board)
         while job >= 0:
-            k, ok = job % n, True
-            if job // n % 2 == 0:
-                a, z = len(V) * k // n, len(V) * (k + 1) // n
-                sweep(net, mu, X[0], work, V[a:z], rows[a:z])
+            k, turn, ok = job % n, job // n % cycle, True
+            if turn < cycle - 1:
+                share(net, mu, work, V, K, turn, k, n)
             else:
-                a, z = P * k // n, P * (k + 1) // n
-                _diagonal(rows, a, z)
-                ok = _step(rule, moments, m0[a:z], prec0[a:z], mu[a:z], v[a:z], rows[last, a:z], rows[0, a:z], multiples, alpha)
+                ok = _steps(net, work, K, c, w, rule, moments, m0, prec0, mu, v, g, d, alpha, P * k // n, P * (k + 1) // n)
             if not ok:
                 write(board, CLOSED, 1)
             write(board, DONE + LINE * k, job + 1)
@@ -151,7 +143,6 @@ def shared_stream(
 
 # --- mc-ef -------------------------------------------------------------------------------------------------------------------
 
-ONES = (1.0, 1.0)
 PARTS = 8  # of the samples of an estimate, each with sums of its own, which threads share
 
 
@@ -218,7 +209,7 @@ def sampled_stream(
             state[0], state[1] = lcg(state[0], state[1], jumps[len(jumps) - 1])
             _mean(G, cuts[len(G)])
             _mean(D, cuts[len(G)])
-            if not _step(rule, moments, m0, prec0, mu, v, G[0], D[0], ONES, alpha):
+            if not _step(rule, moments, m0, prec0, mu, v, G[0], D[0], 1.0, 1.0, alpha):
                 write(board, CLOSED, 1)
                 return t, 1
         elif not more:
@@ -263,9 +254,12 @@ class Linearised(Loop):
     def __init__(self, m: Method, estimator: Compiled):
         super().__init__(m, estimator, estimator.threads)
         self.kernel = stream if self.jobs == 1 else shared_stream
-        K, C, P = estimator.cotangents, estimator.net.n_outputs, len(estimator.g)
+        C = estimator.net.n_outputs
+        K = n_rows(estimator.lik, C) if m.hess == "lin-hess" else 1
+        if K < SEVERAL:  # threads share the pixels, not the cotangents
+            estimator.works = estimator.works[:1] * self.jobs
         self.hess = (0 if m.hess == "lin-hess" else 1,)
-        self.buffers += np.empty((K, P)), np.empty((K, C)), np.ones(2)
+        self.buffers += np.empty((K, C)), np.empty(K), np.empty(K)
 
 
 class Sampled(Loop):
