@@ -20,7 +20,8 @@ def borrowed(a: Any) -> Any:
 
 def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
     if isinstance(kind, types.BaseTuple):
-        members = [_without_owner(context, builder, k, m) for k, m in zip(kind.types, cgutils.unpack_tuple(builder, value), strict=True)]
+        kinds: Any = kind
+        members = [_without_owner(context, builder, k, m) for k, m in zip(kinds.types, cgutils.unpack_tuple(builder, value), strict=True)]
         return context.make_tuple(builder, kind, members)
     if isinstance(kind, types.Array):
         array = context.make_array(kind)(context, builder, value)

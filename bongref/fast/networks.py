@@ -24,6 +24,7 @@ from numba.extending import overload
 from ..models import Model
 from .elementary import erfcx, exp, tanh
 from .jit import inlined
+from .parts import CHOSEN
 from .vectors import fill4, first, gather4, load4, muladd, spread4, store4, sums4
 
 ACTIVATIONS: dict[str | None, int] = {None: 0, "tanh": 1, "relu": 2, "gelu": 3, "gelu_tanh": 4}
@@ -403,7 +404,7 @@ def is_dense(net) -> bool:
     return isinstance(net, types.NamedTuple) and net.instance_class is Dense
 
 
-@overload(forward)
+@overload(forward, jit_options=CHOSEN)
 def _forward(net, theta, x, work, o):
     if is_dense(net):
         return dense_forward.py_func
@@ -412,7 +413,7 @@ def _forward(net, theta, x, work, o):
     return conv_forward.py_func
 
 
-@overload(sweep)
+@overload(sweep, jit_options=CHOSEN)
 def _sweep(net, theta, x, work, V, out):
     if is_dense(net):
         return dense_sweep.py_func
@@ -421,7 +422,7 @@ def _sweep(net, theta, x, work, V, out):
     return conv_sweep.py_func
 
 
-@overload(pull)
+@overload(pull, jit_options=CHOSEN)
 def _pull(net, theta, work, V, a, z):
     if is_dense(net):
         return dense_pull.py_func
@@ -430,7 +431,7 @@ def _pull(net, theta, work, V, a, z):
     return conv_pull.py_func
 
 
-@overload(turns)
+@overload(turns, jit_options=CHOSEN)
 def _turns(net, K):
     if is_dense(net):
         return dense_turns.py_func
@@ -439,7 +440,7 @@ def _turns(net, K):
     return conv_turns.py_func
 
 
-@overload(before)
+@overload(before, jit_options=CHOSEN)
 def _before(net, theta, x, work, V, K, i, o):
     if is_dense(net):
         return dense_before.py_func
@@ -448,7 +449,7 @@ def _before(net, theta, x, work, V, K, i, o):
     return conv_before.py_func
 
 
-@overload(share)
+@overload(share, jit_options=CHOSEN)
 def _share(net, theta, work, V, K, i, k, parts):
     if is_dense(net):
         return dense_share.py_func
@@ -457,7 +458,7 @@ def _share(net, theta, work, V, K, i, k, parts):
     return conv_share.py_func
 
 
-@overload(gather)
+@overload(gather, jit_options=CHOSEN)
 def _gather(net, work, K, c, w):
     if is_dense(net):
         return dense_gather.py_func
@@ -466,7 +467,7 @@ def _gather(net, work, K, c, w):
     return conv_gather.py_func
 
 
-@overload(part)
+@overload(part, jit_options=CHOSEN)
 def _part(net, work, K, c, w, a, z, g, d):
     if is_dense(net):
         return dense_part.py_func

@@ -22,6 +22,7 @@ from numba.extending import intrinsic, overload
 
 from .elementary import bits, from_bits
 from .jit import inner, kernel, ordered
+from .parts import CHOSEN
 
 SHIFT = 47  # of the 52 bits of the fraction 5 choose the part
 FIRST = (1023 - 54) << 5  # the part at which r = 2⁻⁵⁴ lies
@@ -102,7 +103,7 @@ def _four_lanes(typingctx, z, i, coefficients):
 _four_normals: Any = intrinsic(_four_lanes)
 
 
-@overload(four_normals)
+@overload(four_normals, jit_options=CHOSEN)
 def _overload_four_normals(z, i, coefficients):
     return lambda z, i, coefficients: _four_normals(z, i, coefficients)
 

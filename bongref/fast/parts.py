@@ -66,6 +66,9 @@ class Compiler(CompilerBase):
         return [passes]
 
 
+CHOSEN: Any = {"pipeline_class": Compiler, **OPTIONS}  # jit_options of overload: a part that is chosen by the types of arguments
+
+
 def environments(dispatcher: Any) -> None:
     """Tell the machine code of an entry point just compiled where the environments of its parts are, as Numba does for what it loads."""
     for result in dispatcher.overloads.values():

@@ -6,7 +6,6 @@ estimator and a compiled step (the ``Belief`` of each family); a model of the us
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import time
 from typing import Any
@@ -96,13 +95,6 @@ class Stream:
             K, worth = C + 1 if diagonal and self.whole and m.hess == "lin-hess" and C > 1 else 1, WORTH["rows"]
         return min(threads(), K) if K * self.model.n_params >= worth else 1
 
-    def _crew(self) -> Any:
-        """Threads for the large matrices of a full covariance, where a step has such products."""
-        from ..tiles import crew, worth
-
-        large = self.m.family in ("fc", "fc_mom") and not self.rank_one and worth(self.model.n_params)
-        return crew(threads()) if large else contextlib.nullcontext()
-
     def advance(self, state: State, first: int, last: int) -> tuple[State, int, bool]:
         """The state after some of the steps first, …, last − 1, how many they were, and whether the next one is left to the reference.
 
@@ -110,13 +102,13 @@ class Stream:
         puts it back and asks for the good steps again.
         """
         start, last = time.perf_counter(), min(last, first + self.pace)
-        if self.whole and self.m.family != "dlr":  # nothing of it goes through a BLAS
+        drawn = self.m.family == "dlr" and self.m.hess == "mc-ef"
+        if self.whole and not drawn:  # nothing of it goes through a BLAS
             state, done = self._whole(state, first, last)
         else:
-            with one_blas_thread(), self._crew():
+            with one_blas_thread():
                 state, done = self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
-        in_python = not self.whole or (self.m.family == "dlr" and self.m.hess == "mc-ef")
-        spent, breath = time.perf_counter() - start, LONG_BREATH if in_python else BREATH
+        spent, breath = time.perf_counter() - start, BREATH if self.whole and not drawn else LONG_BREATH
         if done == self.pace:
             self.pace = max(1, int(self.pace * min(16.0, breath / max(spent, 1e-6))))
         return state, done, done < last - first
@@ -189,10 +181,7 @@ class Stream:
         if not self.m.hess.startswith("mc") or self.samples is not None:
             return None
         shape = self.m.params["n_samples"], self.model.n_params
-        from ..tiles import Normals as Errands
-
-        source = Errands if self.m.family in ("fc", "fc_mom") else Normals
-        return source(self.rng, shape, int(self.seen[first:last].sum()) * self.m.n_iter)
+        return Normals(self.rng, shape, int(self.seen[first:last].sum()) * self.m.n_iter)
 
     def _update(self, q: Any, t: int, source: Normals | None) -> bool:
         q.begin()

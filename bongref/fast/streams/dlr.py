@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 import numpy as np
-from scipy.linalg.lapack import dposv
 
 from ...methods import Method
 from ...states import DLR
@@ -137,6 +136,13 @@ class Belief:
         return DLR(self.mu.copy(), self.Ups.copy(), np.ascontiguousarray(self.Wt.T))
 
 
+def _dposv() -> Any:
+    """LAPACK's solution with a positive definite matrix: SciPy's loads much that streams without samples have no use for."""
+    from scipy.linalg.lapack import dposv
+
+    return dposv
+
+
 class Wide:
     """What the steps of kernels.dlr do, for many rows: the jobs of kernels.wide, and between them the small matrices.
 
@@ -178,7 +184,7 @@ class Wide:
         if not 1e-250 < top < 1e250 or not np.all(np.isfinite(H)):
             return ELSEWHERE
         H.flat[:: N + 1] += 1
-        _, z, wrong = dposv(H[:n, :n].T, H[:n, n], lower=1)
+        _, z, wrong = _dposv()(H[:n, :n].T, H[:n, n], lower=1)
         if wrong:
             return ELSEWHERE
         self.place(self.leading())
@@ -198,7 +204,7 @@ class Wide:
         if not np.all(np.isfinite(H)) or (prior and np.max(np.diag(H[:R, :R])) > BEYOND):
             return ELSEWHERE
         eye = np.eye(R)
-        _, X, wrong = dposv(eye + H[:R, :R], np.hstack([H[:R, :n], T[:R, :R], eye]))
+        _, X, wrong = _dposv()(eye + H[:R, :R], np.hstack([H[:R, :n], T[:R, :R], eye]))
         if wrong:
             return ELSEWHERE
         V, less = s.V.reshape(C, N), s.less.reshape(N, R)
@@ -385,26 +391,37 @@ def failed(code, D):
     return code if finite(D) else INFINITE
 
 
-@inner
-def bong_jobs(kind, task, b, board):
-    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
-    apart()
-    net, work, x, V, D, mine = task
-    n = len(b.X)
-    if kind >= 0:
-        offer(kind, b, board)
-    job = claim(board)
-    while job >= 0:
-        k, now = job % n, b.shape[2]
-        if now == SWEEP:
-            sweep_part(k, net, work, x, mine[6], V, D, n)
-        else:
-            absorb_part(now, k, *mine, b)
-        write(board, DONE + LINE * k, job + 1)
+def _jobs(part: Any, at: int) -> Any:
+    """The function of a team whose jobs are ``part`` and the rows of D; mu is number ``at`` of what a part is given."""
+
+    @inner
+    def jobs(kind, task, b, board):
+        """Offer jobs of this kind, or none if it is negative; do what is on the board, wait for what was offered; True if more may come."""
+        apart()
+        net, work, x, V, D, mine = task
+        n = len(b.X)
+        if kind >= 0:
+            offer(kind, b, board)
         job = claim(board)
-    if kind >= 0:
-        wait(board, n)
-    return job == -1
+        while job >= 0:
+            k, now = job % n, b.shape[2]
+            if now == SWEEP:
+                sweep_part(k, net, work, x, mine[at], V, D, n)
+            else:
+                part(now, k, *mine, b)
+            write(board, DONE + LINE * k, job + 1)
+            job = claim(board)
+        if kind >= 0:
+            wait(board, n)
+        return job == -1
+
+    return jobs
+
+
+absorb_jobs = _jobs(absorb_part, 6)
+bog_jobs = _jobs(bog_part, 3)
+thin_jobs = _jobs(thin_part, 4)
+bbb_jobs = _jobs(bbb_part, 3)
 
 
 @kernel
@@ -414,7 +431,7 @@ def stream_bong(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_i
     mine = Wt, W0, D[:K], D[len(D) - 1], mu0, Ups0, mu, Ups, s, 1.0
     task = net, work, X[0], V, D, mine
     if not first:
-        while bong_jobs(-1, task, b, board):
+        while absorb_jobs(-1, task, b, board):
             pass
         return 0, OK
     o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
@@ -424,36 +441,14 @@ def stream_bong(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_i
         if code == OK and seen[t]:
             forward(net, mu, X[t], work, o)
             cotangents(lik, hess, o, Y[t], p, V, s, b)
-            bong_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
-            code = absorb(bong_jobs, task, Wt, W0, D[:K], 1.0, 1.0, s, b, board)
+            absorb_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+            code = absorb(absorb_jobs, task, Wt, W0, D[:K], 1.0, 1.0, s, b, board)
             if code != OK:
                 code = failed(code, D)
         if code == OK:
             t += 1
     write(board, CLOSED, 1)
     return t, code
-
-
-@inner
-def bog_jobs(kind, task, b, board):
-    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
-    apart()
-    net, work, x, V, D, mine = task
-    n = len(b.X)
-    if kind >= 0:
-        offer(kind, b, board)
-    job = claim(board)
-    while job >= 0:
-        k, now = job % n, b.shape[2]
-        if now == SWEEP:
-            sweep_part(k, net, work, x, mine[3], V, D, n)
-        else:
-            bog_part(now, k, *mine, b)
-        write(board, DONE + LINE * k, job + 1)
-        job = claim(board)
-    if kind >= 0:
-        wait(board, n)
-    return job == -1
 
 
 @kernel
@@ -494,28 +489,6 @@ def keep(mu, Ups, Wt, mu0, Ups0, W0):
             w0[p] = w[p]
 
 
-@inner
-def blr_jobs(kind, task, b, board):
-    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
-    apart()
-    net, work, x, V, D, mine = task
-    n = len(b.X)
-    if kind >= 0:
-        offer(kind, b, board)
-    job = claim(board)
-    while job >= 0:
-        k, now = job % n, b.shape[2]
-        if now == SWEEP:
-            sweep_part(k, net, work, x, mine[6], V, D, n)
-        else:
-            absorb_part(now, k, *mine, b)
-        write(board, DONE + LINE * k, job + 1)
-        job = claim(board)
-    if kind >= 0:
-        wait(board, n)
-    return job == -1
-
-
 @kernel
 def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
     """BLR over a stream. Twin of filter.run with blr-lin-*-dlr."""
@@ -523,7 +496,7 @@ def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
     mine = Wt, W0, D[:K], D[len(D) - 1], mu0, Ups0, mu, Ups, s, alpha
     task = net, work, X[0], V, D, mine
     if not first:
-        while blr_jobs(-1, task, b, board):
+        while absorb_jobs(-1, task, b, board):
             pass
         return 0, OK
     o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
@@ -535,9 +508,9 @@ def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
             for _ in range(n_iter):
                 forward(net, mu, X[t], work, o)
                 cotangents(lik, hess, o, Y[t], p, V, s, b)
-                blr_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+                absorb_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
                 s[0] *= math.sqrt(alpha)
-                code = absorb(blr_jobs, task, Wt, W0, D[:K], math.sqrt(1.0 - alpha), math.sqrt(alpha), s, b, board)
+                code = absorb(absorb_jobs, task, Wt, W0, D[:K], math.sqrt(1.0 - alpha), math.sqrt(alpha), s, b, board)
                 if code != OK:
                     code = failed(code, D)
                     break
@@ -545,28 +518,6 @@ def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
             t += 1
     write(board, CLOSED, 1)
     return t, code
-
-
-@inner
-def thin_jobs(kind, task, b, board):
-    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
-    apart()
-    net, work, x, V, D, mine = task
-    n = len(b.X)
-    if kind >= 0:
-        offer(kind, b, board)
-    job = claim(board)
-    while job >= 0:
-        k, now = job % n, b.shape[2]
-        if now == SWEEP:
-            sweep_part(k, net, work, x, mine[4], V, D, n)
-        else:
-            thin_part(now, k, *mine, b)
-        write(board, DONE + LINE * k, job + 1)
-        job = claim(board)
-    if kind >= 0:
-        wait(board, n)
-    return job == -1
 
 
 @kernel
@@ -599,28 +550,6 @@ def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_i
             t += 1
     write(board, CLOSED, 1)
     return t, code
-
-
-@inner
-def bbb_jobs(kind, task, b, board):
-    """Offer jobs of this kind, or none if it is negative, do what is on the board, wait for what was offered; whether there may be more."""
-    apart()
-    net, work, x, V, D, mine = task
-    n = len(b.X)
-    if kind >= 0:
-        offer(kind, b, board)
-    job = claim(board)
-    while job >= 0:
-        k, now = job % n, b.shape[2]
-        if now == SWEEP:
-            sweep_part(k, net, work, x, mine[3], V, D, n)
-        else:
-            bbb_part(now, k, *mine, b)
-        write(board, DONE + LINE * k, job + 1)
-        job = claim(board)
-    if kind >= 0:
-        wait(board, n)
-    return job == -1
 
 
 @kernel

@@ -17,7 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyr2, dsyrk, dtrmv, dtrsm
+from scipy.linalg.blas import dsymm, dsymv, dsyr2, dsyrk, dtrmm, dtrmv, dtrsm
 from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 
 from ...linalg import Array
@@ -25,7 +25,6 @@ from ...methods import FEW, Method
 from ...states import FC
 from ..estimators import Compiled, linearised
 from ..jit import inlined, inner, kernel
-from ..tiles import add_square, cholesky, compose, inverse, multiply, product, solve, solve_both
 
 SHORT = 32  # vectors of a basis with which an inner loop of bbb is one compiled function
 ROOM = 32  # rows of V before A takes them up: a rank-k update of fewer runs below the speed of the processor
@@ -809,6 +808,11 @@ def _is_diagonal(a: Array) -> bool:
     return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
 
 
+def _cholesky(A: Array) -> bool:
+    """The Cholesky factor of A into its lower triangle; False if there is none."""
+    return dpotrf(A, lower=1, clean=0, overwrite_a=1)[1] == 0 and _finite(np.diagonal(A))
+
+
 # --- Σ between the steps ---------------------------------------------------------------------------------------------------
 
 
@@ -858,7 +862,7 @@ class _Moments:
         k, self.factored = len(W), False
         if k > self.room - self.n and k > ROOM and s is None:
             self.flush()
-            add_square(-1.0, W.T, 1.0, self.A)
+            dsyrk(-1.0, W.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
             return
         for first in range(0, k, ROOM):
             part = W[first : first + ROOM]
@@ -883,8 +887,7 @@ class _Moments:
         Y = np.empty(X.shape)
         if len(X) > ONE_BY_ONE:
             self.flush()
-            product(self.A, X.T, Y.T)
-            return Y
+            return dsymm(1.0, self.A, X.T, lower=1, c=Y.T, overwrite_c=1).T
         for x, y in zip(X, Y, strict=True):
             times(self.rows, self.c, self.q, self.V, self.s, self.n, x, y)
         return Y
@@ -904,7 +907,8 @@ class _Moments:
     def _factor_of(self, A: Array) -> bool:
         if not len(self.R):
             self.R = np.zeros((self.P, self.P), order="F")
-        return cholesky(A, self.R)
+        np.copyto(self.R, A)
+        return _cholesky(self.R)
 
     # the protocol
 
@@ -960,7 +964,7 @@ class _Moments:
             self.ok = False
             Z.fill(np.nan)
             return
-        multiply(self.R, Z.T)
+        Z[:] = dtrmm(1.0, self.R, Z.T, lower=1, overwrite_b=1).T
         Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool | None:
@@ -1195,7 +1199,7 @@ class _BlrMom(_BlrLoop):
 
 
 class _BlrMomPlain(_Moments):
-    """fc_mom.blr with Σ₀ = L₀L₀ᵀ, Σ = L₀BL₀ᵀ and mu = mu₀ + L₀w: B becomes (1 + α)B − αB² − αBYᵀYB with Y = rows L₀.
+    """fc_mom.blr with Σ₀ = L₀L₀ᵀ, Σ = L₀BL₀ᵀ and mu = mu₀ + L₀w: B becomes (1 + α)B − αB² − αBYᵀYB with Y = rows L₀, and no inverse.
 
     In an update A has B, of which R has the Cholesky factor: L₀R is that of Σ. In the first iteration B is the identity.
     """
@@ -1215,14 +1219,13 @@ class _BlrMomPlain(_Moments):
         if not self.ok:
             Z.fill(np.nan)
             return
-        if not self.first:
-            multiply(self.R, Z.T)
-        multiply(self.L0, Z.T)
+        for L in (self.L0,) if self.first else (self.R, self.L0):
+            Z[:] = dtrmm(1.0, L, Z.T, lower=1, overwrite_b=1).T
         Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool:
-        alpha, Y, pull = self.alpha, rows.copy(), dtrmv(self.L0, g, lower=1, trans=1)
-        multiply(self.L0, Y.T, trans=True)
+        alpha, pull = self.alpha, dtrmv(self.L0, g, lower=1, trans=1)
+        Y = dtrmm(1.0, self.L0, rows.T, lower=1, trans_a=1)
         if self.first:
             self.A.fill(0.0)
             self.diagonal[:] = 1.0
@@ -1230,24 +1233,22 @@ class _BlrMomPlain(_Moments):
         else:
             mirror(self.rows, self.full.T)
             self.w += alpha * (self.full @ (pull - self.w))
-            Y0, Y = Y, np.empty_like(Y)
-            product(self.A, Y0.T, Y.T)
-            add_square(-alpha, self.full, 1 + alpha, self.A, trans=True)
-        add_square(-alpha, Y.T, 1.0, self.A)
+            Y = dsymm(1.0, self.A, Y, lower=1)
+            dsyrk(-alpha, self.full, beta=1 + alpha, c=self.A, lower=1, overwrite_c=1)
+        dsyrk(-alpha, Y, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         self.mu[:] = self.mu0 + dtrmv(self.L0, self.w, lower=1)
         self.first = False
-        return self.ok and _finite(self.mu) and cholesky(self.A, self.R)
+        return self.ok and _finite(self.mu) and self._factor_of(self.A)
 
     def end(self) -> None:
         if not self.first:
-            compose(self.L0, self.R, self.A)
+            self.R[:] = dtrmm(1.0, self.L0, np.tril(self.R), lower=1)
+            dsyrk(1.0, self.R, beta=0.0, c=self.A, lower=1, overwrite_c=1)
         self.factored = True
 
 
 class _BbbMomPlain(_Moments):
     """fc_mom.bbb: one inverse for each iteration after the first, in which Σ⁻¹ = Λ₀."""
-
-    prec0: Array = np.zeros((0, 0))
 
     def begin(self) -> None:
         super().begin()
@@ -1255,10 +1256,7 @@ class _BbbMomPlain(_Moments):
         self.flush()
         self.first = True
         if self.m.n_iter > 1:
-            if not len(self.prec0):
-                self.prec0, self.T = np.zeros((self.P, self.P), order="F"), np.zeros((self.P, self.P), order="F")
-            np.copyto(self.prec0, self.R)
-            inverse(self.prec0, self.T)
+            self.prec0 = dpotri(self.R.copy(order="F"), lower=1, overwrite_c=1)[0]
 
     def go_on(self, current: FC) -> None:
         """Continue an inner loop at that iterate."""
@@ -1269,10 +1267,12 @@ class _BbbMomPlain(_Moments):
         alpha = self.alpha
         if not self.first:
             self.mu += alpha * dsymv(1.0, self.prec0, self.mu0 - self.mu, lower=1)
-            inverse(self.R, self.T)
-            _add(self.A, alpha / 2, self.R, self.prec0)
+            dpotri(self.R, lower=1, overwrite_c=1)
+            self.R -= self.prec0
+            self.R *= alpha / 2
+            self.A += self.R
         self.mu += alpha * g
-        add_square(-alpha / 2, rows.T, 1.0, self.A)
+        dsyrk(-alpha / 2, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         self.first = self.factored = False
         return self.ok and _finite(self.mu) and self.factor()
 
@@ -1540,28 +1540,19 @@ class _Precision:
 
     def _from_covariance(self) -> None:
         """Λ and its factor from the covariance in R."""
-        self.ok = cholesky(self.R, self.A) and self.ok
-        inverse(self.A, self.R)
+        self.ok = self.ok and dpotrf(self.R, lower=1, clean=0, overwrite_a=1)[1] == 0
+        dpotri(self.R, lower=1, overwrite_c=1)
+        np.copyto(self.A, self.R)
         self.ok = self.factor() and self.ok
 
     def factor(self) -> bool:
         """The Cholesky factor of Λ into R; False if there is none."""
-        return cholesky(self.A, self.R)
+        np.copyto(self.R, self.A)
+        return _cholesky(self.R)
 
     def solve(self, x: Array) -> Array:
         """Σx of a vector, or XΣ of rows X, in reverse order, by the factor."""
-        if x.ndim == 1:
-            return dpotrs(self.R, x, lower=1)[0]
-        X = x.copy()
-        solve_both(self.R, X.T)
-        return X
-
-    def covariance(self) -> Array:
-        """Σ in reverse order, with both triangles."""
-        Sigma, room = self.R.copy(order="F"), np.empty((self.P, self.P), order="F")
-        inverse(Sigma, room)
-        mirror(Sigma.T, room.T)
-        return room
+        return dpotrs(self.R, x.T, lower=1)[0].T
 
     def move(self, change: Array) -> None:
         """mu plus a change in reverse order."""
@@ -1576,7 +1567,7 @@ class _Precision:
         F, b, Q = self.dyn
         mu = self.mu[::-1]
         self.mu[:] = ((F * mu if F.ndim == 1 else F @ mu) + b)[::-1]
-        Sigma = self.covariance()
+        Sigma = _full(dpotri(self.R, lower=1, overwrite_c=1)[0])
         self.R[:] = F[:, None] * Sigma * F if F.ndim == 1 else F @ Sigma @ F.T
         if Q.ndim == 1:
             self.R.T.reshape(-1)[:: self.P + 1] += Q
@@ -1590,7 +1581,7 @@ class _Precision:
     def draw(self, Z: Array) -> None:
         """gaussians.draw: the rows of standard normals Z become θ̂."""
         X = np.ascontiguousarray(Z[:, ::-1])
-        solve(self.R, X.T, trans=True)
+        X = dtrsm(1.0, self.R, X.T, lower=1, trans_a=1, overwrite_b=1).T
         np.add(X[:, ::-1], self.mu, out=Z)
 
     def step(self, g: Array, rows: Array) -> bool:
@@ -1600,7 +1591,8 @@ class _Precision:
         pass
 
     def state(self) -> FC:
-        return FC(self.mu.copy(), np.ascontiguousarray(self.covariance()[::-1, ::-1]))
+        Sigma = _full(dpotri(self.R, lower=1)[0])
+        return FC(self.mu.copy(), np.ascontiguousarray(Sigma[::-1, ::-1]))
 
     def valid(self, state: FC) -> bool:
         """gaussians.is_valid of this state, which :meth:`state` gave: every step ends with the factor of its Λ."""
@@ -1616,7 +1608,7 @@ class _BongPrecision(_Precision):
 
     def step(self, g: Array, rows: Array) -> bool:
         g, rows = _reversed(g, rows)
-        add_square(1.0, rows.T, 1.0, self.A)
+        dsyrk(1.0, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         if not self.factor():
             return False
         self.move(self.solve(g))
@@ -1639,10 +1631,10 @@ class _BlrPrecision(_Precision):
         g, rows = _reversed(g, rows)
         if self.first:  # Λ = Λ₀
             pull = g
-            add_square(alpha, rows.T, 1.0, self.A)
+            dsyrk(alpha, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         else:
             pull = dsymv(1.0, self.A0, (self.mu0 - self.mu)[::-1], lower=1) + g
-            add_square(alpha, rows.T, 1 - alpha, self.A)
+            dsyrk(alpha, rows.T, beta=1 - alpha, c=self.A, lower=1, overwrite_c=1)
             _add(self.A, alpha, self.A0)
         self.first = False
         if not self.factor():
@@ -1660,7 +1652,7 @@ class _BogPrecision(_Precision):
         v, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * v
         dsyr2(-2 * alpha, v, mu, a=self.A, lower=1, overwrite_a=1)
-        add_square(2 * alpha, V.T, 1.0, self.A)
+        dsyrk(2 * alpha, V.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         if not self.factor():
             return False
         self.mu[:] = self.solve(pull)[::-1]
@@ -1674,7 +1666,7 @@ class _BbbPrecision(_Precision):
         super().begin()
         if self.m.n_iter > 1:
             if not hasattr(self, "L0"):
-                self.L0, self.T = np.empty((self.P, self.P), order="F"), np.empty((self.P, self.P), order="F")
+                self.L0 = np.empty((self.P, self.P), order="F")
             np.copyto(self.L0, self.R)
         self.first = True
 
@@ -1692,13 +1684,12 @@ class _BbbPrecision(_Precision):
         r, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * r
         if not self.first:
-            inverse(self.R, self.T)
+            self.R[:] = _full(dpotri(self.R, lower=1, overwrite_c=1)[0])
             _add(self.A, -2 * alpha, self.R)
-            mirror(self.R.T, self.T.T)
-            multiply(self.L0, self.T, trans=True)
-            add_square(2 * alpha, self.T, 1.0, self.A, trans=True)
+            X = dtrmm(1.0, self.L0, self.R, lower=1, trans_a=1, overwrite_b=1)
+            dsyrk(2 * alpha, X, trans=1, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         dsyr2(-2 * alpha, r, mu, a=self.A, lower=1, overwrite_a=1)
-        add_square(2 * alpha, V.T, 1.0, self.A)
+        dsyrk(2 * alpha, V.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
         self.first = False
         if not self.factor():
             return False
@@ -1706,11 +1697,10 @@ class _BbbPrecision(_Precision):
         return self.ok and _finite(self.mu)
 
 
-def _add(A: Array, alpha: float, B: Array, C: Array | None = None) -> None:
-    """A += αB, or α(B − C), of lower triangles, a few columns at a time, so that there is no other matrix."""
-    for j in range(0, len(A), 32):
-        part = slice(j, None), slice(j, j + 32)
-        A[part] += alpha * (B[part] if C is None else B[part] - C[part])
+def _add(A: Array, alpha: float, B: Array) -> None:
+    """A += αB, a few columns at a time, so that there is no third matrix."""
+    for j in range(0, A.shape[1], 64):
+        A[:, j : j + 64] += alpha * B[:, j : j + 64]
 
 
 # --- the choice ------------------------------------------------------------------------------------------------------------
