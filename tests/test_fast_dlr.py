@@ -471,6 +471,23 @@ def test_threads_share_a_stream(rule, hess):
     agree(got, wanted(prior, X), compare.condition(wanted, prior, X), m.name)
 
 
+@pytest.mark.skipif(SLOW, reason="plain Python has one thread")
+@pytest.mark.parametrize("C", [5, 9])
+def test_threads_share_a_stream_of_images(C):
+    """Each thread has rows of its own: two or three of them, or so many that they are taken together."""
+    m = make_method("bong", "lin-hess")
+    model, lik = br.models.cnn((12, 12, 1), C, features=(3, 4), kernel=(3, 3), hidden=5), br.likelihoods.Categorical()
+    rng = np.random.default_rng(4)
+    X = rng.uniform(size=(5, 12, 12, 1))
+    Y = list(rng.integers(0, C, 5))
+    prior = start(m, model)
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
+    (got, done, code), (again, _, _) = (run_fast(m, model, lik, prior, X, Y, threads=2) for _ in range(2))
+    assert (done, code) == (5, 0)
+    assert all(np.array_equal(a, b) for a, b in zip(got, again, strict=True))
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), m.name)
+
+
 def test_long_stream_does_not_drift():
     T = 20 if SLOW else 500
     m = br.method("bong-lin-hess-dlr", rank=3)

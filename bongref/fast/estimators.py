@@ -62,9 +62,9 @@ class Compiled:
         self.net, self.lik = describe(model), describe_likelihood(lik, model.n_outputs)
         self.hess, self.threads, C, P = m.hess, threads, model.n_outputs, model.n_params
         self.n_rows = C if m.hess == "lin-hess" else 1
-        self.cotangents = C + 1 if m.hess == "lin-hess" and C > 1 else 1  # of a diagonal family
         first = workspace(self.net, self.n_rows + 1)
-        another = (lambda: fellow(self.net, first, self.n_rows + 1)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
+        own = m.family not in ("diag", "diag_mom")  # rows; a diagonal family needs only sums of them
+        another = (lambda: fellow(self.net, first, self.n_rows + 1, own)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
         self.works = [first, *(another() for _ in range(threads - 1))]
         self.V, self.g = np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C)), np.empty(P)
         self.rows = np.empty((len(self.V) if rows and m.hess.startswith("lin") else 0, P))

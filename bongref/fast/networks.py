@@ -321,9 +321,11 @@ def workspace(net: Any, K: int) -> Any:
     return conv_workspace(net, K)
 
 
-def fellow(net: Any, work: Any, K: int) -> Any:
-    """Buffers for sweeps after a forward pass that another thread took in ``work``."""
-    shared = ("H", "D", "delta", "e", "s") if isinstance(net, Dense) else ("X", "B", "D", "S", "h", "d", "V", "G", "R", "e", "s")
+def fellow(net: Any, work: Any, K: int, rows: bool = True) -> Any:
+    """Buffers for another thread after a forward pass in ``work``: for rows of its own, or for a share of the cotangents."""
+    shared: tuple[str, ...] = ("H", "D") if isinstance(net, Dense) else ("X", "B", "D", "S", "h", "d")
+    if not rows:
+        shared += ("delta", "e", "s") if isinstance(net, Dense) else ("V", "G", "R", "e", "s")
     return workspace(net, K)._replace(**{name: getattr(work, name) for name in shared})
 
 

@@ -16,7 +16,7 @@ from ..kernels import diag_mom, diag_nat
 from ..kernels.diag import RULES
 from ..lanes import APART, CUTS, ONE, drawing, sums
 from ..likelihoods import n_rows, weighted_rows
-from ..networks import before, forward, gather, part, pull, share, turns
+from ..networks import Dense, before, forward, gather, part, pull, share, turns
 from ..normals import PCG, lcg, place_chains, table
 from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, read, wait, write
 from ..vectors import LANES
@@ -256,7 +256,7 @@ class Linearised(Loop):
         self.kernel = stream if self.jobs == 1 else shared_stream
         C = estimator.net.n_outputs
         K = n_rows(estimator.lik, C) if m.hess == "lin-hess" else 1
-        if K < SEVERAL:  # threads share the pixels, not the cotangents
+        if K < SEVERAL and not isinstance(estimator.net, Dense):  # threads share the pixels, not the cotangents
             estimator.works = estimator.works[:1] * self.jobs
         self.hess = (0 if m.hess == "lin-hess" else 1,)
         self.buffers += np.empty((K, C)), np.empty(K), np.empty(K)
