@@ -101,7 +101,7 @@ def dense_description(model: Model) -> Dense:
 
 def dense_workspace(net: Dense, K: int) -> DenseWork:
     total, widest = int(net.sizes.sum()), int(net.sizes.max())
-    return DenseWork(np.empty(total), np.empty(total), np.empty((K, total)), np.empty(total), np.empty(total), np.empty(widest))
+    return DenseWork(np.empty(total), np.empty(total), np.zeros((K, total)), np.empty(total), np.empty(total), np.empty(widest))
 
 
 @inlined
