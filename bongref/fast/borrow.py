@@ -1,7 +1,7 @@
 """Arrays without an owner: what a kernel is given lives as long as the kernel runs, so that there is nothing to count.
 
 Numba counts references to every array, also to every slice and to every member of a tuple that it takes out, with operations that the
-cores must agree on: in a step of a microsecond a fifth of the time. An array without an owner is not counted.
+cores must agree on, which is much in a step of a microsecond. An array without an owner is not counted.
 """
 
 from __future__ import annotations
