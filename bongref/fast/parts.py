@@ -13,13 +13,12 @@ from collections.abc import Iterator
 from typing import Any
 
 import llvmlite.binding as llvm
-from numba import (
-    _dynfunc,  # type: ignore[attr-defined]
-    types,
-)
+from numba import _dynfunc  # type: ignore[attr-defined]
+from numba.core import extending
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
+from numba.core.targetconfig import ConfigStack
 from numba.core.typed_passes import NativeLowering
 from numba.core.types.functions import BaseFunction
 
@@ -28,6 +27,7 @@ from .lean import Lean
 OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}  # a part allocates nothing
 # passes for closures, comprehensions, contexts, literal_unroll, array expressions and overloads with inline=
 UNUSED = {"with_lifting", "inline_closure_likes", "literal_unroll", "find_literally", "inline_overloads", "nopython_rewrites"}
+BUILTINS = {range, len, slice, abs, min, max}
 COUNTING = "ir_legalization"  # finds where variables end, which matters where references are counted
 
 
@@ -140,16 +140,21 @@ class EntryCompiler(Compiler):
     lowering = EntryLowering
 
 
+def _plain(function: Any) -> bool:
+    """Whether what this function does depends on the types of its arguments and the flags alone: operators, some builtins, intrinsics."""
+    return function in BUILTINS or isinstance(function, extending._Intrinsic) or getattr(function, "__module__", None) == "_operator"
+
+
 @contextlib.contextmanager
 def remembering() -> Iterator[None]:
-    """Inside, what an operator does with numbers of some types is found out once: Numba asks a hundred candidates every time."""
+    """Inside, what an operation does with arguments of some types is found out once: Numba asks a hundred candidates every time."""
     find, found = BaseFunction.get_call_type, {}
 
     def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
-        simple = getattr(self.typing_key, "__module__", None) == "_operator" and all(isinstance(a, types.Number) for a in args)
-        if not simple or kws:
+        if kws or not _plain(self.typing_key):
             return find(self, context, args, kws)
-        key = self, context, tuple(args)
+        flags = ConfigStack.top_or_none()
+        key = self, context, tuple(args), None if flags is None else (flags.nrt, frozenset(flags.fastmath.flags))
         if key not in found:
             found[key] = find(self, context, args, kws)
         return found[key]
