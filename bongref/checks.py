@@ -11,15 +11,22 @@ from .linalg import Array
 from .states import DLR, FC, Diag, State
 
 
-def array(name: str, value: Any, *, ndim: int | tuple[int, ...] | None = None, shape: tuple[int | None, ...] | None = None) -> Array:
-    """A finite float64 array with the given number of dimensions or shape (None: any length)."""
+def array(
+    name: str,
+    value: Any,
+    *,
+    ndim: int | tuple[int, ...] | None = None,
+    shape: tuple[int | None, ...] | None = None,
+    copy: bool = True,
+) -> Array:
+    """A finite float64 array with the given number of dimensions or shape (None: any length); the given one itself without ``copy``."""
     if np.ma.is_masked(value):
         raise ValueError(f"{name} must have no masked entries, got {_short(value)}")
     try:
         raw = np.asarray(value)
         if raw.dtype.kind not in "fiub":
             raise TypeError
-        out = np.array(raw, dtype=float)
+        out = np.array(raw, dtype=float) if copy else np.asarray(raw, dtype=float)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of real numbers, got {_short(value)}") from None
     if ndim is not None and out.ndim not in (ndim if isinstance(ndim, tuple) else (ndim,)):
@@ -77,21 +84,21 @@ def variance(name: str, value: Any, P: int) -> Array:
 
 def symmetric(name: str, value: Any, P: int) -> Array:
     """A (P, P) matrix that is symmetric to 1e-8 of its largest entry; its symmetric part."""
-    a = array(name, value, shape=(P, P))
-    gap = float(np.max(np.abs(a - a.T)))
-    if gap > 1e-8 * float(np.max(np.abs(a))):
+    a = array(name, value, shape=(P, P), copy=False)
+    gap = max(float(np.max(np.abs(a[i : i + 64] - a[:, i : i + 64].T))) for i in range(0, P, 64))  # no second matrix
+    if gap > 1e-8 * max(float(np.max(a)), -float(np.min(a))):
         raise ValueError(f"{name} must be symmetric, got max|A - A^T| = {gap:.3g}")
-    return (a + a.T) / 2
+    return a if gap == 0 else (a + a.T) / 2
 
 
 def state(name: str, value: Any, kind: Any = None, *, P: int | None = None, R: int | None = None) -> State:
-    """A state of the given kind (FC, Diag or DLR; any of them without): finite, of matching shapes, positive definite."""
+    """A state of the given kind (FC, Diag or DLR; any of them without): finite, of matching shapes, positive definite. No copy of it."""
     from .gaussians import is_valid
 
     if not isinstance(value, (FC, Diag, DLR) if kind is None else kind):
         got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else _short(value)
         raise TypeError(f"{name} must be a {'FC, Diag or DLR' if kind is None else kind.__name__} state, got {got}")
-    mu = array(f"{name}.mu", value.mu, ndim=1)
+    mu = array(f"{name}.mu", value.mu, ndim=1, copy=False)
     if P is not None and len(mu) != P:
         raise ValueError(f"{name}.mu must have shape ({P},), got {mu.shape}")
     n = len(mu)
@@ -99,13 +106,13 @@ def state(name: str, value: Any, kind: Any = None, *, P: int | None = None, R: i
     if isinstance(value, FC):
         out = FC(mu, symmetric(f"{name}.Sigma", value.Sigma, n))
     elif isinstance(value, Diag):
-        out = Diag(mu, array(f"{name}.var", value.var, shape=(n,)))
+        out = Diag(mu, array(f"{name}.var", value.var, shape=(n,), copy=False))
     else:
-        W = array(f"{name}.W", value.W, shape=(n, None))
+        W = array(f"{name}.W", value.W, shape=(n, None), copy=False)
         rank(f"the rank of {name}.W", W.shape[1], n)
         if R is not None and W.shape[1] != R:
             raise ValueError(f"{name}.W must have shape ({n}, {R}) for rank={R}, got {W.shape}")
-        out = DLR(mu, array(f"{name}.Ups", value.Ups, shape=(n,)), W)
+        out = DLR(mu, array(f"{name}.Ups", value.Ups, shape=(n,), copy=False), W)
     if not is_valid(out):
         raise ValueError(f"{name} must be positive definite, got {_why_not(out)}")
     return out

@@ -72,7 +72,8 @@ class Compiled:
         own = m.family not in ("diag", "diag_mom")  # rows; a diagonal family needs only sums of them
         another = (lambda: fellow(self.net, first, self.n_rows + 1, own)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
         self.works = [first, *(another() for _ in range(threads - 1))]
-        self.V, self.g = np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C)), np.empty(P)
+        self.P, self.V = P, np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C))
+        self.g = np.empty(P if rows else 0)
         self.rows = np.empty((len(self.V) if rows and m.hess.startswith("lin") else 0, P))
 
     def parts(self, thread: int) -> tuple[Any, ...]:

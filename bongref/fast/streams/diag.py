@@ -228,7 +228,7 @@ class Loop:
     hess: tuple[int, ...] = ()
 
     def __init__(self, m: Method, estimator: Compiled, jobs: int):
-        P = len(estimator.g)
+        P = estimator.P
         self.m, self.estimator, self.jobs, kept = m, estimator, jobs, P if m.rule in ("blr", "bbb") else 0
         self.buffers: tuple[np.ndarray, ...] = np.empty(kept), np.empty(kept)
 
@@ -268,7 +268,7 @@ class Sampled(Loop):
     kernel = staticmethod(sampled_stream)
 
     def __init__(self, m: Method, estimator: Compiled, rng: np.random.Generator):
-        M, P = m.params["n_samples"], len(estimator.g)
+        M, P = m.params["n_samples"], estimator.P
         fours = -(-M // LANES)
         super().__init__(m, estimator, min(PARTS, fours))
         self.pcg, cuts = PCG(rng), np.array([min(M, LANES * (fours * k // self.jobs)) for k in range(self.jobs + 1)])

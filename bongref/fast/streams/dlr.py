@@ -263,7 +263,7 @@ class Sampled:
     """mc-ef whose samples are drawn where their gradients are computed, by all threads; a loop in Python around the jobs."""
 
     def __init__(self, m: Method, estimator: Any, rng: np.random.Generator, dyn: tuple[Any, Any, Any] | None):
-        M, R, P = m.params["n_samples"], m.params["rank"], len(estimator.g)
+        M, R, P = m.params["n_samples"], m.params["rank"], estimator.P
         jobs, C, S = -(-M // wide.FOUR), wide.padded(R + 1), wide.padded(P)
         self.m, self.estimator, self.dyn, self.pcg = m, estimator, dyn, PCG(rng)
         self.rows, self.AV, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(4, np.int64)
