@@ -73,18 +73,15 @@ class EntryLibrary(JITCodeLibrary):
 
     def _optimize_final_module(self) -> None:
         """As Numba does, but for loops that are unrolled: those that gain by it are vectors already, or written so."""
-        builder = self._codegen._pass_builder
-
-        def without_unrolling(**options: Any) -> Any:
-            return _pass_builder(self._codegen._tm, **options)
-
-        if not hasattr(llvm, "create_pipeline_tuning_options"):  # of an older LLVM
+        codegen: Any = self._codegen
+        if not hasattr(codegen, "_pass_builder"):  # before Numba 0.61: an older LLVM, whose passes are set otherwise
             return super()._optimize_final_module()
-        self._codegen._pass_builder = without_unrolling
+        builder = codegen._pass_builder
+        codegen._pass_builder = lambda **options: _pass_builder(codegen._tm, **options)
         try:
             super()._optimize_final_module()
         finally:
-            self._codegen._pass_builder = builder
+            codegen._pass_builder = builder
 
     def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
         """The machine code, and in place of what it was made from a module with the same names, which is all that loading asks for."""
