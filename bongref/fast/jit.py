@@ -115,7 +115,7 @@ def _first_use(dispatcher: Any, name: str) -> Iterator[None]:
 
         def say() -> None:
             said.set()
-            sys.stderr.write(f"bongref: compiling {name} for this machine, once; 10 to 20 s ...\n")
+            sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 10 s or so ...\n")
             sys.stderr.flush()
 
         timer = threading.Timer(PATIENCE, say)

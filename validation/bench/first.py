@@ -60,7 +60,8 @@ def spawn(python: str, cell: str, env: dict[str, str], *args: str) -> dict[str, 
     """What a child says, and the seconds that its process lived."""
     start = time.perf_counter()
     command = [python, "-m", "validation.bench.first", "--child", cell, *args]
-    done = subprocess.run(command, cwd=ROOT, env={**os.environ, **env}, capture_output=True, text=True)
+    given = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}  # byte code is kept, as by default
+    done = subprocess.run(command, cwd=ROOT, env={**given, **env}, capture_output=True, text=True)
     seconds = time.perf_counter() - start
     if done.returncode:
         return {"error": short(RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1]))}

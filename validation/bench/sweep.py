@@ -179,12 +179,13 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--largest", type=float, default=1.1e6, help="no more parameters than this (default: 1.1 million)")
     p.add_argument("--longest", type=float, default=LONGEST, help=f"seconds that one observation may take (default: {LONGEST:.0f})")
     p.add_argument("--memory", type=float, default=8.0, help="GiB that a point may need (default: 8)")
+    p.add_argument("--budget", type=float, help="seconds for the repeats of a point (default: 20; 2 with --quick)")
     p.add_argument("--quick", action="store_true", help="up to 40,000 parameters, short runs")
     p.add_argument("--out", type=Path, default=worker.ROOT / "validation" / "results", metavar="DIR")
     p.add_argument("--resume", action="store_true", help="keep the curves that sweep.json has")
     p.add_argument("--log", type=Path, help="a file for what the worker writes to standard error (default: nowhere)")
     args = p.parse_args(argv)
-    args.target, args.budget = (0.05, 2.0) if args.quick else (0.2, 20.0)
+    args.target, args.budget = 0.05 if args.quick else 0.2, args.budget or (2.0 if args.quick else 20.0)
     args.largest = min(args.largest, 4e4) if args.quick else args.largest
     return args
 
