@@ -328,6 +328,46 @@ def solve(L, n, X, first, last):
 
 
 @ordered
+def triangular(A, n, N, shift, U, back):
+    """U, upper triangular with 1/``back`` on its diagonal: UᵀU = A − shift; the least part of A's diagonal left in it, or −1 if not definite."""
+    for i in range(n * N):
+        U[i] = A[i]
+    least = math.inf
+    for k in range(n):
+        U[k * N + k] -= shift
+    for k in range(n):
+        at = k * N
+        pivot = U[at + k]
+        if not 0.0 < pivot < math.inf:
+            return -1.0
+        least = min(least, pivot / (A[at + k] - shift))
+        back[k] = 1.0 / math.sqrt(pivot)
+        c = fill4(back[k])
+        for i in range(k // 4 * 4, N, 4):
+            store4(U, at + i, muladd(fill4(0.0), c, load4(U, at + i)))
+        for l in range(k + 1, n):
+            c = fill4(-U[at + l])
+            for i in range(l // 4 * 4, N, 4):
+                store4(U, l * N + i, muladd(load4(U, l * N + i), c, load4(U, at + i)))
+    return least
+
+
+@ordered
+def divide(U, back, n, N, x):
+    """x = (UᵀU)⁻¹ x."""
+    for k in range(n):
+        y = x[k] * back[k]
+        x[k] = y
+        for i in range(k + 1, n):
+            x[i] -= y * U[k * N + i]
+    for k in range(n - 1, -1, -1):
+        y = x[k]
+        for i in range(k + 1, n):
+            y -= U[k * N + i] * x[i]
+        x[k] = y * back[k]
+
+
+@ordered
 def pivoted(T, n, cols, J, perm):
     """J = the rows of the triangular factor of Tᵀ with its columns in the order perm, in which the diagonal of J descends.
 
@@ -1145,24 +1185,22 @@ def thin_small(M, R, alpha, s, size, square, e, b):
         for i in range(R):
             e.pull[i] += y * C0[r, i]
     for i in range(M):
-        for k in range(R):
-            H[i, M] += H[i, k] * e.pull[k]
-    clear(b.G, 0)
-    for k in range(M):
-        for i in range(M):
-            c = C[k, i]
-            for l in range(M + 1):
-                b.G[k, l] += c * H[i, l]
-    for k in range(M):
-        for l in range(k, M):
-            V[k, l] = total(b.G[k, :M], C[l, :M])
-        V[k, M] = b.G[k, M]
-    if not cholesky(V, M, T):
+        H[i, M] += total(H[i, :R], e.pull[:R])
+        for k in range(M + 1):
+            T[i, k] = H[i, k]
+    combine(e.c, len(H), M, M, b.t, M + 1, len(H), b.j)
+    for i in range(M):
+        e.less[i] = b.J[i, M]
+        for k in range(M):
+            T[i, k] = C[k, i]
+    combine(b.j, len(H), M, M, b.t, M, len(H), b.v)  # C H Cᵀ
+    if not triangular(b.v, M, len(H), -1.0, b.t, b.size) > 0.0:
         return LOST
-    solve(T, M, V, M, M + 1)
+    divide(b.t, b.size, M, len(H), e.less)
     for k in range(M):
+        y = e.less[k]
         for i in range(M):
-            e.pull[i] -= C[k, i] * V[k, M]
+            e.pull[i] -= C[k, i] * y
     for i in range(M):
         times = e.at[1] if i == m else 1.0
         for l in range(L):

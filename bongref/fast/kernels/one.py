@@ -17,7 +17,7 @@ import numpy as np
 
 from ..jit import inlined, inner, ordered
 from ..vectors import apart, fill4, load4, muladd, spread4, store4, sum4
-from .dlr import LARGE, LOST, MEASURE, OK, SETTLE, SMALL, SWEEPS, verdict
+from .dlr import LARGE, LOST, MEASURE, OK, SETTLE, SMALL, SWEEPS, divide, triangular, verdict
 
 REDO = 4  # a code: the step is one for the kernels of dlr
 CHECK = 1  # a kind of job
@@ -103,27 +103,38 @@ def ring(n, x, at, w, places, sums):
 
 
 @inner
-def measure(first, last, lose, Wt, j, Ups, inverse, x, width, places, sums):
+def place(rows, at, w, u, here, x, to, mid):
+    """A block of a row, ``w`` numbers of flat rows from ``at`` on, in x from ``to`` on, and times u in x from ``mid`` on; 0 up to a multiple of 4."""
+    whole, zero = w // 4 * 4, fill4(0.0)
+    for p in range(0, whole, 4):
+        v = load4(rows, at + p)
+        store4(x, to + p, v)
+        store4(x, mid + p, muladd(zero, v, load4(u, here + p)))
+    if whole < w:
+        store4(x, to + whole, zero)
+        store4(x, mid + whole, zero)
+        for p in range(whole, w):
+            x[to + p] = rows[at + p]
+            x[mid + p] = rows[at + p] * u[here + p]
+
+
+@inner
+def measure(first, last, lose, flat, j, R, Ups, inverse, x, width, places, sums):
     """The products of the rows of [W, j], over Υ and, where bong loses a direction, as they are; 1/Υ."""
-    n, stride, mid = len(Wt) + 1, width + 4, (len(Wt) + 1) * (width + 4)
+    n, P, stride, mid = R + 1, len(j), width + 4, (R + 1) * (width + 4)
     for i in range(sums.shape[1]):
         sums[0, i] = sums[1, i] = 0.0
+    u, ups = inverse[first:last], Ups[first:last]
+    for p in range(len(u)):
+        u[p] = 1.0 / ups[p]
     for at in range(first, last, width):
         w = min(width, last - at)
-        u, ups, full = inverse[at : at + w], Ups[at : at + w], (w + 3) // 4 * 4
-        for p in range(w):
-            u[p] = 1.0 / ups[p]
-        for i in range(n):
-            row = Wt[i, at : at + w] if i < n - 1 else j[at : at + w]
-            a, b = x[i * stride : i * stride + full], x[mid + i * stride : mid + i * stride + full]
-            for p in range(w):
-                a[p] = row[p]
-                b[p] = u[p] * row[p]
-            for p in range(w, full):
-                a[p] = b[p] = 0.0
-        ring(n, x, mid, full, places, sums[1])
+        for i in range(R):
+            place(flat, i * P + at, w, inverse, at, x, i * stride, mid + i * stride)
+        place(j, at, w, inverse, at, x, R * stride, mid + R * stride)
+        ring(n, x, mid, (w + 3) // 4 * 4, places, sums[1])
         if lose:
-            ring(n, x, 0, full, places, sums[0])
+            ring(n, x, 0, (w + 3) // 4 * 4, places, sums[0])
 
 
 @inner
@@ -203,7 +214,7 @@ def one_part(kind, k, lose, Wt, flat, j, mu, Ups, s, alpha, b):
     first = min(P, k * b.shape[1])
     last, wrong, below = min(P, first + b.shape[1]), 0.0, 0
     if kind == MEASURE:
-        measure(first, last, lose, Wt, j, Ups, b.tall[INVERSE], b.x[k], b.shape[0], b.places, b.sums[k])
+        measure(first, last, lose, flat, j, R, Ups, b.tall[INVERSE], b.x[k], b.shape[0], b.places, b.sums[k])
     if kind == CHECK or (kind == SETTLE and not lose):
         dots = b.dots[k]
         for i in range(len(dots)):
@@ -249,46 +260,6 @@ def unroll(n, which, b):
 
 
 @ordered
-def factor(A, n, N, shift, U, back):
-    """U, upper triangular with 1/``back`` on its diagonal: UᵀU = A − shift; the least part of A's diagonal left in it, or −1 if not definite."""
-    for i in range(n * N):
-        U[i] = A[i]
-    least = math.inf
-    for k in range(n):
-        U[k * N + k] -= shift
-    for k in range(n):
-        at = k * N
-        pivot = U[at + k]
-        if not 0.0 < pivot < math.inf:
-            return -1.0
-        least = min(least, pivot / (A[at + k] - shift))
-        back[k] = 1.0 / math.sqrt(pivot)
-        c = fill4(back[k])
-        for i in range(k // 4 * 4, N, 4):
-            store4(U, at + i, muladd(fill4(0.0), c, load4(U, at + i)))
-        for l in range(k + 1, n):
-            c = fill4(-U[at + l])
-            for i in range(l // 4 * 4, N, 4):
-                store4(U, l * N + i, muladd(load4(U, l * N + i), c, load4(U, at + i)))
-    return least
-
-
-@ordered
-def divide(U, back, n, N, x):
-    """x = (UᵀU)⁻¹ x."""
-    for k in range(n):
-        y = x[k] * back[k]
-        x[k] = y
-        for i in range(k + 1, n):
-            x[i] -= y * U[k * N + i]
-    for k in range(n - 1, -1, -1):
-        y = x[k]
-        for i in range(k + 1, n):
-            y -= U[k * N + i] * x[i]
-        x[k] = y * back[k]
-
-
-@ordered
 def least(A, n, N, U, back, x, y):
     """x = the unit eigenvector of the least eigenvalue of A; U = its factor on entry, of A minus something less than that at the end.
 
@@ -320,12 +291,12 @@ def least(A, n, N, U, back, x, y):
             return moved < math.inf
         before = moved
         new = min(shift + (above - math.sqrt(off)), 0.5 * (shift + high))
-        if moved > 2.0**-40 and shift + 0.3 * (min(shift + above, high) - shift) < new:
-            if factor(A, n, N, new, U, back) > 0.0:
+        if moved > 2.0**-20 and shift + 0.3 * (min(shift + above, high) - shift) < new:
+            if triangular(A, n, N, new, U, back) > 0.0:
                 shift = new
             else:
                 high = new
-                factor(A, n, N, shift, U, back)
+                triangular(A, n, N, shift, U, back)
     return False
 
 
@@ -383,7 +354,7 @@ def bong_small(n, N, s, b):
         if not (A[i * N + i] == 0.0 or SMALL * SMALL < A[i * N + i] < LARGE * LARGE):
             return REDO
         none = i if A[i * N + i] == 0.0 else none
-    if not factor(H, n, N, -1.0, U, back) > 0.0:
+    if not triangular(H, n, N, -1.0, U, back) > 0.0:
         return REDO
     divide(U, back, n, N, y)
     for i in range(n):
@@ -392,7 +363,7 @@ def bong_small(n, N, s, b):
         for i in range(n):
             v[i] = 1.0 if i == none else 0.0
         return OK
-    if not factor(A, n, N, 0.0, U, back) > LITTLE or not least(A, n, N, U, back, v, b.few[REST]):
+    if not triangular(A, n, N, 0.0, U, back) > LITTLE or not least(A, n, N, U, back, v, b.few[REST]):
         return REDO
     return OK
 
@@ -424,7 +395,7 @@ def bog_one(jobs, task, R, s, alpha, b, board):
     H, v, rest, back, N = b.small[WEIGHED], b.few[DIRECTION], b.few[REST], b.few[SPARE], b.few.shape[1]
     jobs(MEASURE, task, b, board)
     unroll(R + 1, WEIGHED, b)
-    if not factor(H, R, N, -1.0, b.small[ROOT], b.few[BACK]) > 0.0:
+    if not triangular(H, R, N, -1.0, b.small[ROOT], b.few[BACK]) > 0.0:
         return LOST
     for i in range(R):
         rest[i] = s[0] * H[i * N + R]
