@@ -35,7 +35,7 @@ EPS = float(np.finfo(float).eps)
 def third(x):
     """A third of a number that is not negative."""
     if x < 0.0:
-        raise ValueError("no third of", x)
+        raise ValueError("no third of a negative number")
     return x / 3.0
 
 
@@ -57,12 +57,8 @@ def test_a_part_does_the_same_in_an_entry_point_and_by_itself():
 
 def test_an_error_in_a_part_arrives_with_what_it_says():
     for function in (thirds, two_thirds):
-        with pytest.raises(ValueError, match="no third of"):
+        with pytest.raises(ValueError, match="^no third of a negative number$"):
             function(-1.0)
-        try:
-            function(-1.0)
-        except ValueError as error:
-            assert error.args == ("no third of", -1.0)
 
 
 # --- elementary functions --------------------------------------------------------------------------------------------------

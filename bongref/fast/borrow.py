@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
@@ -18,20 +19,21 @@ def borrowed(a: Any) -> Any:
     return a
 
 
-def _without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+def without_owner(context: Any, builder: Any, kind: Any, value: Any) -> Any:
+    """A value of that type whose arrays have no owner."""
     if isinstance(kind, types.BaseTuple):
         kinds: Any = kind
-        members = [_without_owner(context, builder, k, m) for k, m in zip(kinds.types, cgutils.unpack_tuple(builder, value), strict=True)]
+        members = [without_owner(context, builder, k, m) for k, m in zip(kinds.types, cgutils.unpack_tuple(builder, value), strict=True)]
         return context.make_tuple(builder, kind, members)
     if isinstance(kind, types.Array):
-        array = context.make_array(kind)(context, builder, value)
-        array.meminfo, array.parent = (cgutils.get_null_value(x.type) for x in (array.meminfo, array.parent))
-        return array._getvalue()
+        for place in (0, 1):  # meminfo and parent
+            value = builder.insert_value(value, ir.Constant(value.type.elements[place], None), place)
+        return value
     return value
 
 
 def _borrow(typingctx, a):
-    return a(a), lambda context, builder, signature, args: _without_owner(context, builder, signature.return_type, args[0])
+    return a(a), lambda context, builder, signature, args: without_owner(context, builder, signature.return_type, args[0])
 
 
 _borrowed: Any = intrinsic(_borrow)

@@ -27,6 +27,7 @@ import numpy as np
 
 from ..models import Model
 from .jit import inlined, inner
+from .packs import pack
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, combine, outer, outer_squares
 from .vectors import apart, fill4, load4, muladd, spread4, store4
 
@@ -52,6 +53,7 @@ COLUMNS = (
 ) = range(len(COLUMNS))  # fmt: skip
 
 
+@pack
 class Conv(NamedTuple):
     """A CNN as numbers. Lists of taps and windows go on with their last number up to a multiple of 12."""
 
@@ -69,6 +71,7 @@ class Conv(NamedTuple):
     code: int  # of the activation
 
 
+@pack
 class ConvWork(NamedTuple):
     """Buffers. The zeros around the images in X and E and beside the kernels in B are written once, when they are made."""
 
@@ -557,7 +560,7 @@ def _layer_forward(net, work, i, k, n):
 def _outputs(net, theta, work, o):
     """The two dense layers."""
     apart()
-    W, at, h = net.dense, net.layers[-1, AT], work.h
+    W, at, h = net.dense, net.layers[len(net.layers) - 1, AT], work.h
     dense_layer(theta, W, work.X[at : at + net.n_flat], h)
     bend(net.code, h, h, work.d)
     dense_layer(theta, W + net.hidden * (net.n_flat + 1), h, o)
@@ -576,7 +579,7 @@ def conv_forward(net, theta, x, work, o):
 @inlined
 def conv_sweep(net, theta, x, work, V, out):
     """out (K, P) = the rows V_k · ∂f/∂θ, after :func:`conv_forward` at the same θ and x. Twin of Model.vjp."""
-    at, n, W = net.layers[-1, AT], net.n_flat, net.dense
+    at, n, W = net.layers[len(net.layers) - 1, AT], net.n_flat, net.dense
     U = W + net.hidden * (n + 1)
     _sweep(net, theta, work, V, 0, len(V))
     for k in range(len(V)):
@@ -650,7 +653,7 @@ def conv_gather(net, work, K, c, w):
 @inlined
 def conv_part(net, work, K, c, w, a, z, g, d):
     """networks.part of a Conv."""
-    W, H, n, at = net.dense, net.hidden, net.n_flat, net.layers[-1, AT]
+    W, H, n, at = net.dense, net.hidden, net.n_flat, net.layers[len(net.layers) - 1, AT]
     U = W + H * (n + 1)
     if a < W:
         _kernel_part(work.R, K, c, w, a, min(z, W), g, d)
@@ -694,7 +697,7 @@ def _sweep(net, theta, work, V, first, last):
     K, kh, kw, zero, none, rows = last - first, net.kernel[0], net.kernel[1], work.zero, np.int64(0), work.rows
     flat, entries, terms, P = work.R[first:last].reshape(-1), work.entries, work.terms, net.dense
     _dense_sweep(net, theta, work, V, first, last)
-    Y, to_k, to_y = work.F, net.n_flat, L[-1, C_IN]  # cotangents of a pooled image: strides between them and between pixels
+    Y, to_k, to_y = work.F, net.n_flat, L[len(L) - 1, C_IN]  # cotangents of a pooled image: strides between them and between pixels
     for i in range(len(L) - 2, -1, -1):
         layer, into = L[i], work.Y[i % 2]
         deep, turned, pixels, panel = layer[DEEP], layer[TURNED], layer[HEIGHT] * layer[WIDTH], 8 * kh * kw * layer[C_OUT]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from ..methods import Method
-from .jit import config, kernel
+from .jit import config, kernel, making
 from .likelihoods import describe as describe_likelihood
 from .likelihoods import info_rows, score
 from .networks import describe, fellow, forward, sweep, workspace
@@ -23,8 +23,8 @@ from .normals import PCG, fill, is_pcg, table, transform
 AHEAD, LARGE = 20_000, 2**20  # variates in a block that is worth drawing in advance; that several threads draw
 
 
-@kernel
-def linearised(net, work, lik, hess, x, y, mu, V, rows, g):
+@making
+def linearise(net, work, lik, hess, x, y, mu, V, rows, g):
     """Twin of curvature.lin_hess (hess = 0) and lin_ef (1): V (K + 1, C) and rows (K + 1, P), whose last one is g again."""
     C, last = V.shape[1], len(V) - 1
     o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
@@ -37,6 +37,12 @@ def linearised(net, work, lik, hess, x, y, mu, V, rows, g):
     sweep(net, mu, x, work, V, rows)
     for p in range(len(g)):
         g[p] = rows[last, p]
+
+
+@kernel
+def linearised(net, work, lik, hess, x, y, mu, V, rows, g):
+    """:func:`linearise`, called from Python."""
+    linearise(net, work, lik, hess, x, y, mu, V, rows, g)
 
 
 @kernel

@@ -32,6 +32,7 @@ from . import parts
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
 REORDER = {"reassoc", "contract"}
+ENTRY: dict[str, Any] = {"pipeline_class": parts.EntryCompiler, "no_cfunc_wrapper": True, "fastmath": REORDER, **OPTIONS}
 PATIENCE = 1.0  # seconds after which a compilation is announced
 
 compiling = {"seconds": 0.0}  # spent so far in this process, for run's info
@@ -50,9 +51,9 @@ STAMP = _stamp()
 def kernel(fn: Callable) -> Any:
     """An entry point: compiled at its first use, kept on disk."""
     try:
-        dispatcher: Any = njit(cache=True, fastmath=REORDER, **OPTIONS)(fn)
+        dispatcher: Any = njit(cache=True, **ENTRY)(fn)
     except RuntimeError:  # no directory to keep it in
-        dispatcher = njit(fastmath=REORDER, **OPTIONS)(fn)
+        dispatcher = njit(**ENTRY)(fn)
     if config.DISABLE_JIT:
         return dispatcher
     file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
@@ -66,7 +67,10 @@ def kernel(fn: Callable) -> Any:
             parts.environments(dispatcher)
             return entry
 
-    dispatcher.compile = compile_once
+    def get_call_template(args, kws):
+        raise TypeError(f"{fn.__name__} is an entry point, of which only the machine code is kept: kernels call parts")
+
+    dispatcher.compile, dispatcher.get_call_template = compile_once, get_call_template
     return dispatcher
 
 
@@ -79,8 +83,8 @@ def part_of(**options: Any) -> Callable[[Callable], Any]:
     def decorate(fn: Callable) -> Any:
         if config.DISABLE_JIT:
             return fn
-        dispatcher: Any = njit(pipeline_class=parts.Compiler, **parts.OPTIONS, **options, **OPTIONS)(fn)
-        template, alone = dispatcher.get_call_template, functools.cache(lambda: njit(**options, **OPTIONS)(fn))
+        dispatcher: Any = njit(**{**parts.CHOSEN, **options, **OPTIONS})(fn)
+        template, alone = dispatcher.get_call_template, functools.cache(lambda: njit(**{**options, "_nrt": True}, **OPTIONS)(fn))
         dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
         dispatcher.add_overload = lambda result: dispatcher.overloads.__setitem__(tuple(result.signature.args), result)
         dispatcher._compile_for_args = lambda *args, **kws: alone()
@@ -90,6 +94,7 @@ def part_of(**options: Any) -> Callable[[Callable], Any]:
 
 
 inner: Any = part_of(fastmath=REORDER)  # a part of entry points
+making: Any = part_of(fastmath=REORDER, _nrt=True)  # a part that makes arrays
 ordered: Any = part_of(fastmath={"contract"})  # a part whose operations stay in their order
 inlined: Any = njit(inline="always", fastmath=REORDER, **OPTIONS)  # a part of one entry point, compiled only there
 
@@ -119,7 +124,7 @@ def _first_use(dispatcher: Any, name: str) -> Iterator[None]:
         collecting = gc.isenabled()
         gc.disable()  # a compiler makes many objects that live: looking through them again and again takes a fifth of the time
         try:
-            with _file_lock(getattr(getattr(dispatcher, "_cache", None), "cache_path", None)):
+            with _file_lock(getattr(getattr(dispatcher, "_cache", None), "cache_path", None)), parts.remembering():
                 yield
         finally:
             if collecting:

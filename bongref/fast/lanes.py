@@ -154,6 +154,6 @@ def sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g
     return single_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d)
 
 
-@overload(sums, jit_options=CHOSEN)
+@overload(sums, jit_options={**CHOSEN, "_nrt": True})
 def _overload_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d):
     return (dense_sums if is_dense(net) else single_sums).py_func

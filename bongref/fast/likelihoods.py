@@ -8,10 +8,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .jit import ordered
+from .packs import pack
 
 KINDS = {"gaussian": 0, "bernoulli": 1, "categorical": 2, "poisson": 3}
 
 
+@pack
 class Lik(NamedTuple):
     """Which likelihood, and of a Gaussian L⁻¹ where R = L Lᵀ."""
 

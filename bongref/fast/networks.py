@@ -18,12 +18,12 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import types
 from numba.extending import overload
 
 from ..models import Model
 from .elementary import erfcx, exp, tanh
 from .jit import inlined
+from .packs import is_pack, pack
 from .parts import CHOSEN
 from .vectors import fill4, first, gather4, load4, muladd, spread4, store4, sums4
 
@@ -73,6 +73,7 @@ def activate(code, z, h, d):
 # --- linear models and MLPs --------------------------------------------------------------------------------------------------
 
 
+@pack
 class Dense(NamedTuple):
     """Dense layers of the given sizes."""
 
@@ -82,6 +83,7 @@ class Dense(NamedTuple):
     n_outputs: int
 
 
+@pack
 class DenseWork(NamedTuple):
     """The input and the output of every layer one after the other; the derivatives of the activations and K cotangents likewise."""
 
@@ -403,7 +405,7 @@ def part(net, work, K, c, w, a, z, g, d):
 
 def is_dense(net) -> bool:
     """Whether this is the type of a Dense, while a kernel is compiled."""
-    return isinstance(net, types.NamedTuple) and net.instance_class is Dense
+    return is_pack(net, Dense)
 
 
 @overload(forward, jit_options=CHOSEN)

@@ -1,21 +1,34 @@
-"""How a part of entry points is compiled: translated, and left at that.
+"""How entry points and their parts are compiled, in a third of the time that Numba would take.
 
 Numba optimises every function, gives it wrappers to be called from Python and from C, and makes machine code of it, before it links what
 it has into the function that calls it and optimises the whole again. A part is only ever called by entry points, which it becomes a piece
-of: it needs none of this, and a stream compiles in three quarters of the time without. The entry point is optimised as ever.
+of: it is translated, and left at that. What kernels do not use is not looked for, the types of an operation are found once, the translation
+is that of :mod:`.lean`, and an entry point is kept without the code that others would need to make it a part of theirs.
 """
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
-from numba import _dynfunc  # type: ignore[attr-defined]
+import llvmlite.binding as llvm
+from numba import (
+    _dynfunc,  # type: ignore[attr-defined]
+    types,
+)
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
+from numba.core.types.functions import BaseFunction
 
-OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+from .lean import Lean
+
+OPTIONS: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}  # a part allocates nothing
+# passes for closures, comprehensions, contexts, literal_unroll, array expressions and overloads with inline=
+UNUSED = {"with_lifting", "inline_closure_likes", "literal_unroll", "find_literally", "inline_overloads", "nopython_rewrites"}
+COUNTING = "ir_legalization"  # finds where variables end, which matters where references are counted
 
 
 class Library(JITCodeLibrary):
@@ -37,6 +50,7 @@ class Lowering(NativeLowering):
     """Numba's translation to LLVM without machine code; a function object without any stands for the part."""
 
     _name = "bongref_part"
+    lowering_class = Lean
 
     def __init__(self) -> None:
         NativeLowering.__init__(self)
@@ -54,16 +68,97 @@ class Lowering(NativeLowering):
         return True
 
 
+class EntryLibrary(JITCodeLibrary):
+    """The code of an entry point: to be run, never linked."""
+
+    def _optimize_final_module(self) -> None:
+        """As Numba does, but for loops that are unrolled: those that gain by it are vectors already, or written so."""
+        builder = self._codegen._pass_builder
+
+        def without_unrolling(**options: Any) -> Any:
+            return _pass_builder(self._codegen._tm, **options)
+
+        if not hasattr(llvm, "create_pipeline_tuning_options"):  # of an older LLVM
+            return super()._optimize_final_module()
+        self._codegen._pass_builder = without_unrolling
+        try:
+            super()._optimize_final_module()
+        finally:
+            self._codegen._pass_builder = builder
+
+    def serialize_using_object_code(self) -> tuple[str, str, tuple[bytes, bytes]]:
+        """The machine code, and in place of what it was made from a module with the same names, which is all that loading asks for."""
+        self._ensure_finalized()
+        functions = [f.name for f in self._final_module.functions if not f.is_declaration]
+        others = [v.name for v in self._final_module.global_variables if not v.is_declaration]
+        names = [f'define void @"{name}"() {{ ret void }}' for name in functions] + [f'@"{name}" = global i8 0' for name in others]
+        return self.name, "object", (self._get_compiled_object(), llvm.parse_assembly("\n".join(names)).as_bitcode())
+
+
+def _pass_builder(machine: Any, opt: Any = 3, loop_vectorize: bool = True, slp_vectorize: bool = False) -> Any:
+    options = llvm.create_pipeline_tuning_options()
+    options.speed_level, options.loop_vectorization, options.slp_vectorization = int(opt), bool(loop_vectorize), bool(slp_vectorize)
+    options.loop_unrolling = False
+    return llvm.create_pass_builder(machine, options)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class EntryLowering(NativeLowering):
+    """Numba's translation to machine code, with the lean one of what it is made of."""
+
+    _name = "bongref_entry"
+    lowering_class = Lean
+
+    def __init__(self) -> None:
+        NativeLowering.__init__(self)
+
+    def run_pass(self, state: Any) -> bool:
+        """Translate, optimise, and make machine code."""
+        state.library = EntryLibrary(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().run_pass(state)
+
+
 class Compiler(CompilerBase):
     """Numba's compiler with this way of lowering."""
 
+    lowering: Any = Lowering
+
     def define_pipelines(self) -> list[Any]:
-        """The passes of Numba's, one of them exchanged."""
+        """The passes of Numba's that kernels need, one of them exchanged."""
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
-        passes.passes = [(Lowering if p is NativeLowering else p, why) for p, why in passes.passes]
+        unused = UNUSED if self.state.flags.nrt else {*UNUSED, COUNTING}
+        passes.passes = [(self.lowering if p is NativeLowering else p, why) for p, why in passes.passes if p._name not in unused]
         passes._finalized = False
         passes.finalize()
         return [passes]
+
+
+class EntryCompiler(Compiler):
+    """The same for entry points."""
+
+    lowering = EntryLowering
+
+
+@contextlib.contextmanager
+def remembering() -> Iterator[None]:
+    """Inside, what an operator does with numbers of some types is found out once: Numba asks a hundred candidates every time."""
+    find, found = BaseFunction.get_call_type, {}
+
+    def get_call_type(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        simple = getattr(self.typing_key, "__module__", None) == "_operator" and all(isinstance(a, types.Number) for a in args)
+        if not simple or kws:
+            return find(self, context, args, kws)
+        key = self, context, tuple(args)
+        if key not in found:
+            found[key] = find(self, context, args, kws)
+        return found[key]
+
+    BaseFunction.get_call_type = get_call_type  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        BaseFunction.get_call_type = find  # type: ignore[method-assign]
 
 
 CHOSEN: Any = {"pipeline_class": Compiler, **OPTIONS}  # jit_options of overload: a part that is chosen by the types of arguments

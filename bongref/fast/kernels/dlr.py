@@ -26,6 +26,7 @@ from ... import dlr
 from ...curvature import Curv, factor
 from ...states import DLR
 from ..jit import inlined, inner, kernel, ordered
+from ..packs import pack
 from ..vectors import apart, fill4, load4, muladd, spread4, store4
 
 OK, LOST, INFINITE, ELSEWHERE = 0, 1, 2, 3
@@ -37,6 +38,7 @@ SWEEPS = 60  # of Jacobi; five are the rule
 NOISE, NEAT = 2.0**-92, 2.0**-98  # squares of 64 eps and of 8 eps
 
 
+@pack
 class Buffers(NamedTuple):
     """Room for a step. Every part of the parameters has blocks of its own, so that several threads can take parts.
 
@@ -959,6 +961,7 @@ def curve(X, Y, Z, R, n, u, w, half, Ups, at):
 # --- blr with one row in S ---------------------------------------------------------------------------------------------------
 
 
+@pack
 class Thin(NamedTuple):
     """What the inner loop of BLR keeps where S has one row, n_iter ≤ R: all its W are combinations of W₀ and of the rows of S so far.
 

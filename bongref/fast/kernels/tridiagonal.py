@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ..jit import inner, kernel, ordered
+from ..jit import inner, kernel, making, ordered
 from ..vectors import fill4, load4, muladd, store4, sum4
 
 LANES = 12  # eigenvalues that are sought at once
@@ -46,7 +46,7 @@ def change(A, N, k, n, v, w, q, p):
         p[i], p[i + 1], p[i + 2], p[i + 3] = sum4(s0), sum4(s1), sum4(s2), sum4(s3)
 
 
-@inner
+@making
 def reduce(A, N, n, d, e, Q):
     """T, with the diagonal d (n,) and e (n,) beside it, from 0 on, and the rows q of Q (n, N), whose squares sum to 2.
 
@@ -93,7 +93,7 @@ def turn(Q, X, back):
                 x[j] -= s * q[j]
 
 
-@inner
+@making
 def bisect(d, e, values):
     """values (m,) = the m largest eigenvalues of T, ascending, to ``HALVINGS`` bits of the largest. Twin of numpy.linalg.eigvalsh."""
     n, m = len(d), len(values)

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import inlined, inner, kernel
+from ..packs import pack
 from ..likelihoods import score
 from ..networks import forward, sweep
 from ..normals import place_chains, to_normal, to_uniform
@@ -28,6 +29,7 @@ SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND = range(6)  # the kinds of jobs
 KIND, FIRST, COUNT, TIME = range(4)  # what is on offer: the kind, the number of its first job, how many there are; the step of the stream
 
 
+@pack
 class Room(NamedTuple):
     """The buffers of one thread: blocks of rows, each as a matrix and flat."""
 
@@ -44,6 +46,7 @@ class Room(NamedTuple):
     coefficients: Any  # (FOUR · C,)
 
 
+@pack
 class Step(NamedTuple):
     """A step that all threads see: belief, prior of the inner loop (empty where the rule has none), rows, small matrices."""
 
@@ -65,6 +68,7 @@ class Step(NamedTuple):
     wrong: Any  # (jobs,): 0 where all is finite and Υ > 0
 
 
+@pack
 class Draw(NamedTuple):
     """What samples are drawn from: θ = μ + (z − (AV) D (AV)ᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
 

@@ -23,7 +23,7 @@ from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
 from ...linalg import Array
 from ...methods import FEW, Method
 from ...states import FC
-from ..estimators import Compiled, linearised
+from ..estimators import Compiled, linearise
 from ..jit import inlined, inner, kernel
 
 SHORT = 32  # vectors of a basis with which an inner loop of bbb is one compiled function
@@ -191,13 +191,13 @@ def _put_off(V, s, n, x, g, mu, alpha):
 def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, alpha, cotangents, rows, g):
     """Steps with one row x: of bong, or with alpha > 0 of bog in moments, for the observations t, t + 1, … until V is full.
 
-    Both rows of :func:`linearised` are multiples of one: g = βx, β the ratio of their cotangents. Returns the next step, the rows of V in
+    Both rows of :func:`linearise` are multiples of one: g = βx, β the ratio of their cotangents. Returns the next step, the rows of V in
     use, and 1; or 0 if that step gives no Gaussian, 2 if it is left to ``step``.
     """
     x, last = rows[0], len(cotangents) - 1
     while t < len(X) and n < room:
         if seen[t]:
-            linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+            linearise(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
             beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
             if not beta * 0.0 == 0.0:
                 return t, n, 2
@@ -329,7 +329,7 @@ def inner_loops(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu,
             for i in range(P):
                 start[i] = mu[i]
             for k in range(n_iter):
-                linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+                linearise(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
                 beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
                 if not beta * 0.0 == 0.0:
                     for i in range(P):
@@ -389,7 +389,7 @@ def bog_loop(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, al
     u, w, y, z = buffers[0], buffers[1], buffers[2], buffers[3]
     while t < len(X) and n + 2 <= room:
         if seen[t]:
-            linearised(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
+            linearise(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
             beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
             _times(A, c, q, V, s, n, x, u)
             _times(A, c, q, V, s, n, u, y)
@@ -621,7 +621,7 @@ def krylov_loop(net, work, lik, hess, x_t, y_t, A, c, q, V, s, n, mu, alpha, n_i
             variance[i] -= sign * row[i] * row[i]
     k, good = 0, True
     for _ in range(n_iter):
-        linearised(net, work, lik, hess, x_t, y_t, mu, cotangents, rows, g)
+        linearise(net, work, lik, hess, x_t, y_t, mu, cotangents, rows, g)
         beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
         _times(A, c, q, V, s, n, x, S0)
         good = beta * _dot(S0, S0) * 0.0 == 0.0
