@@ -410,6 +410,9 @@ def _jobs(part: Any, at: int) -> Any:
         apart()
         net, work, x, V, D, mine = task
         n = len(b.wrong)
+        if kind == SWEEP and len(V) == 1:
+            sweep_part(0, net, work, x, mine[at], V, D, 1)
+            return True
         if kind >= 0:
             offer(kind, b, board)
         job = claim(board)
