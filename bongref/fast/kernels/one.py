@@ -21,6 +21,7 @@ from .dlr import LARGE, LOST, MEASURE, OK, SETTLE, SMALL, SWEEPS, divide, triang
 
 REDO = 4  # a code: the step is one for the kernels of dlr
 CHECK = 1  # a kind of job
+GOLDEN = 0.6180339887498949
 LITTLE = 1e-9  # of the square of a row, what has to be left of it beside the rows before
 INVERSE, LOSS, STEP = range(3)  # rows of One.tall
 GRAM, WEIGHED, ROOT = range(3)  # of One.small
@@ -265,12 +266,12 @@ def least(A, n, N, U, back, x, y):
 
     Inverse iteration; the shift goes up to where the eigenvalue is at least. False where that takes too long. Twin of numpy.linalg.eigh.
     """
-    start = 0
+    shift, before, high, size = 0.0, 1.0, math.inf, 0.0
+    for i in range(n):  # something of every direction
+        x[i] = back[i] * (1.0 + (GOLDEN * i - math.floor(GOLDEN * i)))
+        size += x[i] * x[i]
     for i in range(n):
-        start = i if back[i] > back[start] else start
-    for i in range(n):
-        x[i] = 1.0 if i == start else 0.0
-    shift, before, high = 0.0, 1.0, math.inf
+        x[i] /= math.sqrt(size)
     for _ in range(SWEEPS):
         square = along = off = 0.0
         for i in range(n):
@@ -287,11 +288,11 @@ def least(A, n, N, U, back, x, y):
             off += rest * rest
             x[i] = y[i]
         moved = off * square  # the square of the sine of the angle between the last two
-        if not moved < math.inf or moved * min(1.0, moved / before) <= 2.0**-106:
+        if not moved < math.inf or min(moved, moved * moved / before) <= 2.0**-104:
             return moved < math.inf
-        before = moved
+        slow, before = moved > 2.0**-20 or moved > 2.0**-10 * before, moved
         new = min(shift + (above - math.sqrt(off)), 0.5 * (shift + high))
-        if moved > 2.0**-20 and shift + 0.3 * (min(shift + above, high) - shift) < new:
+        if slow and shift + 0.3 * (min(shift + above, high) - shift) < new:
             if triangular(A, n, N, new, U, back) > 0.0:
                 shift = new
             else:
