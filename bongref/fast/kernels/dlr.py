@@ -171,7 +171,7 @@ def gram(Y, m, X, n, w, stride, H, cols):
 
 @inner
 def combine(V, cols, m, n, X, w, stride, out):
-    """out = V X: m rows, rounded up to an even number, of combinations of n rows; V (m, cols) and the blocks are flat, w is rounded up to 24."""
+    """out = V X: m rows, rounded up to an even number, w columns, to a multiple of 24, of combinations of n rows; V (m, cols) is flat."""
     apart()
     for r in range(0, m, 2):
         for p in range(0, w, 24):
@@ -338,7 +338,10 @@ def solve(L, n, X, first, last):
 
 @ordered
 def triangular(A, n, N, shift, U, back):
-    """U, upper triangular with 1/``back`` on its diagonal: UᵀU = A − shift; the least part of A's diagonal left in it, or −1 if not definite."""
+    """U, upper triangular with 1/``back`` on its diagonal: UᵀU = A − shift, flat with N numbers in a row. Twin of numpy.linalg.cholesky.
+
+    Returns the least part of a diagonal entry that is left beside the rows before it, or −1 where A − shift is not positive definite.
+    """
     for i in range(n * N):
         U[i] = A[i]
     least = math.inf

@@ -2,8 +2,8 @@
 
 W̃ = [W, s₀ j] has one row more than W, so that bong loses one singular direction, the least: z = W̃ v. The reflection that takes v to the
 last row leaves the others as the new W, of which only W Wᵀ counts: a change of rank one, as bog's is. v is the eigenvector of W̃ᵀW̃; what
-rounding has done to that product is measured on W̃ itself, as the part of W̃ᵀz beside v, and turned away. Where a row of W̃ has next to nothing
-beside those before it the step is left to :mod:`.dlr`, whose W has orthogonal rows again.
+rounding has done to that product is measured on W̃ itself, as the part of W̃ᵀz beside v, and turned away. Where a row of W̃ has next to
+nothing beside those before it the step is left to :mod:`.dlr`, whose W has orthogonal rows again.
 
 The parameters are in one or several parts, for as many threads. Small matrices are flat, with N numbers in a row, a multiple of 4.
 """
@@ -105,7 +105,7 @@ def ring(n, x, at, w, places, sums):
 
 @inner
 def place(rows, at, w, u, here, x, to, mid):
-    """A block of a row, ``w`` numbers of flat rows from ``at`` on, in x from ``to`` on, and times u in x from ``mid`` on; 0 up to a multiple of 4."""
+    """``w`` numbers of flat rows from ``at`` on, in x from ``to`` on, and times u in x from ``mid`` on; then 0 up to a multiple of 4."""
     whole, zero = w // 4 * 4, fill4(0.0)
     for p in range(0, whole, 4):
         v = load4(rows, at + p)

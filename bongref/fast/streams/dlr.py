@@ -352,7 +352,7 @@ def positive(Ups):
 
 @inner
 def one_row(lik, hess, o, y, V, s, p):
-    """The cotangent of j for lin-hess with one output (hess = 0) and lin-ef (1): S = s₀ j, g = s₁ j. Twin of curvature.lin_hess and lin_ef."""
+    """The cotangent of j, S = s₀ j, g = s₁ j, for lin-hess with one output (hess = 0) and lin-ef (1). Twin of curvature's functions."""
     s[0] = s[1] = s[2] = 1.0
     if hess == 0:
         info_rows(lik, o, V, p)
@@ -631,17 +631,14 @@ def stream_bbb(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
 STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": stream_bbb, "thin": stream_thin, "one": stream_one}
 
 
-def _room(rule: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int) -> list[Any]:
-    """The prior of an inner loop, cotangents, rows, their factors, and buffers."""
-    loops, rows = rule in ("blr", "bbb", "thin"), K + (K > 1)
-    b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(rule))
-    W0: Any = thin(R, P, n_iter, len(b.H)) if rule == "thin" else np.empty((R if loops else 0, P))
+def _room(kind: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int, moves: bool) -> list[Any]:
+    """What a stream of this kind is given after the dynamics: the prior of an inner loop, cotangents, rows, their factors, and buffers."""
+    if kind == "one":
+        return [buffers(R, P) if moves else None, np.zeros((1, C)), np.empty((1, P)), np.empty(3), one(R, P, parts)]
+    loops, rows = kind in ("blr", "bbb", "thin"), K + (K > 1)
+    b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(kind))
+    W0: Any = thin(R, P, n_iter, len(b.H)) if kind == "thin" else np.empty((R if loops else 0, P))
     return [np.empty(P if loops else 0), np.empty(P if loops else 0), W0, np.zeros((rows, C)), np.empty((rows, P)), np.empty(3), b]
-
-
-def _room_one(C: int, R: int, P: int, parts: int, moves: bool) -> list[Any]:
-    """Buffers for the dynamics, the cotangent, the row, its factors, and buffers."""
-    return [buffers(R, P) if moves else None, np.zeros((1, C)), np.empty((1, P)), np.empty(3), one(R, P, parts)]
 
 
 def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, fellows=(), room=None) -> Any:
@@ -652,27 +649,27 @@ def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f
     or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite, 3 not
     covered.
     """
-    move: tuple[Any, ...] = (f, c, q) if len(f) > 0 else (None, None, None)  # without dynamics they are not even compiled
-    works, rooms, K, n = (work, *fellows), [] if room is None else room, Y.shape[1] if hess == 0 else 1, len(X)
+    still: tuple[Any, ...] = (None, None, None)  # without dynamics they are not even compiled
+    move = (f, c, q) if len(f) > 0 else still
+    works, rooms, K, (R, P), n = (work, *fellows), [] if room is None else room, Y.shape[1] if hess == 0 else 1, Wt.shape, len(X)
+    few = "one" if rule in ("bong", "bog") else "thin" if rule == "blr" and n_iter <= R else rule
+    kind = few if K == 1 else rule
     if not rooms:
         rooms[:] = [], []
-    (R, P), C = Wt.shape, Y.shape[1]
 
-    def steps(rule: str, t: int, end: int, move: tuple[Any, ...], room: list[Any]) -> Any:
-        """The observations from t to end with one of the STREAMS."""
-        more = (Wt.reshape(-1), rule == "bong") if rule in ("bong", "bog") and room is rooms[0] and K == 1 else ()
-        kind = "one" if more else rule
+    def steps(kind: str, t: int, end: int, move: tuple[Any, ...], room: list[Any]) -> Any:
+        """The observations from t to end by one of the STREAMS: how many were done, and a code."""
         if not room:
-            room[:] = _room_one(C, R, P, len(works), move[0] is not None) if more else _room(kind, K, C, R, P, n_iter, len(works))
-        data, jobs = (X[t:end], Y[t:end], seen[t:end], mu, Ups, Wt, alpha, n_iter, *move, *more, *room), board(len(works))
-        return together(len(works), lambda k: STREAMS[kind](k == 0, net, works[k], lik, hess, *data, jobs))
+            room[:] = _room(kind, K, Y.shape[1], R, P, n_iter, len(works), move is not still)
+        flat = (Wt.reshape(-1), rule == "bong") if kind == "one" else ()
+        data = X[t:end], Y[t:end], seen[t:end], mu, Ups, Wt, alpha, n_iter, *move, *flat, *room, board(len(works))
+        return together(len(works), lambda k: STREAMS[kind](k == 0, net, works[k], lik, hess, *data))
 
-    rule = "thin" if rule == "blr" and K == 1 and n_iter <= R else rule
-    t, code = steps(rule, 0, n, move, rooms[0])
-    while code == REDO:  # a step whose prior is there, for the kernels that cover more
-        more, code = steps(rule, t, t + 1, (None, None, None), rooms[1])
-        t += more
+    t, code = steps(kind, 0, n, move, rooms[0])
+    while code == REDO:  # the prior of this step is there
+        done, code = steps(rule, t, t + 1, still, rooms[1])
+        t += done
         if code == OK and t < n:
-            more, code = steps(rule, t, n, move, rooms[0])
-            t += more
+            done, code = steps(kind, t, n, move, rooms[0])
+            t += done
     return t, code
