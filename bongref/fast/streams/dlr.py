@@ -652,7 +652,7 @@ def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f
     still: tuple[Any, ...] = (None, None, None)  # without dynamics they are not even compiled
     move = (f, c, q) if len(f) > 0 else still
     works, rooms, K, (R, P), n = (work, *fellows), [] if room is None else room, Y.shape[1] if hess == 0 else 1, Wt.shape, len(X)
-    few = "one" if rule in ("bong", "bog") else "thin" if rule == "blr" and n_iter <= R else rule
+    few = "thin" if rule == "blr" and n_iter <= R else "one" if rule in ("bong", "bog") and R < P else rule
     kind = few if K == 1 else rule
     if not rooms:
         rooms[:] = [], []
