@@ -18,7 +18,7 @@ from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.exact import _mpf
 from bongref.fast import likelihoods, networks
 from bongref.fast.kernels import dlr as fast
-from bongref.fast.kernels import wide
+from bongref.fast.kernels import one, wide
 from bongref.fast.streams import dlr as streams
 from bongref.states import DLR
 
@@ -450,6 +450,110 @@ def test_blr_in_a_basis_when_a_gradient_is_not_new():
     got, done, code = run_fast(m, model, lik, prior, X, Y)
     assert (done, code) == (6, 0)
     agree(got, wanted(prior, X), compare.condition(wanted, prior, X), m.name)
+
+
+# --- one row in S ------------------------------------------------------------------------------------------------------------------
+
+
+def padded(A):
+    """The rows of A, flat, each filled up to a multiple of 4."""
+    n = len(A)
+    out = np.zeros((n, (n + 3) // 4 * 4))
+    out[:, :n] = A
+    return out.reshape(-1), out.shape[1]
+
+
+@given(n=st.integers(1, 14), decades=st.sampled_from([1e-3, 0.1, 1.0, 3.0]), seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=20 if SLOW else 200)
+def test_least_eigenvector(n, decades, seed):
+    """Beside LAPACK, also where many eigenvalues lie side by side: the angle is eps · |A| / gap. And solutions with the factor."""
+    rng = np.random.default_rng(seed)
+    Q, values = np.linalg.qr(rng.standard_normal((n, n)))[0], np.sort(10 ** rng.uniform(-decades, 0, n))
+    A = (Q * values) @ Q.T
+    A = (A + A.T) / 2
+    (a, N), y = padded(A), rng.standard_normal(n)
+    U, back, x, room, z = np.zeros(n * N), np.zeros(N), np.zeros(N), np.zeros(N), np.zeros(N)
+    assert 0 < fast.triangular(a, n, N, -1.0, U, back) <= 1
+    z[:n] = y
+    fast.divide(U, back, n, N, z)
+    assert np.allclose((A + np.eye(n)) @ z[:n], y, rtol=0, atol=1e-14 * n * np.linalg.norm(y))
+    assert fast.triangular(a, n, N, 0.0, U, back) > 0 and one.least(a, n, N, U, back, x, room)
+    gap = values[1] - values[0] if n > 1 else 1.0
+    assert np.linalg.norm(x[:n] - Q[:, 0] * np.sign(Q[:, 0] @ x[:n])) * gap <= 64 * n * compare.EPS * values[-1]
+    assert not fast.triangular(padded(A)[0], n, N, values[0] * 1.01 + 1e-9, U, back) > 0
+
+
+def test_least_eigenvector_among_groups_of_rows_that_have_nothing_in_common():
+    """The least pivot is in one group, the least eigenvalue in the other; and two that are equal but for a tie of 1e-6."""
+    A, B = np.array([[5, 4.88], [4.88, 5]]), np.full((3, 3), -0.45) + 1.45 * np.eye(3)
+    both = np.block([[A, np.zeros((2, 3))], [np.zeros((3, 2)), B]])
+    for matrix, wanted in ((both, [0, 0, 1, 1, 1]), (np.array([[1, 1e-6], [1e-6, 1]]), [1, -1])):
+        (a, N), n = padded(matrix), len(matrix)
+        U, back, x, room = np.zeros(n * N), np.zeros(N), np.zeros(N), np.zeros(N)
+        assert fast.triangular(a, n, N, 0.0, U, back) > 0 and one.least(a, n, N, U, back, x, room)
+        assert abs(abs(x[:n] @ wanted) / np.linalg.norm(wanted) - 1) < 1e-15 * n
+
+
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("R", [1, 2, 3, 6, 10])
+def test_products_of_rows_in_a_ring(R, parts):
+    """All pairs of rows, in blocks and parts that are not full."""
+    P, rng = 45 if SLOW else 301, np.random.default_rng(R)
+    Wt, j, Ups = rng.standard_normal((R, P)), rng.standard_normal(P), rng.uniform(1, 2, P)
+    b, n = one.one(R, P, parts), R + 1
+    for k in range(parts):
+        one.one_part(fast.MEASURE, k, True, Wt, Wt.reshape(-1), j, np.zeros(P), Ups, np.ones(3), 1.0, b)
+    X, N = np.vstack([Wt, j]), b.few.shape[1]
+    for which, wanted in ((one.GRAM, X @ X.T), (one.WEIGHED, (X / Ups) @ X.T)):
+        one.unroll(n, which, b)
+        assert np.allclose(b.small[which, : n * N].reshape(n, N)[:, :n], wanted, rtol=0, atol=1e-12)
+
+
+ROWS = ["any", "orthogonal", "tilted 1e2", "tilted 1e4", "tilted 1e7", "none", "one", "deficient"]
+
+
+@pytest.mark.parametrize("W", ROWS)
+@pytest.mark.parametrize("rule", ["bong", "bog"])
+def test_stream_with_one_row(rule, W, monkeypatch):
+    """Rows of W of many kinds. Only a W̃ next to no full rank is left to the kernels for any number of rows."""
+    model, lik = br.models.linear(12, 1), br.likelihoods.Gaussian(var=0.5)
+    m, T = make_method(rule, "lin-hess", rank=4), 3 if SLOW else 6
+    rng = np.random.default_rng(3)
+    X, prior = rng.standard_normal((T, 12)), start(m, model)
+    Y = list(rng.standard_normal((T, 1)))
+    if W == "orthogonal":
+        prior = prior._replace(W=np.linalg.qr(prior.W)[0] * [4, 3, 2, 1])
+    if W.startswith("tilted"):
+        prior = prior._replace(W=3 * tilted(rng, float(W.split()[1]), 12, 4))
+    if W in ("none", "one"):
+        prior.W[:, W == "one" :] = 0
+    if W == "deficient":
+        prior.W[:, 1:] = 0.2 * prior.W[:, :1]
+    left, whole = [], streams.STREAMS[rule]
+    monkeypatch.setitem(streams.STREAMS, rule, lambda *args: left.append(1) or whole(*args))
+    wanted = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
+    got, done, code = run_fast(m, model, lik, prior, X, Y)
+    assert (done, code) == (T, 0) and bool(left) == (rule == "bong" and W in ("tilted 1e7", "deficient"))
+    agree(got, wanted(prior, X), compare.condition(wanted, prior, X), f"{m.name}, W {W}")
+
+
+def test_what_is_lost_is_measured_on_the_rows():
+    """The Gram matrix alone leaves the least direction of a tilted W̃ with half of its digits; the turn gives the others back."""
+    P, R, rng = 30, 5, np.random.default_rng(5)
+    X = np.ascontiguousarray(tilted(rng, 1e4, P, R + 1).T)
+    Wt, j, s = np.ascontiguousarray(X[:R]), X[R].copy(), np.ones(3)
+    b, n = one.one(R, P, 1), R + 1
+    N, part = b.few.shape[1], lambda kind: one.one_part(kind, 0, True, Wt, Wt.reshape(-1), j, np.zeros(P), np.ones(P), s, 1.0, b)
+    part(fast.MEASURE)
+    assert one.bong_small(n, N, s, b) == fast.OK
+    exact, turns = np.linalg.svd(X)[0][:, -1], []
+    off = lambda: np.linalg.norm((b.few[one.DIRECTION, :n] * np.sign(b.few[one.DIRECTION, :n] @ exact) - exact) @ X) / 1e-4
+    before = off()
+    for _ in range(2):
+        b.few[one.SPARE, 0] = b.few[one.DIRECTION, R]
+        part(one.CHECK)
+        turns.append(one.correct(n, N, 1.0, b))
+    assert before > 1e-11 and off() < 64 * 1e4 * compare.EPS and turns[1] < 1e-3 * turns[0]
 
 
 @pytest.mark.skipif(SLOW, reason="plain Python has one thread")

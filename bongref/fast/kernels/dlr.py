@@ -42,7 +42,7 @@ NOISE, NEAT = 2.0**-92, 2.0**-98  # squares of 64 eps and of 8 eps
 class Buffers(NamedTuple):
     """Room for a step. Every part of the parameters has blocks of its own, so that several threads can take parts.
 
-    A block has ``rows`` rows, a multiple of 12, of which ``width`` columns are used; what is called by a small letter is flat.
+    A block has ``rows`` rows, a multiple of 24, of which ``width`` columns are used; what is called by a small letter is flat.
     """
 
     X: Any  # (parts, rows, stride) blocks
@@ -51,7 +51,7 @@ class Buffers(NamedTuple):
     x: Any
     y: Any
     z: Any
-    u: Any  # (parts, 3, stride) weights
+    u: Any  # (parts, 5, stride) weights and sums
     h: Any  # (parts, 4 · rows²) sums in vectors, for H
     g: Any  # the same for G
     dots: Any  # (parts, rows)
@@ -75,16 +75,16 @@ class Buffers(NamedTuple):
 
 def buffers(n, P, parts=1, left=None):
     """Buffers for n rows and one more, P parameters; ``left`` is how many rows the Gram matrices have where that is less."""
-    rows = (n + 12) // 12 * 12
+    rows = (n + 24) // 24 * 24
     share = -(-P // parts)
     blocks = -(-share // 480)
-    width = 48 * max(-(-share // blocks // 48), -(-n // 48))  # no rest in loops of 12 or 16 columns, but for the last block
+    width = 48 * max(-(-share // blocks // 48), -(-n // 48))  # no rest in loops of 16 or 24 columns, but for the last block
     stride = width + (4 if (width + 4) % 16 else 8)  # no power of 2, which would put all rows into the same places of the cache
     X, Y, Z = (np.zeros((parts, rows, stride)) for _ in range(3))
     H, G, T, V, J = (np.zeros((rows, rows)) for _ in range(5))
     sums = 4 * rows * (rows if left is None else -(-left // 4) * 4)
     return Buffers(
-        X, Y, Z, X.reshape(parts, -1), Y.reshape(parts, -1), Z.reshape(parts, -1), np.zeros((parts, 3, stride)),
+        X, Y, Z, X.reshape(parts, -1), Y.reshape(parts, -1), Z.reshape(parts, -1), np.zeros((parts, 5, stride)),
         np.zeros((parts, sums)), np.zeros((parts, sums)), np.zeros((parts, rows)), np.zeros((parts, 2)), np.zeros((parts, rows, rows)),
         H, G, T, T.reshape(-1), V, V.reshape(-1), J, J.reshape(-1), np.zeros((6, 4 * rows)), np.zeros(rows), np.zeros(rows),
         np.zeros(rows, np.int64), np.zeros(rows, np.int64), np.array([width, blocks, 0]),
@@ -171,35 +171,42 @@ def gram(Y, m, X, n, w, stride, H, cols):
 
 @inner
 def combine(V, cols, m, n, X, w, stride, out):
-    """out = V X: m rows, rounded up to a multiple of 4, of combinations of n rows; V (m, cols) and the blocks are flat."""
+    """out = V X: m rows, rounded up to an even number, w columns, to a multiple of 24, of combinations of n rows; V (m, cols) is flat."""
     apart()
-    for r in range(0, m, 4):
-        for p in range(0, w, 12):
-            a0 = a1 = a2 = b0 = b1 = b2 = c0 = c1 = c2 = d0 = d1 = d2 = fill4(0.0)
+    for r in range(0, m, 2):
+        for p in range(0, w, 24):
+            a0 = a1 = a2 = a3 = a4 = a5 = b0 = b1 = b2 = b3 = b4 = b5 = fill4(0.0)
             i, x = r * cols, p
             for _ in range(n):
-                x0, x1, x2 = load4(X, x), load4(X, x + 4), load4(X, x + 8)
-                v = spread4(V, i)
-                a0, a1, a2 = muladd(a0, v, x0), muladd(a1, v, x1), muladd(a2, v, x2)
-                v = spread4(V, i + cols)
-                b0, b1, b2 = muladd(b0, v, x0), muladd(b1, v, x1), muladd(b2, v, x2)
-                v = spread4(V, i + 2 * cols)
-                c0, c1, c2 = muladd(c0, v, x0), muladd(c1, v, x1), muladd(c2, v, x2)
-                v = spread4(V, i + 3 * cols)
-                d0, d1, d2 = muladd(d0, v, x0), muladd(d1, v, x1), muladd(d2, v, x2)
+                v, u = spread4(V, i), spread4(V, i + cols)
+                y = load4(X, x)
+                a0, b0 = muladd(a0, v, y), muladd(b0, u, y)
+                y = load4(X, x + 4)
+                a1, b1 = muladd(a1, v, y), muladd(b1, u, y)
+                y = load4(X, x + 8)
+                a2, b2 = muladd(a2, v, y), muladd(b2, u, y)
+                y = load4(X, x + 12)
+                a3, b3 = muladd(a3, v, y), muladd(b3, u, y)
+                y = load4(X, x + 16)
+                a4, b4 = muladd(a4, v, y), muladd(b4, u, y)
+                y = load4(X, x + 20)
+                a5, b5 = muladd(a5, v, y), muladd(b5, u, y)
                 i += 1
                 x += stride
-            store12(out, r * stride + p, stride, a0, a1, a2, b0, b1, b2, c0, c1, c2, d0, d1, d2)
-
-
-@inner
-def blend(V, n, X, w, stride, out):
-    """The first row of combine."""
-    for p in range(0, w, 4):
-        a = fill4(0.0)
-        for i in range(n):
-            a = muladd(a, spread4(V, i), load4(X, i * stride + p))
-        store4(out, p, a)
+            at = r * stride + p
+            store4(out, at, a0)
+            store4(out, at + 4, a1)
+            store4(out, at + 8, a2)
+            store4(out, at + 12, a3)
+            store4(out, at + 16, a4)
+            store4(out, at + 20, a5)
+            at += stride
+            store4(out, at, b0)
+            store4(out, at + 4, b1)
+            store4(out, at + 8, b2)
+            store4(out, at + 12, b3)
+            store4(out, at + 16, b4)
+            store4(out, at + 20, b5)
 
 
 @inner
@@ -327,6 +334,49 @@ def solve(L, n, X, first, last):
                 X[i, j] -= L[k, i] * X[k, j]
         for j in range(first, last):
             X[i, j] /= L[i, i]
+
+
+@ordered
+def triangular(A, n, N, shift, U, back):
+    """U, upper triangular with 1/``back`` on its diagonal: UᵀU = A − shift, flat with N numbers in a row. Twin of numpy.linalg.cholesky.
+
+    Returns the least part of a diagonal entry that is left beside the rows before it, or −1 where A − shift is not positive definite.
+    """
+    for i in range(n * N):
+        U[i] = A[i]
+    least = math.inf
+    for k in range(n):
+        U[k * N + k] -= shift
+    for k in range(n):
+        at = k * N
+        pivot = U[at + k]
+        if not 0.0 < pivot < math.inf:
+            return -1.0
+        least = min(least, pivot / (A[at + k] - shift))
+        back[k] = 1.0 / math.sqrt(pivot)
+        c = fill4(back[k])
+        for i in range(k // 4 * 4, N, 4):
+            store4(U, at + i, muladd(fill4(0.0), c, load4(U, at + i)))
+        for l in range(k + 1, n):
+            c = fill4(-U[at + l])
+            for i in range(l // 4 * 4, N, 4):
+                store4(U, l * N + i, muladd(load4(U, l * N + i), c, load4(U, at + i)))
+    return least
+
+
+@ordered
+def divide(U, back, n, N, x):
+    """x = (UᵀU)⁻¹ x."""
+    for k in range(n):
+        y = x[k] * back[k]
+        x[k] = y
+        for i in range(k + 1, n):
+            x[i] -= y * U[k * N + i]
+    for k in range(n - 1, -1, -1):
+        y = x[k]
+        for i in range(k + 1, n):
+            y -= U[k * N + i] * x[i]
+        x[k] = y * back[k]
 
 
 @ordered
@@ -726,18 +776,6 @@ def verdict(b, R):
 
 
 @inner
-def spread(z, R, V, at, w, Wt):
-    """A block of W gains V zᵀ for one row z; 0 where the result is finite."""
-    wrong = 0.0
-    for r in range(R):
-        o, v = Wt[r, at : at + w], V[r, 0]
-        for p in range(w):
-            o[p] += v * z[p]
-            wrong += 0.0 * o[p]
-    return wrong
-
-
-@inner
 def bog_part(kind, k, Wt, rows, g, mu, Ups, s, alpha, b):
     """Part k of one of the two jobs of :func:`bog_step`: the Gram matrix, the new state."""
     apart()
@@ -753,10 +791,7 @@ def bog_part(kind, k, Wt, rows, g, mu, Ups, s, alpha, b):
             weigh(X, R, u[0], w, Y)
             gram(b.y[k], R, b.x[k], R + K, w, stride, b.h[k], cols)
         else:
-            if K == 1:
-                blend(b.j, R, b.x[k], w, stride, b.y[k])
-            else:
-                combine(b.j, cols, K, R, b.x[k], w, stride, b.y[k])
+            combine(b.j, cols, K, R, b.x[k], w, stride, b.y[k])
             new = Ups[at : at + w]
             for i in range(K):
                 x = rows[i, at : at + w]
@@ -767,11 +802,8 @@ def bog_part(kind, k, Wt, rows, g, mu, Ups, s, alpha, b):
             more = advance(at, w, alpha * s[1], g[at : at + w], mu, Ups)
             below += more[1]
             wrong += more[0]
-            if K == 1:
-                wrong += spread(Z[0], R, b.V, at, w, Wt)
-            else:
-                combine(b.v, cols, R, K, b.z[k], w, stride, b.y[k])
-                wrong += add_rows(Y, R, at, w, Wt)
+            combine(b.v, cols, R, K, b.z[k], w, stride, b.y[k])
+            wrong += add_rows(Y, R, at, w, Wt)
     b.wrong[k, 0] = wrong
     b.wrong[k, 1] = below
 
@@ -840,7 +872,9 @@ def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
         if kind == MEASURE:
             load(rows, s[0], at, w, X, load(W0, 1.0, at, w, X, load(Wt, 1.0, at, w, X, 0)))
             weigh(X, R, u[0], w, Y)
-            weigh(Y, R, u[1], w, Z)
+            for p in range(w):
+                u[1, p] *= u[0, p]
+            weigh(X, R, u[1], w, Z)
             gram(b.z[k], R, b.y[k], R, w, stride, b.g[k], cols)
             for p in range(w):
                 Y[R, p] = mu0[at + p] - mu[at + p]
@@ -849,19 +883,21 @@ def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
             gram(b.y[k], R + 1, b.x[k], n, w, stride, b.h[k], cols)
         else:
             load_weighed(rows, s[0], u[0], at, w, X, load_weighed(W0, 1.0, u[0], at, w, X, load_weighed(Wt, 1.0, u[0], at, w, X, 0)))
-            pulled(X, b.size, R, at, w, mu0, Ups0, mu, Ups, g, s[1], u[2])
+            pulled(b.x[k], stride, b.size, R, at, w, mu0, Ups0, mu, Ups, g, s[1], u[2])
             for p in range(w):
                 u[1, p] *= u[0, p]
             combine(b.v, cols, n, R, b.x[k], w, stride, b.z[k])  # ΣW, then what ΣW₀ and ΣS differ by from Υ⁻¹W₀ and Υ⁻¹S
             combine(b.t, cols, R, R, b.z[k], w, stride, b.y[k])
-            curve(X, Y, Z, R, n, u, w, 0.5 * alpha, Ups, at)
+            curve(b.x[k], b.y[k], b.z[k], stride, R, n, u, w, 0.5 * alpha, Ups, at)
             combine(b.j, cols, R, n, b.z[k], w, stride, b.y[k])
-            for r in range(R):
-                for p in range(w):
-                    Y[r, p] += alpha * u[1, p] * Z[r, p]
             more = advance(at, w, alpha, u[2], mu, Ups)
-            wrong += more[0] + add_rows(Y, R, at, w, Wt)
+            wrong += more[0]
             below += more[1]
+            for r in range(R):
+                o = Wt[r, at : at + w]
+                for p in range(w):
+                    o[p] += Y[r, p] + alpha * u[1, p] * Z[r, p]
+                    wrong += 0.0 * o[p]
     b.wrong[k, 0] = wrong
     b.wrong[k, 1] = below
 
@@ -889,33 +925,39 @@ def bbb_step(jobs, task, R, K, alpha, b, board):
 
 
 @inner
-def pulled(X, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
+def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
     """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + times · g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on, divided by Υ.
 
     Twin of dlr._pull.
     """
-    for p in range(w):
-        pull[p] = 0.0
-    for r in range(R):
-        for p in range(w):
-            pull[p] += s[r] * X[R + r, p]
+    for p in range(0, w, 8):
+        a = b = fill4(0.0)
+        for r in range(R):
+            c, x = spread4(s, r), (R + r) * stride + p
+            a, b = muladd(a, c, load4(X, x)), muladd(b, c, load4(X, x + 4))
+        store4(pull, p, a)
+        store4(pull, p + 4, b)
     for p in range(w):
         pull[p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + Ups[at + p] * pull[p] + times * g[at + p]
 
 
 @inner
-def curve(X, Y, Z, R, n, u, w, half, Ups, at):
+def curve(X, Y, Z, stride, R, n, u, w, half, Ups, at):
     """Υ gains half of diag(ΣDiag(a)Σ) − diag(ΣWWᵀΣ), then ΣW₀ and ΣS are completed and Υ gains half of their squares."""
-    new = Ups[at : at + w]
+    new, more, cross, one = Ups[at : at + w], u[3], u[4], fill4(1.0)
+    for p in range(0, w, 4):
+        a = b = fill4(0.0)
+        for x in range(p, R * stride, stride):
+            z = load4(Z, x)
+            a, b = muladd(a, z, load4(Y, x)), muladd(b, z, load4(X, x))
+        for x in range(R * stride + p, n * stride, stride):
+            z = muladd(load4(Z, x), one, load4(X, x))
+            store4(Z, x, z)
+            a = muladd(a, z, z)
+        store4(more, p, a)
+        store4(cross, p, b)
     for p in range(w):
-        new[p] += half * u[0, p] * u[1, p]
-    for r in range(R):
-        for p in range(w):
-            new[p] += half * Z[r, p] * (Y[r, p] - 2.0 * u[1, p] * X[r, p])
-    for j in range(R, n):
-        for p in range(w):
-            Z[j, p] += X[j, p]
-            new[p] += half * Z[j, p] * Z[j, p]
+        new[p] += half * (u[0, p] * u[1, p] + more[p] - 2.0 * u[1, p] * cross[p])
 
 
 # --- blr with one row in S ---------------------------------------------------------------------------------------------------
@@ -1148,24 +1190,22 @@ def thin_small(M, R, alpha, s, size, square, e, b):
         for i in range(R):
             e.pull[i] += y * C0[r, i]
     for i in range(M):
-        for k in range(R):
-            H[i, M] += H[i, k] * e.pull[k]
-    clear(b.G, 0)
-    for k in range(M):
-        for i in range(M):
-            c = C[k, i]
-            for l in range(M + 1):
-                b.G[k, l] += c * H[i, l]
-    for k in range(M):
-        for l in range(k, M):
-            V[k, l] = total(b.G[k, :M], C[l, :M])
-        V[k, M] = b.G[k, M]
-    if not cholesky(V, M, T):
+        H[i, M] += total(H[i, :R], e.pull[:R])
+        for k in range(M + 1):
+            T[i, k] = H[i, k]
+    combine(e.c, len(H), M, M, b.t, M + 1, len(H), b.j)
+    for i in range(M):
+        e.less[i] = b.J[i, M]
+        for k in range(M):
+            T[i, k] = C[k, i]
+    combine(b.j, len(H), M, M, b.t, M, len(H), b.v)  # C H Cᵀ
+    if not triangular(b.v, M, len(H), -1.0, b.t, b.size) > 0.0:
         return LOST
-    solve(T, M, V, M, M + 1)
+    divide(b.t, b.size, M, len(H), e.less)
     for k in range(M):
+        y = e.less[k]
         for i in range(M):
-            e.pull[i] -= C[k, i] * V[k, M]
+            e.pull[i] -= C[k, i] * y
     for i in range(M):
         times = e.at[1] if i == m else 1.0
         for l in range(L):

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...methods import Method
 from ...states import DLR
+from ..borrow import borrowed
 from ..estimators import together
 from ..jit import inlined, inner, kernel
 from ..kernels import tridiagonal, wide
@@ -16,6 +17,7 @@ from ..kernels.dlr import (
     BEYOND,
     ELSEWHERE,
     INFINITE,
+    LOST,
     OK,
     SWEEP,
     absorb,
@@ -40,6 +42,7 @@ from ..kernels.dlr import (
     thin_step,
     triangle_arrays,
 )
+from ..kernels.one import REDO, bog_one, bong_one, one, one_part
 from ..likelihoods import info_rows, score
 from ..networks import forward, sweep
 from ..normals import PCG, table
@@ -347,6 +350,19 @@ def positive(Ups):
     return below == 0
 
 
+@inner
+def one_row(lik, hess, o, y, V, s, p):
+    """The cotangent of j, S = s₀ j, g = s₁ j, for lin-hess with one output (hess = 0) and lin-ef (1). Twin of curvature's functions."""
+    s[0] = s[1] = s[2] = 1.0
+    if hess == 0:
+        info_rows(lik, o, V, p)
+        s[0] = V[0, 0]
+    score(lik, o, y, V[0], p)
+    if hess == 0:
+        s[1] = V[0, 0]
+        V[0, 0] = 1.0
+
+
 @inlined
 def cotangents(lik, hess, o, y, p, V, s, b):
     """The cotangents V of the rows of S and, last, of g, for lin-hess (hess = 0) and lin-ef (1); s as in kernels.dlr.absorb.
@@ -354,26 +370,20 @@ def cotangents(lik, hess, o, y, p, V, s, b):
     Where there is one output or one row, a single row serves for both, s₀ times and s₁ times. Twin of curvature.lin_hess and lin_ef.
     """
     last = len(V) - 1
-    if hess == 0 and last == 0:
-        info_rows(lik, o, V, p)
-        s[0] = V[0, 0]
-        score(lik, o, y, V[0], p)
-        s[1] = V[0, 0]
-        V[0, 0] = 1.0
+    if last == 0:
+        one_row(lik, hess, o, y, V, s, p)
     else:
-        if hess == 0:
-            info_rows(lik, o, V, p)
-            independent(V, last, b)  # those of a softmax are not
+        info_rows(lik, o, V, p)
+        independent(V, last, b)  # those of a softmax are not
         score(lik, o, y, V[last], p)
-        s[0], s[1] = 1.0, 1.0
-    s[2] = 1.0 if last == 0 else 0.0
+        s[0], s[1], s[2] = 1.0, 1.0, 0.0
 
 
 @inner
 def offer(kind, b, board):
     """Jobs of one kind on the board, one for every part."""
     b.shape[2] = kind
-    write(board, OFFERED, read(board, OFFERED) + len(b.X))
+    write(board, OFFERED, read(board, OFFERED) + len(b.wrong))
 
 
 @inner
@@ -399,7 +409,10 @@ def _jobs(part: Any, at: int) -> Any:
         """Offer jobs of this kind, or none if it is negative; do what is on the board, wait for what was offered; True if more may come."""
         apart()
         net, work, x, V, D, mine = task
-        n = len(b.X)
+        n = len(b.wrong)
+        if kind == SWEEP and len(V) == 1:
+            sweep_part(0, net, work, x, mine[at], V, D, 1)
+            return True
         if kind >= 0:
             offer(kind, b, board)
         job = claim(board)
@@ -422,6 +435,39 @@ absorb_jobs = _jobs(absorb_part, 6)
 bog_jobs = _jobs(bog_part, 3)
 thin_jobs = _jobs(thin_part, 4)
 bbb_jobs = _jobs(bbb_part, 3)
+one_jobs = _jobs(one_part, 4)
+
+
+@kernel
+def stream_one(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, flat, lose, move, V, D, s, b, board):
+    """BONG (lose) or BOG over a stream where S has one row; ``flat`` is Wt. Twin of filter.run with bong- and bog-lin-*-dlr."""
+    net, work, lik, X, Y, seen, mu, Ups, Wt, flat, V, D, s, b, board = borrowed(
+        (net, work, lik, X, Y, seen, mu, Ups, Wt, flat, V, D, s, b, board)
+    )
+    mine = lose, Wt, flat, D[0], mu, Ups, s, alpha
+    task = net, work, X[0], V, D, mine
+    if not first:
+        while one_jobs(-1, task, b, board):
+            pass
+        return 0, OK
+    o, p, t, code = np.empty(Y.shape[1]), np.empty(Y.shape[1]), 0, OK if positive(Ups) else ELSEWHERE
+    while t < len(X) and code == OK:
+        if f is not None:
+            code = predict_step(mu, Ups, Wt, f, c, q, move)
+        if code == OK and seen[t]:
+            forward(net, mu, X[t], work, o)
+            one_row(lik, hess, o, Y[t], V, s, p)
+            one_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
+            if lose:
+                code = bong_one(one_jobs, task, len(Wt), s, b, board)
+            else:
+                code = bog_one(one_jobs, task, len(Wt), s, alpha, b, board)
+            if code == LOST:
+                code = failed(code, D)
+        if code == OK:
+            t += 1
+    write(board, CLOSED, 1)
+    return t, code
 
 
 @kernel
@@ -538,7 +584,7 @@ def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_i
             code = thin_begin(thin_jobs, task, Wt, e, b, board)
             for _ in range(n_iter if code == OK else 0):
                 forward(net, mu, X[t], work, o)
-                cotangents(lik, hess, o, Y[t], p, V, s, b)
+                one_row(lik, hess, o, Y[t], V, s, p)
                 thin_jobs(SWEEP, (net, work, X[t], V, D, mine), b, board)
                 code = thin_step(thin_jobs, task, len(Wt), alpha, s, e, b, board)
                 if code != OK:
@@ -582,14 +628,16 @@ def stream_bbb(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
     return t, code
 
 
-STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": stream_bbb, "thin": stream_thin}
+STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": stream_bbb, "thin": stream_thin, "one": stream_one}
 
 
-def _room(rule: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int) -> list[Any]:
-    """The prior of an inner loop, cotangents, rows, their factors, and buffers."""
-    loops, rows = rule in ("blr", "bbb", "thin"), K + (K > 1)
-    b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(rule))
-    W0: Any = thin(R, P, n_iter, len(b.H)) if rule == "thin" else np.empty((R if loops else 0, P))
+def _room(kind: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int, moves: bool) -> list[Any]:
+    """What a stream of this kind is given after the dynamics: the prior of an inner loop, cotangents, rows, their factors, and buffers."""
+    if kind == "one":
+        return [buffers(R, P) if moves else None, np.zeros((1, C)), np.empty((1, P)), np.empty(3), one(R, P, parts)]
+    loops, rows = kind in ("blr", "bbb", "thin"), K + (K > 1)
+    b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(kind))
+    W0: Any = thin(R, P, n_iter, len(b.H)) if kind == "thin" else np.empty((R if loops else 0, P))
     return [np.empty(P if loops else 0), np.empty(P if loops else 0), W0, np.zeros((rows, C)), np.empty((rows, P)), np.empty(3), b]
 
 
@@ -601,14 +649,27 @@ def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f
     or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite, 3 not
     covered.
     """
-    f, c, q = (f, c, q) if len(f) > 0 else (None, None, None)  # without dynamics they are not even compiled
-    works, room, K = (work, *fellows), [] if room is None else room, Y.shape[1] if hess == 0 else 1
-    rule = "thin" if rule == "blr" and K == 1 and n_iter <= len(Wt) else rule
-    if not room:
-        room[:] = _room(rule, K, Y.shape[1], len(Wt), len(mu), n_iter, len(works))
-    jobs = board(len(works))
+    still: tuple[Any, ...] = (None, None, None)  # without dynamics they are not even compiled
+    move = (f, c, q) if len(f) > 0 else still
+    works, rooms, K, (R, P), n = (work, *fellows), [] if room is None else room, Y.shape[1] if hess == 0 else 1, Wt.shape, len(X)
+    few = "thin" if rule == "blr" and n_iter <= R else "one" if rule in ("bong", "bog") and R < P else rule
+    kind = few if K == 1 else rule
+    if not rooms:
+        rooms[:] = [], []
 
-    def thread(k: int) -> Any:
-        return STREAMS[rule](k == 0, net, works[k], lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, *room, jobs)
+    def steps(kind: str, t: int, end: int, move: tuple[Any, ...], room: list[Any]) -> Any:
+        """The observations from t to end by one of the STREAMS: how many were done, and a code."""
+        if not room:
+            room[:] = _room(kind, K, Y.shape[1], R, P, n_iter, len(works), move is not still)
+        flat = (Wt.reshape(-1), rule == "bong") if kind == "one" else ()
+        data = X[t:end], Y[t:end], seen[t:end], mu, Ups, Wt, alpha, n_iter, *move, *flat, *room, board(len(works))
+        return together(len(works), lambda k: STREAMS[kind](k == 0, net, works[k], lik, hess, *data))
 
-    return together(len(works), thread)
+    t, code = steps(kind, 0, n, move, rooms[0])
+    while code == REDO:  # the prior of this step is there
+        done, code = steps(rule, t, t + 1, still, rooms[1])
+        t += done
+        if code == OK and t < n:
+            done, code = steps(kind, t, n, move, rooms[0])
+            t += done
+    return t, code
