@@ -57,7 +57,7 @@ def test_a_part_does_the_same_in_an_entry_point_and_by_itself():
 
 def test_an_error_in_a_part_arrives_with_what_it_says():
     for function in (thirds, two_thirds):
-        with pytest.raises(ValueError, match="^no third of a negative number$"):
+        with pytest.raises(ValueError, match=r"^no third of a negative number$"):
             function(-1.0)
 
 

@@ -26,8 +26,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..models import Model
+from . import packs
 from .jit import inlined, inner
-from .packs import pack
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, combine, outer, outer_squares
 from .vectors import apart, fill4, load4, muladd, spread4, store4
 
@@ -53,7 +53,7 @@ COLUMNS = (
 ) = range(len(COLUMNS))  # fmt: skip
 
 
-@pack
+@packs.pack
 class Conv(NamedTuple):
     """A CNN as numbers. Lists of taps and windows go on with their last number up to a multiple of 12."""
 
@@ -71,7 +71,7 @@ class Conv(NamedTuple):
     code: int  # of the activation
 
 
-@pack
+@packs.pack
 class ConvWork(NamedTuple):
     """Buffers. The zeros around the images in X and E and beside the kernels in B are written once, when they are made."""
 

@@ -17,7 +17,7 @@ from .jit import inlined, inner
 from .likelihoods import score
 from .networks import Dense, activate, forward, is_dense, sweep
 from .normals import lcg, to_normal, to_uniform
-from .parts import CHOSEN
+from .parts import MAKING
 from .vectors import LANES, fill4, load4, muladd, spread4, store4
 
 ONE, APART, STRIDE, REST, CUTS = 0, 1, 2, 3, 4  # the jumps of a generator, see drawing
@@ -154,6 +154,6 @@ def sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g
     return single_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d)
 
 
-@overload(sums, jit_options={**CHOSEN, "_nrt": True})
+@overload(sums, jit_options=MAKING)
 def _overload_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coefficients, g, d):
     return (dense_sums if is_dense(net) else single_sums).py_func

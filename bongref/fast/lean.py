@@ -21,7 +21,9 @@ END = 2**63 - 1  # of a slice that goes on to the end
 
 
 def _kinds(index: Any) -> tuple[Any, ...]:
-    return tuple(index) if isinstance(index, types.BaseTuple) else (index,)
+    """The types of the indices, one or several."""
+    kinds: Any = index
+    return tuple(kinds.types) if isinstance(index, types.BaseTuple) else (index,)
 
 
 def _numbers(kind: Any) -> bool:

@@ -80,7 +80,7 @@ def _unbox(kind, obj, c):
 class _PackAttribute(AttributeTemplate):
     key = Pack
 
-    def generic_resolve(self, value, attr):
+    def generic_resolve(self, value, attr):  # type: ignore[override]
         fields = value.made._fields
         return value.members[fields.index(attr)] if attr in fields else None
 

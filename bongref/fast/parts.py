@@ -164,6 +164,7 @@ def remembering() -> Iterator[None]:
 
 
 CHOSEN: Any = {"pipeline_class": Compiler, **OPTIONS}  # jit_options of overload: a part that is chosen by the types of arguments
+MAKING: Any = {**CHOSEN, "_nrt": True}  # the same for one that makes arrays
 
 
 def environments(dispatcher: Any) -> None:

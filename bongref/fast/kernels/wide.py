@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import inlined, inner, kernel
-from ..packs import pack
 from ..likelihoods import score
 from ..networks import forward, sweep
 from ..normals import place_chains, to_normal, to_uniform
+from ..packs import pack
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
 from ..vectors import fill4, load4, muladd, spread4, store4, sum4
 
