@@ -18,12 +18,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dsyr2, dsyrk, dtrmm, dtrmv, dtrsm
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.blas import dsymv, dsyr2, dtrmv, dtrsm
+from scipy.linalg.lapack import dpotrf
 
 from ...linalg import Array
 from ...methods import FEW, Method
 from ...states import FC
+from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle, times_symmetric, times_triangle
 from ..borrow import borrowed
 from ..estimators import Compiled, linearised, threads, together
 from ..jit import inlined, inner, kernel
@@ -1116,11 +1117,6 @@ def _is_diagonal(a: Array) -> bool:
     return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
 
 
-def _cholesky(A: Array) -> bool:
-    """The Cholesky factor of A into its lower triangle; False if there is none."""
-    return dpotrf(A, lower=1, clean=0, overwrite_a=1)[1] == 0 and _finite(np.diagonal(A))
-
-
 # --- Σ between the steps ---------------------------------------------------------------------------------------------------
 
 
@@ -1170,7 +1166,7 @@ class _Moments:
         k, self.factored = len(W), False
         if k > self.room - self.n and k > ROOM and s is None:
             self.flush()
-            dsyrk(-1.0, W.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            rank_update(-1.0, W.T, 1.0, self.A)
             return
         for first in range(0, k, ROOM):
             part = W[first : first + ROOM]
@@ -1194,10 +1190,10 @@ class _Moments:
 
     def times_rows(self, X: Array) -> Array:
         """The rows X Σ for rows X (K, P)."""
-        Y = np.empty(X.shape)
         if len(X) > ONE_BY_ONE:
             self.flush()
-            return dsymm(1.0, self.A, X.T, lower=1, c=Y.T, overwrite_c=1).T
+            return times_symmetric(self.A, X.T).T
+        Y = np.empty(X.shape)
         for x, y in zip(X, Y, strict=True):
             times(self.held, x, y)
         return Y
@@ -1218,7 +1214,7 @@ class _Moments:
         if not len(self.R):
             self.R = np.zeros((self.P, self.P), order="F")
         np.copyto(self.R, A)
-        return _cholesky(self.R)
+        return cholesky(self.R)
 
     # the protocol
 
@@ -1286,7 +1282,7 @@ class _Moments:
             self.ok = False
             Z.fill(np.nan)
             return
-        Z[:] = dtrmm(1.0, self.R, Z.T, lower=1, overwrite_b=1).T
+        times_triangle(self.R, Z.T)
         Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool | None:
@@ -1541,12 +1537,13 @@ class _BlrMomPlain(_Moments):
             Z.fill(np.nan)
             return
         for L in (self.L0,) if self.first else (self.R, self.L0):
-            Z[:] = dtrmm(1.0, L, Z.T, lower=1, overwrite_b=1).T
+            times_triangle(L, Z.T)
         Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool:
         alpha, pull = self.alpha, dtrmv(self.L0, g, lower=1, trans=1)
-        Y = dtrmm(1.0, self.L0, rows.T, lower=1, trans_a=1)
+        Y = rows.T.copy(order="F")
+        times_triangle(self.L0, Y, "T")
         if self.first:
             self.A.fill(0.0)
             self.diagonal[:] = 1.0
@@ -1554,17 +1551,18 @@ class _BlrMomPlain(_Moments):
         else:
             mirror(self.rows, self.full.T)
             self.w += alpha * (self.full @ (pull - self.w))
-            Y = dsymm(1.0, self.A, Y, lower=1)
-            dsyrk(-alpha, self.full, beta=1 + alpha, c=self.A, lower=1, overwrite_c=1)
-        dsyrk(-alpha, Y, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            Y = times_symmetric(self.A, Y)
+            rank_update(-alpha, self.full, 1 + alpha, self.A)
+        rank_update(-alpha, Y, 1.0, self.A)
         self.mu[:] = self.mu0 + dtrmv(self.L0, self.w, lower=1)
         self.first = False
         return self.ok and _finite(self.mu) and self._factor_of(self.A)
 
     def end(self) -> None:
         if not self.first:
-            self.R[:] = dtrmm(1.0, self.L0, np.tril(self.R), lower=1)
-            dsyrk(1.0, self.R, beta=0.0, c=self.A, lower=1, overwrite_c=1)
+            self.R[:] = np.tril(self.R)
+            times_triangle(self.L0, self.R)
+            rank_update(1.0, self.R, 0.0, self.A)
         self.factored = True
 
 
@@ -1577,7 +1575,8 @@ class _BbbMomPlain(_Moments):
         self.flush()
         self.first = True
         if self.m.n_iter > 1:
-            self.prec0 = dpotri(self.R.copy(order="F"), lower=1, overwrite_c=1)[0]
+            self.prec0 = self.R.copy(order="F")
+            invert(self.prec0)
 
     def go_on(self, current: FC) -> None:
         """Continue an inner loop at that iterate."""
@@ -1588,12 +1587,12 @@ class _BbbMomPlain(_Moments):
         alpha = self.alpha
         if not self.first:
             self.mu += alpha * dsymv(1.0, self.prec0, self.mu0 - self.mu, lower=1)
-            dpotri(self.R, lower=1, overwrite_c=1)
+            invert(self.R)
             self.R -= self.prec0
             self.R *= alpha / 2
             self.A += self.R
         self.mu += alpha * g
-        dsyrk(-alpha / 2, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(-alpha / 2, rows.T, 1.0, self.A)
         self.first = self.factored = False
         return self.ok and _finite(self.mu) and self.factor()
 
@@ -1802,7 +1801,8 @@ class _BbbMom(_Krylov):
                 prec = np.diag(1 / self.q)
             else:
                 self.ok = self.ok and self.factor()
-                prec, self.factored = _full(dpotri(self.R, lower=1, overwrite_c=1)[0]), False
+                invert(self.R)
+                prec, self.factored = _full(self.R), False
             self.inverse, self.age = _Moments(self.m, FC(self.mu, prec), None), 0
         return self.inverse.held
 
@@ -1891,19 +1891,22 @@ class _Precision:
 
     def _from_covariance(self) -> None:
         """Λ and its factor from the covariance in R."""
-        self.ok = self.ok and dpotrf(self.R, lower=1, clean=0, overwrite_a=1)[1] == 0
-        dpotri(self.R, lower=1, overwrite_c=1)
+        self.ok = self.ok and cholesky(self.R)
+        invert(self.R)
         np.copyto(self.A, self.R)
         self.ok = self.factor() and self.ok
 
     def factor(self) -> bool:
         """The Cholesky factor of Λ into R; False if there is none."""
         np.copyto(self.R, self.A)
-        return _cholesky(self.R)
+        return cholesky(self.R)
 
     def solve(self, x: Array) -> Array:
         """Σx of a vector, or XΣ of rows X, in reverse order, by the factor."""
-        return dpotrs(self.R, x.T, lower=1)[0].T
+        X = x.reshape(-1, self.P).copy()
+        solve_triangle(self.R, X.T)
+        solve_triangle(self.R, X.T, "T")
+        return X.reshape(x.shape)
 
     def move(self, change: Array) -> None:
         """mu plus a change in reverse order."""
@@ -1918,7 +1921,8 @@ class _Precision:
         F, b, Q = self.dyn
         mu = self.mu[::-1]
         self.mu[:] = ((F * mu if F.ndim == 1 else F @ mu) + b)[::-1]
-        Sigma = _full(dpotri(self.R, lower=1, overwrite_c=1)[0])
+        invert(self.R)
+        Sigma = _full(self.R)
         self.R[:] = F[:, None] * Sigma * F if F.ndim == 1 else F @ Sigma @ F.T
         if Q.ndim == 1:
             self.R.T.reshape(-1)[:: self.P + 1] += Q
@@ -1932,7 +1936,7 @@ class _Precision:
     def draw(self, Z: Array) -> None:
         """gaussians.draw: the rows of standard normals Z become θ̂."""
         X = np.ascontiguousarray(Z[:, ::-1])
-        X = dtrsm(1.0, self.R, X.T, lower=1, trans_a=1, overwrite_b=1).T
+        solve_triangle(self.R, X.T, "T")
         np.add(X[:, ::-1], self.mu, out=Z)
 
     def step(self, g: Array, rows: Array) -> bool:
@@ -1942,7 +1946,9 @@ class _Precision:
         pass
 
     def state(self) -> FC:
-        Sigma = _full(dpotri(self.R, lower=1)[0])
+        Sigma = self.R.copy(order="F")
+        invert(Sigma)
+        Sigma = _full(Sigma)
         return FC(self.mu.copy(), np.ascontiguousarray(Sigma[::-1, ::-1]))
 
     def valid(self, state: FC) -> bool:
@@ -1959,7 +1965,7 @@ class _BongPrecision(_Precision):
 
     def step(self, g: Array, rows: Array) -> bool:
         g, rows = _reversed(g, rows)
-        dsyrk(1.0, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(1.0, rows.T, 1.0, self.A)
         if not self.factor():
             return False
         self.move(self.solve(g))
@@ -1982,10 +1988,10 @@ class _BlrPrecision(_Precision):
         g, rows = _reversed(g, rows)
         if self.first:  # Λ = Λ₀
             pull = g
-            dsyrk(alpha, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            rank_update(alpha, rows.T, 1.0, self.A)
         else:
             pull = dsymv(1.0, self.A0, (self.mu0 - self.mu)[::-1], lower=1) + g
-            dsyrk(alpha, rows.T, beta=1 - alpha, c=self.A, lower=1, overwrite_c=1)
+            rank_update(alpha, rows.T, 1 - alpha, self.A)
             _add(self.A, alpha, self.A0)
         self.first = False
         if not self.factor():
@@ -2003,7 +2009,7 @@ class _BogPrecision(_Precision):
         v, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * v
         dsyr2(-2 * alpha, v, mu, a=self.A, lower=1, overwrite_a=1)
-        dsyrk(2 * alpha, V.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(2 * alpha, V.T, 1.0, self.A)
         if not self.factor():
             return False
         self.mu[:] = self.solve(pull)[::-1]
@@ -2035,12 +2041,13 @@ class _BbbPrecision(_Precision):
         r, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * r
         if not self.first:
-            self.R[:] = _full(dpotri(self.R, lower=1, overwrite_c=1)[0])
+            invert(self.R)
+            mirror(self.R.T, self.R.T)
             _add(self.A, -2 * alpha, self.R)
-            X = dtrmm(1.0, self.L0, self.R, lower=1, trans_a=1, overwrite_b=1)
-            dsyrk(2 * alpha, X, trans=1, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            times_triangle(self.L0, self.R, "T")
+            gram_update(2 * alpha, self.R, 1.0, self.A)
         dsyr2(-2 * alpha, r, mu, a=self.A, lower=1, overwrite_a=1)
-        dsyrk(2 * alpha, V.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(2 * alpha, V.T, 1.0, self.A)
         self.first = False
         if not self.factor():
             return False
