@@ -476,6 +476,55 @@ def test_an_inverse_that_goes_along(often, kind, monkeypatch):
     assert agree(small_stream("bbb-lin-ef-fc_mom", 60, 1, 4, T=8, kind=kind)) is not None
 
 
+# --- Σ in parts ------------------------------------------------------------------------------------------------------------------
+
+
+def held_in_parts(P, n, parts, c, monkeypatch, room=40):
+    """A matrix as kernels see it, in so many parts, and the same as one array."""
+    rng = np.random.default_rng(P + n)
+    monkeypatch.setattr(fc, "threads", lambda: parts)
+    monkeypatch.setattr(fc, "SHARE", 1)
+    A, q = spd(rng, P, 1.0), rng.uniform(0.1, 1.0, P)
+    h = fc.held(A.copy(), q.copy(), c, room)
+    assert len(h.Y) == min(parts, P)
+    h.V[:n], h.s[:n], h.turn[fc.ROWS] = rng.standard_normal((n, P)), rng.choice([-1.0, 1.0], n), n
+    return h, c * A + np.diag(q) - (h.s[:n, None] * h.V[:n]).T @ h.V[:n]
+
+
+@pytest.mark.parametrize("P, n", [(1, 1), (4, 0), (5, 3), (13, 6), (31, 7), (50, 40)])
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("c", [0.0, 1.0, 0.7])
+def test_products_with_a_matrix_in_parts(P, n, parts, c, monkeypatch):
+    """Σx, diag Σ, and Σ when A has taken up everything: its upper triangle."""
+    h, Sigma = held_in_parts(P, n, parts, c, monkeypatch)
+    tol = 64 * compare.EPS * (1 + np.max(np.abs(Sigma))) * (P + n)
+    x, y = np.random.default_rng(0).standard_normal(P), np.full(P, np.nan)
+    fc.times(h, x, y)
+    assert np.max(np.abs(y - Sigma @ x)) < tol * np.max(np.abs(x))
+    fc.variances(h, y)
+    assert np.max(np.abs(y - np.diagonal(Sigma))) < tol
+    fc.flush(h)
+    assert np.max(np.abs(np.triu(h.A - Sigma))) < tol
+    assert h.c[0] == 1.0 and h.turn[fc.ROWS] == 0 and not np.any(h.q)
+
+
+@pytest.mark.parametrize("name", [f"{rule}-lin-hess-{family}" for rule in RULES for family in FAMILIES])
+def test_threads_that_share_a_matrix_give_the_bits_of_one_that_does_it_all(name, monkeypatch):
+    """The parts are the same, whoever does them; and the numbers are those of the reference."""
+    monkeypatch.setattr(fc, "SHARE", 8)
+    monkeypatch.setattr(fc, "threads", lambda: 2)
+    params = (
+        {"alpha": 2e-5} if name.endswith("fc_mom") and name[:3] in ("bog", "bbb") else {"var": 0.005} if name.endswith("fc_mom") else {}
+    )
+    m, model, lik, prior, X, Y = network_stream(name, sizes=(4, 8, 1), T=40, **params)
+    run_agrees(m, model, lik, prior, X, Y)
+    run = lambda: br.run(m, model, lik, prior, X, Y, backend="fast", progress=False).state
+    both = run()
+    monkeypatch.setattr(fc, "together", lambda n, work: work(0))
+    alone = run()
+    assert np.array_equal(both.mu, alone.mu) and np.array_equal(both.Sigma, alone.Sigma)
+
+
 @pytest.mark.parametrize("P", [6, 7, 8, 30])
 @pytest.mark.parametrize("K", [1, 2, 3, 4, 5, 6, 7, 11])
 def test_products_of_a_block_of_rows(P, K):

@@ -29,7 +29,7 @@ from ..borrow import borrowed
 from ..estimators import Compiled, linearised, threads, together
 from ..jit import inlined, inner, kernel
 from ..kernels.wide import combine
-from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, read, wait, write
+from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, give_way, read, wait, write
 
 SHORT = 64  # vectors of a basis with which an inner loop of bbb is one compiled function
 ROOM = 32  # rows of V before A takes them up: a rank-k update of fewer runs below the speed of the processor
@@ -227,7 +227,7 @@ def _together(h, kind):
 def _fellow(h, other):
     """Share the jobs of the first thread until the boards of both are closed; what it returns is of no use."""
     while _jobs(h) != -2 or _jobs(other) != -2:
-        pass
+        give_way()
     return 0, 0
 
 
