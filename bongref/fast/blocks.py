@@ -36,7 +36,8 @@ _potrf, _trtri, _lauum = (_function(cython_lapack, name) for name in ("dpotrf", 
 
 def _call(function: Any, *args: Any) -> int:
     """Call with letters, integers, numbers and matrices, each of these followed by its leading dimension; returns ``info``."""
-    info, pointers = ctypes.c_int(0), []
+    info = ctypes.c_int(0)
+    pointers: list[Any] = []
     for a in args:
         if isinstance(a, str):
             pointers.append(ctypes.c_char_p(a.encode()))

@@ -14,6 +14,7 @@ Arrays for BLAS are in Fortran order with the lower triangle valid. Rows (K, P) 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -1613,7 +1614,7 @@ class _Krylov(_Moments):
         basis = np.empty((n, self.P)), np.empty((n, self.P)), np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
         after = estimator.V, estimator.rows, estimator.g, *basis
 
-        def updates(first: bool, t: int, held: Held) -> tuple[int, int]:
+        def updates(t: int, held: Held, first: bool) -> tuple[int, int]:
             """Updates until one is left to :meth:`step` (2), or until H is due to be made anew (1)."""
             while t < len(X) and self.age < RENEWED:
                 if seen[t] or not first:
@@ -1628,7 +1629,7 @@ class _Krylov(_Moments):
         code = 1
         while t < len(X) and code == 1:
             held = self.prepare()
-            t, code = self.shared(lambda first, t=t, held=held: updates(first, t, held), held, self.held)
+            t, code = self.shared(functools.partial(updates, t, held), held, self.held)
         return t, True
 
     def prepare(self) -> Held:
@@ -1789,14 +1790,14 @@ class _BbbMom(_Krylov):
     Σ⁻¹ goes along from one observation to the next; every :data:`RENEWED` of them, and where that would cost digits, it is made anew.
     """
 
-    inverse: _Moments | None = None
+    inverse: _Moments
 
     def predict(self) -> None:
         self.age = self.age if self.dyn is None else RENEWED
         super().predict()
 
     def prepare(self) -> Held:
-        if self.inverse is None or self.age >= RENEWED:
+        if not hasattr(self, "inverse") or self.age >= RENEWED:
             if self.c == 0 and self.n == 0 and np.all(self.q > 0):
                 prec = np.diag(1 / self.q)
             else:
