@@ -819,7 +819,7 @@ def _change_of_basis(Q, Z, T, k, kk, X, e, J, M, N):
 
 @inlined
 def _keep(Q, D, T, k, kk, most, moves, least, waiting, left, brought, kept):
-    """Which directions an iteration needs: the first k, and those along which D or ``moves`` change something. Twin of _Krylov.matters.
+    """Which directions an iteration needs: the first k, and those along which D or ``moves`` change something. Twin of _BbbNat._matters.
 
     Puts them, and their part of D, in front. Returns how many they are, and how many vectors still wait.
     """
