@@ -391,7 +391,7 @@ def test_networks(rule, family, hess):
 # --- the compiled loops --------------------------------------------------------------------------------------------------------
 
 
-LOOPS = [(fc, name) for name in ("several", "inner_loops", "bog_loop", "krylov_loop")]
+LOOPS = [(fc, name) for name in ("several", "inner_loops", "bog_loop", "krylov_loop", "moment_loop")]
 
 
 def network_stream(name, lik=None, sizes=(2, 4, 1), T=12, seed=3, var=0.05, **params):
@@ -428,7 +428,7 @@ def test_the_loop_of_a_rule_takes_every_step(rule, loop, family, hess, monkeypat
     """One output, or lin-ef with several: no step is left to the belief's own ``step``."""
     loop = loop or ("bog_loop" if family == "fc" else "several")
     if (rule, family) == ("bbb", "fc_mom"):
-        loop = None  # in moments bbb has none
+        loop = "moment_loop"
     params = {"alpha": 2e-5} if family == "fc_mom" and rule in ("bog", "bbb") else {"var": 0.005} if family == "fc_mom" else {}
     calls, steps, taken = [], [], fc.Belief.step
     for module, name in LOOPS:
@@ -438,7 +438,7 @@ def test_the_loop_of_a_rule_takes_every_step(rule, loop, family, hess, monkeypat
     run_agrees(*network_stream(f"{rule}-{hess}-{family}", sizes=(4, 8, 1), **params))
     if hess == "lin-ef":
         run_agrees(*network_stream(f"{rule}-{hess}-{family}", br.likelihoods.Categorical(), sizes=(4, 8, 3), **params))
-    assert set(calls) == ({loop} if loop else set()) and bool(steps) == (loop is None)
+    assert set(calls) == {loop} and not steps
 
 
 @pytest.mark.parametrize("name", ["bog-lin-ef-fc", "bbb-lin-ef-fc"])
@@ -474,6 +474,55 @@ def test_a_loop_loses_positive_definiteness_at_the_step_of_the_reference(name, a
 def test_an_inverse_that_goes_along(often, kind, monkeypatch):
     monkeypatch.setattr(fc, "RENEWED", often)
     assert agree(small_stream("bbb-lin-ef-fc_mom", 60, 1, 4, T=8, kind=kind)) is not None
+
+
+# --- Σ in parts ------------------------------------------------------------------------------------------------------------------
+
+
+def held_in_parts(P, n, parts, c, monkeypatch, room=40):
+    """A matrix as kernels see it, in so many parts, and the same as one array."""
+    rng = np.random.default_rng(P + n)
+    monkeypatch.setattr(fc, "threads", lambda: parts)
+    monkeypatch.setattr(fc, "SHARE", 1)
+    A, q = spd(rng, P, 1.0), rng.uniform(0.1, 1.0, P)
+    h = fc.held(A.copy(), q.copy(), c, room)
+    assert len(h.Y) == min(parts, P)
+    h.V[:n], h.s[:n], h.turn[fc.ROWS] = rng.standard_normal((n, P)), rng.choice([-1.0, 1.0], n), n
+    return h, c * A + np.diag(q) - (h.s[:n, None] * h.V[:n]).T @ h.V[:n]
+
+
+@pytest.mark.parametrize("P, n", [(1, 1), (4, 0), (5, 3), (13, 6), (31, 7), (50, 40)])
+@pytest.mark.parametrize("parts", [1, 2, 3])
+@pytest.mark.parametrize("c", [0.0, 1.0, 0.7])
+def test_products_with_a_matrix_in_parts(P, n, parts, c, monkeypatch):
+    """Σx, diag Σ, and Σ when A has taken up everything: its upper triangle."""
+    h, Sigma = held_in_parts(P, n, parts, c, monkeypatch)
+    tol = 64 * compare.EPS * (1 + np.max(np.abs(Sigma))) * (P + n)
+    x, y = np.random.default_rng(0).standard_normal(P), np.full(P, np.nan)
+    fc.times(h, x, y)
+    assert np.max(np.abs(y - Sigma @ x)) < tol * np.max(np.abs(x))
+    fc.variances(h, y)
+    assert np.max(np.abs(y - np.diagonal(Sigma))) < tol
+    fc.flush(h)
+    assert np.max(np.abs(np.triu(h.A - Sigma))) < tol
+    assert h.c[0] == 1.0 and h.turn[fc.ROWS] == 0 and not np.any(h.q)
+
+
+@pytest.mark.parametrize("name", [f"{rule}-lin-hess-{family}" for rule in RULES for family in FAMILIES])
+def test_threads_that_share_a_matrix_give_the_bits_of_one_that_does_it_all(name, monkeypatch):
+    """The parts are the same, whoever does them; and the numbers are those of the reference."""
+    monkeypatch.setattr(fc, "SHARE", 8)
+    monkeypatch.setattr(fc, "threads", lambda: 2)
+    params = (
+        {"alpha": 2e-5} if name.endswith("fc_mom") and name[:3] in ("bog", "bbb") else {"var": 0.005} if name.endswith("fc_mom") else {}
+    )
+    m, model, lik, prior, X, Y = network_stream(name, sizes=(4, 8, 1), T=40, **params)
+    run_agrees(m, model, lik, prior, X, Y)
+    run = lambda: br.run(m, model, lik, prior, X, Y, backend="fast", progress=False).state
+    both = run()
+    monkeypatch.setattr(fc, "together", lambda n, work: work(0))
+    alone = run()
+    assert np.array_equal(both.mu, alone.mu) and np.array_equal(both.Sigma, alone.Sigma)
 
 
 @pytest.mark.parametrize("P", [6, 7, 8, 30])

@@ -8,16 +8,19 @@ it, so that the results have the same bits for any number of threads.
 
 from __future__ import annotations
 
+import os
 from typing import Any
 
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core import cgutils
 from numba.extending import intrinsic, overload
 
 from .jit import inner
 
 LINE = 8  # each number has a cache line of its own
+PATIENCE = 20_000  # looks at the board, about ten microseconds, before others may have the processor
 CLAIMED, OFFERED, CLOSED, DONE = 0, LINE, 2 * LINE, 3 * LINE
 
 
@@ -41,6 +44,12 @@ def exchange(a: Any, i: int, old: int) -> bool:
     same = a[i] == old
     a[i] += same
     return bool(same)
+
+
+def give_way() -> None:
+    """Let those run who wait for a processor: where they are many, perhaps the thread whose job is not done yet."""
+    if hasattr(os, "sched_yield"):
+        os.sched_yield()
 
 
 def _place(context, builder, signature, args):
@@ -70,9 +79,19 @@ def _compare_and_exchange(typingctx, a, i, old):
     return types.boolean(a, i, types.int64), lower
 
 
+def _yield(typingctx):
+    def lower(context, builder, signature, args):
+        if hasattr(os, "sched_yield"):
+            builder.call(cgutils.get_or_insert_function(builder.module, ir.FunctionType(ir.IntType(32), []), "sched_yield"), [])
+        return context.get_dummy_value()
+
+    return types.void(), lower
+
+
 _read: Any = intrinsic(_atomic_load)
 _write: Any = intrinsic(_atomic_store)
 _exchange: Any = intrinsic(_compare_and_exchange)
+_give_way: Any = intrinsic(_yield)
 
 
 @overload(read)
@@ -90,6 +109,11 @@ def _overload_exchange(a, i, old):
     return lambda a, i, old: _exchange(a, i, old)
 
 
+@overload(give_way)
+def _overload_give_way():
+    return lambda: _give_way()
+
+
 @inner
 def claim(board):
     """The number of a job that is now this thread's; −1 where none is left for now, −2 where there will be no more."""
@@ -105,6 +129,9 @@ def claim(board):
 def wait(board, jobs):
     """Until all of the last jobs that were offered are done."""
     last = read(board, OFFERED)
+    looks = 0
     for k in range(jobs):
         while read(board, DONE + LINE * k) <= last - jobs:
-            pass
+            looks += 1
+            if looks > PATIENCE:
+                give_way()

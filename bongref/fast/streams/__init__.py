@@ -74,7 +74,7 @@ class Stream:
         self.room: list[Any] = []
         drawn = samples is None and is_pcg(rng)  # mc-ef whose samples the kernel draws
         self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
-        steps = min(8e8 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 16  # about a breath, to begin with
+        steps = min(4e9 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 32  # about a breath, to begin with
         self.pace = 1 if self.whole else max(1, int(steps / m.n_iter))
         if self.builtin:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))

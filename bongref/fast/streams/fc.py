@@ -14,25 +14,34 @@ Arrays for BLAS are in Fortran order with the lower triangle valid. Rows (K, P) 
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymm, dsymv, dsyr2, dsyrk, dtrmm, dtrmv, dtrsm
-from scipy.linalg.lapack import dpotrf, dpotri, dpotrs
+from scipy.linalg.blas import dsymv, dsyr2, dtrmv, dtrsm
+from scipy.linalg.lapack import dpotrf
 
 from ...linalg import Array
 from ...methods import FEW, Method
 from ...states import FC
-from ..estimators import Compiled, linearise
+from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle, times_symmetric, times_triangle
+from ..borrow import borrowed
+from ..estimators import Compiled, linearise, threads, together
 from ..jit import inlined, inner, kernel
+from ..packs import pack
+from ..kernels.wide import combine
+from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, give_way, read, wait, write
 
-SHORT = 32  # vectors of a basis with which an inner loop of bbb is one compiled function
+SHORT = 64  # vectors of a basis with which an inner loop of bbb is one compiled function
 ROOM = 32  # rows of V before A takes them up: a rank-k update of fewer runs below the speed of the processor
 ONE_BY_ONE = 8  # up to so many columns are multiplied with A one by one, more in one call
 EPS = float(np.finfo(float).eps)
 PARALLEL = 32 * EPS  # g is a multiple of a single row if it is to this, relative to its largest entry
 NOTHING = EPS / 256  # a relative change that is none
-RENEWED = 16  # observations after which an inverse that goes along is computed anew
+RENEWED = 64  # observations after which an inverse that goes along is computed anew
+START = 40  # entries of a row that take as long as to begin with it
+SHARE = 256  # parameters for each of the threads that share a product with Σ
 LOSS = 64.0  # the rounding that Woodbury's identity may cost bog, in units of the largest entry of the result
 
 Dyn = tuple[Array, Array, Array] | None
@@ -41,14 +50,49 @@ Dyn = tuple[Array, Array, Array] | None
 # --- kernels ---------------------------------------------------------------------------------------------------------------
 
 
+PRODUCT, ABSORB = 0, 1  # the kinds of jobs
+ROWS, KIND = 0, 1  # the rows of V in use; the kind of the jobs on offer
+
+
+@pack
+class Held(NamedTuple):
+    """Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ as kernels see it, of A the upper triangle, with what the threads that share a product need."""
+
+    A: Any  # (P, P)
+    a: Any  # the same, flat
+    q: Any  # (P,)
+    V: Any  # (room, P)
+    v: Any  # the same, flat
+    s: Any  # (room,)
+    c: Any  # (1,)
+    turn: Any  # (2,): ROWS, KIND
+    x: Any  # (P,), the vector of a product
+    Y: Any  # (parts, P), the parts of a product
+    weights: Any  # (parts, 4 · ROOM), multiples of rows of V
+    board: Any
+
+
+def held(A: Array, q: Array, c: float, room: int) -> Held:
+    """Σ = c·A + Diag(q) with room for so many rows of V, for as many threads as its size is worth."""
+    P = len(q)
+    V, parts = np.zeros((room, P)), max(1, min(threads(), P // SHARE))
+    now = np.array([c]), np.zeros(2, np.int64), np.empty(P), np.empty((parts, P)), np.empty((parts, 4 * ROOM))
+    return Held(A, A.reshape(-1), q, V, V.reshape(-1), np.ones(room), *now, board(parts))
+
+
 @inner
-def _symv(A, x, y):
-    """y = A x for a symmetric A (n, n), of which the upper triangle is read once, four rows at a time."""
+def _border(n, k, parts):
+    """The first row of part k of an upper triangle, of parts that take as long as each other; a multiple of 4, or n."""
+    N = n + START
+    return n if k == parts else int(N - np.sqrt(N * N - k / parts * n * (N + START))) // 4 * 4
+
+
+@inner
+def _symv(A, x, y, low, high):
+    """y gains what the rows low, …, high − 1 of the upper triangle of a symmetric A (n, n) add to A x, four of them at a time."""
     n = x.shape[0]
-    for i in range(n):
-        y[i] = 0.0
-    whole = n - n % 4
-    for i in range(0, whole, 4):
+    whole = high - (high - low) % 4
+    for i in range(low, whole, 4):
         x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
         s0 = A[i, i] * x0 + A[i, i + 1] * x1 + A[i, i + 2] * x2 + A[i, i + 3] * x3
         s1 = A[i, i + 1] * x0 + A[i + 1, i + 1] * x1 + A[i + 1, i + 2] * x2 + A[i + 1, i + 3] * x3
@@ -67,7 +111,7 @@ def _symv(A, x, y):
         y[i + 1] += s1
         y[i + 2] += s2
         y[i + 3] += s3
-    for i in range(whole, n):
+    for i in range(whole, high):
         s = A[i, i] * x[i]
         for j in range(i + 1, n):
             s += A[i, j] * x[j]
@@ -76,11 +120,11 @@ def _symv(A, x, y):
 
 
 @inner
-def _deferred(V, s, n, x, y):
-    """y −= Σₖ sₖ Vₖ (Vₖ·x) over the first n rows, four at a time."""
+def _deferred(V, s, first, last, x, y):
+    """y −= Σₖ sₖ Vₖ (Vₖ·x) over the rows first, …, last − 1, four at a time."""
     P = x.shape[0]
-    whole = n - n % 4
-    for k in range(0, whole, 4):
+    whole = last - (last - first) % 4
+    for k in range(first, whole, 4):
         v0, v1, v2, v3 = V[k], V[k + 1], V[k + 2], V[k + 3]
         d0, d1, d2, d3 = 0.0, 0.0, 0.0, 0.0
         for i in range(P):
@@ -92,7 +136,7 @@ def _deferred(V, s, n, x, y):
         d0, d1, d2, d3 = s[k] * d0, s[k + 1] * d1, s[k + 2] * d2, s[k + 3] * d3
         for i in range(P):
             y[i] -= d0 * v0[i] + d1 * v1[i] + d2 * v2[i] + d3 * v3[i]
-    for k in range(whole, n):
+    for k in range(whole, last):
         row, dot = V[k], 0.0
         for i in range(P):
             dot += row[i] * x[i]
@@ -102,21 +146,150 @@ def _deferred(V, s, n, x, y):
 
 
 @inner
-def _times(A, c, q, V, s, n, x, y):
-    if c == 0.0:  # nothing in A
-        for i in range(x.shape[0]):
-            y[i] = q[i] * x[i]
-    else:
-        _symv(A, x, y)
-        for i in range(x.shape[0]):
-            y[i] = c * y[i] + q[i] * x[i]
-    _deferred(V, s, n, x, y)
+def _product(h, k):
+    """Part k of (Σ − Diag(q)) x, into h.Y[k]: rows of the triangle and of V."""
+    y, c, parts, n, P = h.Y[k], h.c[0], len(h.Y), h.turn[ROWS], len(h.x)
+    for i in range(P):
+        y[i] = 0.0
+    if c != 0.0:  # else there is nothing in A
+        _symv(h.A, h.x, y, _border(P, k, parts), _border(P, k + 1, parts))
+    if c != 1.0:
+        for i in range(P):
+            y[i] *= c
+    _deferred(h.V, h.s, n * k // parts, n * (k + 1) // parts, h.x, y)
+
+
+@inner
+def _change(h, first, last, i, j):
+    """A[i, j] −= Σₖ sₖ V[k, i] V[k, j] over the rows first, …, last − 1."""
+    total = 0.0
+    for k in range(first, last):
+        total += h.s[k] * h.V[k, i] * h.V[k, j]
+    h.A[i, j] -= total
+
+
+@inner
+def _absorb(h, part):
+    """A takes up c, q and the rows of V, in the rows of this part: tiles of four rows and twelve columns, from the right.
+
+    A tile on the diagonal goes beyond it, to where nobody reads.
+    """
+    P, weights, c = len(h.q), h.weights[part], h.c[0]
+    low, high = _border(P, part, len(h.Y)), _border(P, part + 1, len(h.Y))
+    whole = high - (high - low) % 4
+    for i in range(low, high):
+        row = h.A[i, i:]
+        if c != 1.0:
+            for j in range(len(row)):
+                row[j] *= c
+        row[0] += h.q[i]
+    for first in range(0, h.turn[ROWS], ROOM):
+        last = min(h.turn[ROWS], first + ROOM)
+        n = last - first
+        for i in range(low, whole, 4):
+            for k in range(n):
+                for r in range(4):
+                    weights[r * ROOM + k] = -h.s[first + k] * h.V[first + k, i + r]
+            p = P
+            while p > i and p >= 12:
+                p -= 12
+                combine(weights, 0, ROOM, n, h.v, first * P + p, P, h.a, i * P + p, P)
+            for r in range(i, i + 4):
+                for j in range(r, p):
+                    _change(h, first, last, r, j)
+        for i in range(whole, high):
+            for j in range(i, P):
+                _change(h, first, last, i, j)
+
+
+@inner
+def _jobs(h):
+    """Do what is on the board; −2 where there will be no more."""
+    job = claim(h.board)
+    while job >= 0:
+        k = job % len(h.Y)
+        if h.turn[KIND] == PRODUCT:
+            _product(h, k)
+        else:
+            _absorb(h, k)
+        write(h.board, DONE + LINE * k, job + 1)
+        job = claim(h.board)
+    return job
+
+
+@inner
+def _together(h, kind):
+    """All jobs of a kind, by all threads that are there."""
+    h.turn[KIND] = kind
+    write(h.board, OFFERED, read(h.board, OFFERED) + len(h.Y))
+    _jobs(h)
+    wait(h.board, len(h.Y))
+
+
+@inner
+def _fellow(h, other):
+    """Share the jobs of the first thread until the boards of both are closed; what it returns is of no use."""
+    while _jobs(h) != -2 or _jobs(other) != -2:
+        give_way()
+    return 0, 0
+
+
+@inner
+def _times(h, x, y):
+    """y = Σ x."""
+    for i in range(len(x)):
+        h.x[i] = x[i]
+    _together(h, PRODUCT)
+    for i in range(len(x)):
+        y[i] = h.q[i] * h.x[i]
+    for k in range(len(h.Y)):
+        part = h.Y[k]
+        for i in range(len(x)):
+            y[i] += part[i]
+
+
+@inner
+def _flush(h):
+    """A takes up all that was put off."""
+    _together(h, ABSORB)
+    for i in range(len(h.q)):
+        h.q[i] = 0.0
+    h.c[0], h.turn[ROWS] = 1.0, 0
+
+
+@inner
+def _full_up(h, n):
+    """Whether there is no room for n more rows: as long as A is empty it need not be read, and V may have many rows."""
+    return h.turn[ROWS] + n > (len(h.V) if h.c[0] == 0.0 else ROOM)
+
+
+@inner
+def _variances(h, out):
+    """diag Σ."""
+    for i in range(len(out)):
+        out[i] = h.c[0] * h.A[i, i] + h.q[i]
+    for k in range(h.turn[ROWS]):
+        row, sign = h.V[k], h.s[k]
+        for i in range(len(out)):
+            out[i] -= sign * row[i] * row[i]
 
 
 @kernel
-def times(A, c, q, V, s, n, x, y):
+def variances(h, out):
+    """diag Σ; in the reference ``np.diagonal(Sigma)``."""
+    _variances(borrowed(h), out)
+
+
+@kernel
+def times(h, x, y):
     """y = Σ x, Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ; in the reference ``Sigma @ x``."""
-    _times(A, c, q, V, s, n, x, y)
+    _times(borrowed(h), x, y)
+
+
+@kernel
+def flush(h):
+    """c = 1, q = 0 and no rows: Σ = A, its upper triangle."""
+    _flush(borrowed(h))
 
 
 @inner
@@ -143,8 +316,8 @@ def multiple(g, x, tolerance):
 
 
 @inner
-def _new_row(x, v, beta, V, s, n, mu, natural):
-    """With v = Σx and g = βx the new row of Σ into V[n], and mu moved; 1, or 0 if the result is no Gaussian."""
+def _new_row(x, v, beta, h, mu, natural):
+    """With v = Σx and g = βx the new row of Σ into V, and mu moved; 1, or 0 if the result is no Gaussian."""
     xv = 0.0
     for i in range(x.shape[0]):
         xv += x[i] * v[i]
@@ -153,64 +326,72 @@ def _new_row(x, v, beta, V, s, n, mu, natural):
         return 0
     scale = 1.0 / np.sqrt(pivot) if natural else 1.0
     gain = beta / pivot if natural else beta
-    row = V[n]
+    n = h.turn[ROWS]
+    row = h.V[n]
     bad = pivot * 0.0
     for i in range(x.shape[0]):
         row[i] = scale * v[i]
         mu[i] += gain * v[i]
         bad += mu[i] * 0.0 + row[i] * 0.0
-    s[n] = 1.0
+    h.s[n], h.turn[ROWS] = 1.0, n + 1
     return 1 if bad == 0.0 else 0
 
 
 @kernel
-def one_row(A, c, q, V, s, n, x, g, mu, v, natural, tolerance):
+def one_row(h, x, g, mu, v, natural, tolerance):
     """fc_nat.bong_woodbury (``natural``) or fc_mom.bong_lowrank with one column x that g is a multiple of.
 
-    Puts the new row of Σ into V[n] and moves mu. Returns 1; or 0 if the result is no Gaussian; or 2, with v = Σx and nothing changed,
+    Puts the new row of Σ into V and moves mu. Returns 1; or 0 if the result is no Gaussian; or 2, with v = Σx and nothing changed,
     if g is no multiple of x.
     """
-    _times(A, c, q, V, s, n, x, v)
+    h = borrowed(h)
+    _times(h, x, v)
     beta, parallel = _multiple(g, x, tolerance)
-    return _new_row(x, v, beta, V, s, n, mu, natural) if parallel else 2
+    return _new_row(x, v, beta, h, mu, natural) if parallel else 2
 
 
 @inlined
-def _put_off(V, s, n, x, g, mu, alpha):
-    """fc_mom.bog with one column x: the new row of Σ into V[n]. Returns 1, or 0 if something is not finite."""
-    row, root, bad = V[n], np.sqrt(0.5 * alpha), 0.0
+def _put_off(h, x, g, mu, alpha):
+    """fc_mom.bog with one column x: the new row of Σ into V. Returns 1, or 0 if something is not finite."""
+    n = h.turn[ROWS]
+    row, root, bad = h.V[n], np.sqrt(0.5 * alpha), 0.0
     for i in range(x.shape[0]):
         row[i] = root * x[i]
         mu[i] += alpha * g[i]
         bad += mu[i] * 0.0 + row[i] * 0.0
-    s[n] = 1.0
+    h.s[n], h.turn[ROWS] = 1.0, n + 1
     return 1 if bad == 0.0 else 0
 
 
 @kernel
-def several(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, v, natural, alpha, cotangents, rows, g):
-    """Steps with one row x: of bong, or with alpha > 0 of bog in moments, for the observations t, t + 1, … until V is full.
+def several(first, net, work, lik, hess, X, Y, seen, t, h, mu, v, natural, alpha, cotangents, rows, g):
+    """Steps with one row x: of bong, or with alpha > 0 of bog in moments, for the observations t, t + 1, …
 
-    Both rows of :func:`linearise` are multiples of one: g = βx, β the ratio of their cotangents. Returns the next step, the rows of V in
-    use, and 1; or 0 if that step gives no Gaussian, 2 if it is left to ``step``.
+    Both rows of :func:`linearise` are multiples of one: g = βx, β the ratio of their cotangents. Returns the next step, and 1; or 0 if
+    that step gives no Gaussian, 2 if it is left to ``step``. A thread that is not the ``first`` shares the products until the board is
+    closed.
     """
+    h = borrowed(h)
+    if not first:
+        return _fellow(h, h)
     x, last = rows[0], len(cotangents) - 1
-    while t < len(X) and n < room:
+    while t < len(X):
         if seen[t]:
+            if _full_up(h, 1):
+                _flush(h)
             linearise(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
             beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
             if not beta * 0.0 == 0.0:
-                return t, n, 2
+                return t, 2
             if alpha > 0.0:
-                code = _put_off(V, s, n, x, g, mu, alpha)
+                code = _put_off(h, x, g, mu, alpha)
             else:
-                _times(A, c, q, V, s, n, x, v)
-                code = _new_row(x, v, beta, V, s, n, mu, natural)
+                _times(h, x, v)
+                code = _new_row(x, v, beta, h, mu, natural)
             if code != 1:
-                return t, n, code
-            n += 1
+                return t, code
         t += 1
-    return t, n, 1
+    return t, 1
 
 
 @inner
@@ -316,16 +497,21 @@ def _iterate_moments(k, beta, alpha, T, B, a, M, b, N):
 
 
 @kernel
-def inner_loops(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, natural, alpha, n_iter, cotangents, rows, g, U, Z):
-    """Updates of blr with one row in each iteration and 0 < alpha < 1, for the observations t, t + 1, … until V has no room for another.
+def inner_loops(first, net, work, lik, hess, X, Y, seen, t, h, mu, natural, alpha, n_iter, cotangents, rows, g, U, Z):
+    """Updates of blr with one row in each iteration and 0 < alpha < 1, for the observations t, t + 1, …
 
     U has the rows of an update, Z = UΣ, T = UZᵀ. Returns as :func:`several`; a step that is left to ``step`` has not moved mu.
     """
+    h = borrowed(h)
+    if not first:
+        return _fellow(h, h)
     P, x, last = mu.shape[0], rows[0], len(cotangents) - 1
     T, B, M, N = np.empty((n_iter, n_iter)), np.empty((n_iter, n_iter)), np.empty((n_iter, n_iter)), np.empty((n_iter, n_iter))
     a, b, d, start = np.empty(n_iter), np.empty(n_iter), np.empty(n_iter), np.empty(P)
-    while t < len(X) and n + n_iter <= room:
+    while t < len(X):
         if seen[t]:
+            if _full_up(h, n_iter):
+                _flush(h)
             for i in range(P):
                 start[i] = mu[i]
             for k in range(n_iter):
@@ -334,11 +520,11 @@ def inner_loops(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu,
                 if not beta * 0.0 == 0.0:
                     for i in range(P):
                         mu[i] = start[i]
-                    return t, n, 2
+                    return t, 2
                 u, z = U[k], Z[k]
                 for i in range(P):
                     u[i] = x[i]
-                _times(A, c, q, V, s, n, u, z)
+                _times(h, u, z)
                 for j in range(k + 1):
                     row, total = U[j], 0.0
                     for i in range(P):
@@ -359,41 +545,48 @@ def inner_loops(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu,
                 for i in range(P):
                     bad += mu[i] * 0.0
                 if not (good and bad == 0.0):
-                    return t, n, 0
+                    return t, 0
+            n = h.turn[ROWS]
             for j in range(n_iter):  # finish: the rows L⁻¹√D Z or FᵀZ
-                row, z, weight = V[n + j], Z[j], d[j] if natural else M[j, j]
+                row, z, weight = h.V[n + j], Z[j], d[j] if natural else M[j, j]
                 for i in range(P):
                     row[i] = weight * z[i]
                 for m in range(0 if natural else j + 1, j if natural else n_iter):
-                    other, weight = V[n + m] if natural else Z[m], -M[j, m] if natural else M[m, j]
+                    other, weight = h.V[n + m] if natural else Z[m], -M[j, m] if natural else M[m, j]
                     for i in range(P):
                         row[i] += weight * other[i]
                 if natural:
                     for i in range(P):
                         row[i] /= M[j, j]
-                s[n + j] = 1.0
-            n += n_iter
+                h.s[n + j] = 1.0
+            h.turn[ROWS] = n + n_iter
         t += 1
-    return t, n, 1
+    return t, 1
 
 
 @kernel
-def bog_loop(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, alpha, loss, cotangents, rows, g, buffers):
-    """Steps of fc_nat.bog_woodbury with one row x and g = βx, for the observations t, t + 1, … until V is full.
+def bog_loop(first, net, work, lik, hess, X, Y, seen, t, h, mu, alpha, loss, cotangents, rows, g, buffers):
+    """Steps of fc_nat.bog_woodbury with one row x and g = βx, for the observations t, t + 1, …
 
     The precision changes by UᵀCU with U = [u, μ], u = Σx, and C = 2α [[1, −β], [−β, 0]]; y = Σu, z = Σμ. What has size two is written out,
     scaled so that T = UΣUᵀ has a diagonal of ones. Returns as :func:`several`; where digits would be lost, or the precision has to say
     whether it is positive definite, the step is left to ``step``.
     """
+    h = borrowed(h)
+    if not first:
+        return _fellow(h, h)
     P, x, last = mu.shape[0], rows[0], len(cotangents) - 1
     u, w, y, z = buffers[0], buffers[1], buffers[2], buffers[3]
-    while t < len(X) and n + 2 <= room:
+    while t < len(X):
         if seen[t]:
+            if _full_up(h, 2):
+                _flush(h)
+            V, s, n = h.V, h.s, h.turn[ROWS]
             linearise(net, work, lik, hess, X[t], Y[t], mu, cotangents, rows, g)
             beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
-            _times(A, c, q, V, s, n, x, u)
-            _times(A, c, q, V, s, n, u, y)
-            _times(A, c, q, V, s, n, mu, z)
+            _times(h, x, u)
+            _times(h, u, y)
+            _times(h, mu, z)
             uu, um, mm, umu, mumu = 0.0, 0.0, 0.0, 0.0, 0.0
             for i in range(P):
                 uu += u[i] * y[i]
@@ -402,35 +595,35 @@ def bog_loop(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, al
                 umu += u[i] * mu[i]
                 mumu += mu[i] * mu[i]
             if not (uu > 0.0 and mm > 0.0 and beta * 0.0 == 0.0 and um * 0.0 == 0.0):
-                return t, n, 2
+                return t, 2
             su, sm = np.sqrt(uu), np.sqrt(mm)
             r = 0.5 * um / (su * sm)  # T = [[1, r], [r, 1]]
             e, f = 2.0 * alpha * uu, -2.0 * alpha * beta * su * sm  # C = [[e, f], [f, 0]]
             n00, n01, n10, n11 = 1.0 + e + r * f, f, r * e + f, 1.0 + r * f  # N = I + TC, whose eigenvalues are those of Σ½Σ_t⁻¹Σ½
             det = n00 * n11 - n01 * n10
             if not (det > 0.0 and n00 + n11 > 0.0):
-                return t, n, 2
+                return t, 2
             b00, b01, b11 = (e * n11 - f * n10) / det, 0.5 * (f * n00 - e * n01 + f * n11) / det, -f * n01 / det  # B = CN⁻¹
             spread = max(abs(n00) + abs(n10), abs(n01) + abs(n11)) * max(abs(n11) + abs(n10), abs(n01) + abs(n00)) / det
             angle = 0.5 * np.arctan2(2.0 * b01, b00 - b11)
             co, si = np.cos(angle), np.sin(angle)
-            first = co * co * b00 + 2.0 * co * si * b01 + si * si * b11
-            second = si * si * b00 - 2.0 * co * si * b01 + co * co * b11
-            s[n], s[n + 1] = 1.0 if first > 0.0 else -1.0, 1.0 if second > 0.0 else -1.0
-            first, second = np.sqrt(abs(first)), np.sqrt(abs(second))
+            one = co * co * b00 + 2.0 * co * si * b01 + si * si * b11
+            two = si * si * b00 - 2.0 * co * si * b01 + co * co * b11
+            s[n], s[n + 1] = 1.0 if one > 0.0 else -1.0, 1.0 if two > 0.0 else -1.0
+            one, two = np.sqrt(abs(one)), np.sqrt(abs(two))
             g0 = alpha * beta * su * (1.0 - b00 - b01 * r) - b00 * umu / su - b01 * mumu / sm
             g1 = -alpha * beta * su * (b01 + b11 * r) - b01 * umu / su - b11 * mumu / sm
             v0, v1 = V[n], V[n + 1]
             top_z, top_mu = 0.0, 0.0
             for i in range(P):
                 yi, zi = y[i] / su, z[i] / sm
-                v0[i] = first * (co * yi + si * zi)
-                v1[i] = second * (co * zi - si * yi)
+                v0[i] = one * (co * yi + si * zi)
+                v1[i] = two * (co * zi - si * yi)
                 w[i] = mu[i] + g0 * yi + g1 * zi
                 top_z = max(top_z, max(abs(yi), abs(zi)))
                 top_mu = max(top_mu, abs(w[i]))
             for i in range(P):
-                u[i] = c * A[i, i] + q[i]  # the variances
+                u[i] = h.c[0] * h.A[i, i] + h.q[i]  # the variances
             for k in range(n):
                 row, sign = V[k], s[k]
                 for i in range(P):
@@ -442,14 +635,14 @@ def bog_loop(net, work, lik, hess, X, Y, seen, t, A, c, q, V, s, n, room, mu, al
                 bad += w[i] * 0.0 + v0[i] * 0.0 + v1[i] * 0.0
             largest = max(abs(b00), max(abs(b01), abs(b11))) * top_z * top_z
             if not (bad == 0.0 and spread * max(largest, before) <= loss * after):
-                return t, n, 2
+                return t, 2
             if not spread * max(abs(g0), abs(g1)) * top_z <= loss * max(top_mu, 1e-300):
-                return t, n, 2
+                return t, 2
             for i in range(P):
                 mu[i] = w[i]
-            n += 2
+            h.turn[ROWS] = n + 2
         t += 1
-    return t, n, 1
+    return t, 1
 
 
 @kernel
@@ -484,7 +677,9 @@ def times_block(A, X, Y):
             Y[first + 3, at], Y[first + 3, at + 1], Y[first + 3, at + 2] = v0, v1, v2
         done = first + 4
     for k in range(done, K):
-        _symv(A, X[k], Y[k])
+        for i in range(n):
+            Y[k, i] = 0.0
+        _symv(A, X[k], Y[k], 0, n)
 
 
 @inlined
@@ -499,7 +694,7 @@ def _new_direction(Q, k, x, ones, buffer):
     for _ in range(3):
         for i in range(x.shape[0]):
             buffer[i] = y[i]
-        _deferred(Q, ones, k, buffer, y)
+        _deferred(Q, ones, 0, k, buffer, y)
         after = 0.0
         for i in range(x.shape[0]):
             after += y[i] * y[i]
@@ -597,160 +792,277 @@ def _positive(T, e, k, C, M, N):
     return _small_cholesky(N, k)
 
 
+@inlined
+def _directions(Q, k, Z, start, x, waiting, left, brought, ones, buffer):
+    """Directions of the vectors that wait and of x behind the k of Q: how many there are then, or −1 if there is no room for them.
+
+    A vector that waits is a row of Z, or ``start`` for −1; ``brought`` says which one brought a direction, ``left`` that it was x.
+    """
+    kk = k
+    for i in range(left + 1):
+        if kk == len(Z):
+            return -1
+        row = x if i == left else start if waiting[i] < 0 else Z[waiting[i]]
+        if _new_direction(Q, kk, row, ones, buffer):
+            brought[kk] = i
+            kk += 1
+    return kk
+
+
+@inlined
+def _change_of_basis(Q, Z, T, k, kk, X, e, J, M, N):
+    """J = QZᵀ, M = Xe and N = JM, for kk directions of which the first k have products in Z."""
+    for i in range(kk):
+        for j in range(k):
+            J[i, j] = T[i, j] if i < k else _dot(Q[i], Z[j])
+    _small_product(X, e, k, k, k, M)
+    _small_product(J, M, kk, k, k, N)
+
+
+@inlined
+def _keep(Q, D, T, k, kk, most, moves, least, waiting, left, brought, kept):
+    """Which directions an iteration needs: the first k, and those along which D or ``moves`` change something. Twin of _BbbNat._matters.
+
+    Puts them, and their part of D, in front. Returns how many they are, and how many vectors still wait.
+    """
+    k2, still = 0, 0
+    for i in range(kk):
+        change = 0.0
+        for j in range(kk):
+            change += abs(D[i, j]) * np.sqrt(T[j, j] if j < k else most)
+        if i < k or change * np.sqrt(most) > NOTHING or abs(moves[i]) > least:
+            kept[k2] = i
+            k2 += 1
+        elif brought[i] < left:
+            waiting[still] = waiting[brought[i]]
+            still += 1
+    for i in range(k2):
+        at = kept[i]
+        for j in range(i + 1):
+            D[i, j] = D[at, kept[j]]
+        if at != i:
+            row, other = Q[i], Q[at]
+            for m in range(Q.shape[1]):
+                row[m] = other[m]
+    return k2, still
+
+
+@inlined
+def _extend(h, Q, Z, T, e, D, k, k2, waiting, left):
+    """The products Z of the new vectors of the basis, which wait from now on, T = QZᵀ, and e changed by D; how many vectors wait."""
+    for i in range(k, k2):
+        _times(h, Q[i], Z[i])
+        for j in range(i + 1):
+            T[i, j] = _dot(Z[i], Q[j])
+            T[j, i] = T[i, j]
+            e[i, j] = 0.0
+            e[j, i] = 0.0
+        waiting[left] = i
+        left += 1
+    for i in range(k2):
+        for j in range(i + 1):
+            e[i, j] += D[i, j]
+            e[j, i] = e[i, j]
+    return left
+
+
+@inlined
+def _invert(T, e, k, X, C, M, N):
+    """X = (I + eT)⁻¹ and the condition number of what it inverts; 0 if T⁻¹ + e is not positive definite. Twin of _Krylov.invert."""
+    if not _positive(T, e, k, C, M, N):
+        return 0.0
+    _small_product(e, T, k, k, k, N)
+    for i in range(k):
+        N[i, i] += 1.0
+    spread = _largest_column(N, k)
+    return spread * _largest_column(X, k) if _small_inverse(N, X, k) else 0.0
+
+
+@inlined
+def _diagonal(M, Z, k, out):
+    """out = diag ZᵀMZ."""
+    for i in range(len(out)):
+        out[i] = 0.0
+    for i in range(k):
+        for j in range(i + 1):
+            row, other, weight = Z[i], Z[j], 0.5 * (M[i, j] + M[j, i]) if i == j else M[i, j] + M[j, i]
+            for m in range(len(out)):
+                out[m] += weight * row[m] * other[m]
+
+
+@inlined
+def _costs_no_digits(spread, variance, more, loss):
+    """Whether variance + more, a difference perhaps, is as large as its parts but for a factor that ``loss`` allows."""
+    before, after = 0.0, 0.0
+    for i in range(len(variance)):
+        before = max(before, max(variance[i], abs(more[i])))
+        after = max(after, variance[i] + more[i])
+    return spread > 0.0 and spread * before <= loss * after
+
+
+@inner
+def _finite_sum(x):
+    """0 if all numbers are finite, else NaN."""
+    bad = 0.0
+    for i in range(x.shape[0]):
+        bad += x[i] * 0.0
+    return bad
+
+
 @kernel
-def krylov_loop(net, work, lik, hess, x_t, y_t, A, c, q, V, s, n, mu, alpha, n_iter, most, loss, cotangents, rows, g, Q, Z, T, e, X):
+def krylov_loop(first, net, work, lik, hess, x_t, y_t, h, mu, alpha, n_iter, loss, cotangents, rows, g, Q, Z, T, e, X):
     """The inner loop of :class:`_BbbNat` for one observation with one row in each iteration, in a basis of at most len(Z) vectors.
 
-    ``most`` is no less than the largest eigenvalue of Σ₀. Returns 1 and the vectors of the basis; or 2 with mu as it was where digits would
-    be lost, where the basis is too small or where something is not finite.
+    ``h`` is Σ₀. Returns the vectors of the basis and 1; or 2, with mu as it was, where digits would be lost, where the basis is too small
+    or where something is not finite.
     """
+    h = borrowed(h)
+    if not first:
+        return _fellow(h, h)
     P, room, x, last = mu.shape[0], len(Z), rows[0], len(cotangents) - 1
     J, D, M, N, C = np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty((room, room))
-    a, r, v, h, w, zx, ones = np.empty(room), np.empty(room), np.empty(room), np.empty(room), np.zeros(room), np.empty(room), np.ones(room)
-    start, S0, buffer, variance, less = np.empty(P), np.empty(P), np.empty(P), np.empty(P), np.empty(P)
+    a, r, v, move, w = np.empty(room), np.empty(room), np.empty(room), np.empty(room), np.zeros(room)
+    zx, moves, ones = np.empty(room), np.empty(room), np.ones(room)
+    start, S0, buffer, variance, less = mu.copy(), np.empty(P), np.empty(P), np.empty(P), np.empty(P)
     waiting, brought, kept, left = np.empty(room + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), 1
-    waiting[0] = -1  # the mean; else a row of Z
-    top_mu = 0.0
-    for i in range(P):
-        start[i] = mu[i]
-        top_mu = max(top_mu, abs(mu[i]))
-        variance[i] = c * A[i, i] + q[i]
-    for j in range(n):
-        row, sign = V[j], s[j]
-        for i in range(P):
-            variance[i] -= sign * row[i] * row[i]
-    k, good = 0, True
+    waiting[0] = -1  # the mean
+    _variances(h, variance)
+    k, top_mu, most, good = 0, np.max(np.abs(mu)), np.sum(variance), True  # no eigenvalue of Σ₀ is larger than ``most``
     for _ in range(n_iter):
         linearise(net, work, lik, hess, x_t, y_t, mu, cotangents, rows, g)
         beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
-        _times(A, c, q, V, s, n, x, S0)
+        _times(h, x, S0)
         good = beta * _dot(S0, S0) * 0.0 == 0.0
+        kk = _directions(Q, k, Z, start, S0, waiting, left, brought, ones, buffer) if good else -1
+        good = kk >= 0
         if not good:
             break
-        kk = k  # directions of the vectors that wait and of S0
-        for i in range(left + 1):
-            good = kk < room
-            if not good:
-                break
-            row = S0 if i == left else start if waiting[i] < 0 else Z[waiting[i]]
-            if _new_direction(Q, kk, row, ones, buffer):
-                brought[kk] = i
-                kk += 1
-        if not good:
-            break
+        _change_of_basis(Q, Z, T, k, kk, X, e, J, M, N)
+        _small_product(J, X, kk, k, k, C)
         for i in range(kk):
             a[i], v[i] = _dot(Q[i], mu), _dot(Q[i], S0)
-            for j in range(k):
-                J[i, j] = T[i, j] if i < k else _dot(Q[i], Z[j])
+            r[i] = beta * v[i]
         for j in range(k):
             zx[j] = _dot(Z[j], x)
-        _small_product(X, e, k, k, k, M)  # m
         for i in range(k):
-            h[i] = beta * zx[i]
+            move[i] = beta * zx[i]
             for j in range(k):
-                h[i] += T[i, j] * w[j]
-        for i in range(kk):
-            r[i] = beta * v[i]
+                move[i] += T[i, j] * w[j]
         for i in range(k):
             mh, mz = 0.0, 0.0
             for j in range(k):
-                mh += M[i, j] * h[j]
+                mh += M[i, j] * move[j]
                 mz += M[i, j] * zx[j]
             for j in range(kk):
                 r[j] += J[j, i] * (w[i] - mh)
                 v[j] -= J[j, i] * mz
-        _small_product(J, M, kk, k, k, N)
-        _small_product(J, X, kk, k, k, C)
-        for i in range(kk):
-            for j in range(kk):
-                D[i, j] = r[i] * a[j] + a[i] * r[j] - v[i] * v[j]
         for i in range(kk):
             for j in range(i + 1):
                 total = 0.0
                 for m in range(k):
                     total += N[i, m] * C[j, m] + N[j, m] * C[i, m]
-                D[i, j] = -2.0 * alpha * (D[i, j] + 0.5 * total)
+                D[i, j] = -2.0 * alpha * (r[i] * a[j] + a[i] * r[j] - v[i] * v[j] + 0.5 * total)
                 D[j, i] = D[i, j]
         for i in range(kk):
-            h[i] = alpha * r[i]
+            move[i] = alpha * r[i]
             for j in range(kk):
-                h[i] -= D[i, j] * a[j]
-        k2, still = 0, 0
-        for i in range(kk):
-            change = 0.0
-            for j in range(kk):
-                change += abs(D[i, j]) * np.sqrt(T[j, j] if j < k else most)
-            if i < k or change * np.sqrt(most) > NOTHING or abs(h[i]) * most > NOTHING * top_mu:
-                kept[k2] = i
-                k2 += 1
-            elif brought[i] < left:
-                waiting[still] = waiting[brought[i]]
-                still += 1
-        left = still
+                move[i] -= D[i, j] * a[j]
+            moves[i] = move[i] * most
+        k2, left = _keep(Q, D, T, k, kk, most, moves, NOTHING * top_mu, waiting, left, brought, kept)
         for i in range(k2):
-            at = kept[i]
-            h[i] = h[at]
-            for j in range(i + 1):
-                D[i, j] = D[at, kept[j]]
-            if at != i:
-                row, other = Q[i], Q[at]
-                for m in range(P):
-                    row[m] = other[m]
+            move[i] = move[kept[i]]
         for i in range(k, k2):
-            _times(A, c, q, V, s, n, Q[i], Z[i])
             w[i] = 0.0
-            for j in range(i + 1):
-                T[i, j] = _dot(Z[i], Q[j])
-                T[j, i] = T[i, j]
-                e[i, j] = 0.0
-                e[j, i] = 0.0
-            waiting[left] = i
-            left += 1
+        left = _extend(h, Q, Z, T, e, D, k, k2, waiting, left)
         k = k2
-        for i in range(k):
-            for j in range(i + 1):
-                e[i, j] += D[i, j]
-                e[j, i] = e[i, j]
-        good = _positive(T, e, k, C, M, N)
-        _small_product(e, T, k, k, k, N)
-        for i in range(k):
-            N[i, i] += 1.0
-        spread = _largest_column(N, k)
-        good = good and _small_inverse(N, X, k)
-        if not good:
-            break
-        spread *= _largest_column(X, k)
+        spread = _invert(T, e, k, X, C, M, N)
         _small_product(X, e, k, k, k, M)
+        _diagonal(M, Z, k, less)
         for i in range(P):
-            less[i] = 0.0
-        for i in range(k):
-            for j in range(i + 1):
-                row, other, weight = Z[i], Z[j], 0.5 * (M[i, j] + M[j, i]) if i == j else M[i, j] + M[j, i]
-                for m in range(P):
-                    less[m] += weight * row[m] * other[m]
-        before, after = 0.0, 0.0
-        for i in range(P):
-            before = max(before, max(variance[i], abs(less[i])))
-            after = max(after, variance[i] - less[i])
+            less[i] = -less[i]
         for i in range(k):
             for j in range(k):
-                w[i] -= X[i, j] * h[j]
-        bad = spread * 0.0
+                w[i] -= X[i, j] * move[j]
         for i in range(P):
             mu[i] = start[i]
         for j in range(k):
             row, weight = Z[j], w[j]
             for i in range(P):
                 mu[i] -= weight * row[i]
-        for i in range(P):
-            bad += mu[i] * 0.0
-        good = bad == 0.0 and spread * before <= loss * after
+        good = _finite_sum(mu) == 0.0 and _costs_no_digits(spread, variance, less, loss)
         if not good:
             break
     if not good:
         for i in range(P):
             mu[i] = start[i]
-    return (1 if good else 2), k
+    return k, 1 if good else 2
+
+
+@kernel
+def moment_loop(first, net, work, lik, hess, x_t, y_t, h, covariance, mu, alpha, n_iter, loss, cotangents, rows, g, Q, Z, T, e, X):
+    """The inner loop of :class:`_BbbMom` for one observation with one row in each iteration, in a basis of at most len(Z) vectors.
+
+    ``h`` is Σ₀⁻¹, ``covariance`` Σ₀. Returns as :func:`krylov_loop`.
+    """
+    h, covariance = borrowed(h), borrowed(covariance)
+    if not first:
+        return _fellow(h, covariance)
+    P, room, x, last = mu.shape[0], len(Z), rows[0], len(cotangents) - 1
+    J, D, M, N, C = np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty((room, room)), np.empty((room, room))
+    d, v, moves, ones = np.empty(room), np.empty(room), np.empty(room), np.ones(room)
+    start, buffer, variance, more = mu.copy(), np.empty(P), np.empty(P), np.empty(P)
+    waiting, brought, kept, left = np.empty(room + 1, np.int64), np.empty(room, np.int64), np.empty(room, np.int64), 0
+    _variances(h, buffer)
+    _variances(covariance, variance)
+    top = np.max(variance)
+    k, top_mu, most, good = 0, np.max(np.abs(mu)), np.sum(buffer), True  # no eigenvalue of Σ₀⁻¹ is larger than ``most``
+    for _ in range(n_iter):
+        linearise(net, work, lik, hess, x_t, y_t, mu, cotangents, rows, g)
+        beta = cotangents[last, 0] / cotangents[0, 0] if last > 0 else 1.0
+        good = beta * _dot(x, x) * 0.0 == 0.0
+        kk = _directions(Q, k, Z, start, x, waiting, left, brought, ones, buffer) if good else -1
+        good = kk >= 0
+        if not good:
+            break
+        _change_of_basis(Q, Z, T, k, kk, X, e, J, M, N)
+        for i in range(P):
+            buffer[i] = start[i] - mu[i]
+        for i in range(kk):
+            d[i], v[i] = _dot(Q[i], buffer), _dot(Q[i], x)
+            moves[i] = alpha * most * (abs(d[i]) + abs(alpha * beta * v[i]))
+        for i in range(kk):
+            for j in range(i + 1):
+                total = 0.0
+                for m in range(k):
+                    total += N[i, m] * J[j, m] + N[j, m] * J[i, m]
+                D[i, j] = -0.5 * alpha * (0.5 * total + v[i] * v[j])
+                D[j, i] = D[i, j]
+        k2, left = _keep(Q, D, T, k, kk, most, moves, NOTHING * top_mu, waiting, left, brought, kept)
+        for i in range(k2):
+            d[i] = d[kept[i]]
+        left = _extend(h, Q, Z, T, e, D, k, k2, waiting, left)
+        k = k2
+        spread = _invert(T, e, k, X, C, M, N)
+        for i in range(P):
+            mu[i] += alpha * beta * x[i]
+        for j in range(k):
+            row, weight = Z[j], alpha * d[j]
+            for i in range(P):
+                mu[i] += weight * row[i]
+        good = _finite_sum(mu) == 0.0
+        size = 0.0  # of e, which no entry of QᵀeQ exceeds
+        for i in range(k):
+            size += _dot(e[i, :k], e[i, :k])
+        size = np.sqrt(size)
+        if good and not (spread > 0.0 and spread * max(top, size) <= loss * (top - size)):
+            _diagonal(e, Q, k, more)
+            good = _costs_no_digits(spread, variance, more, loss)
+        if not good:
+            break
+    if not good:
+        for i in range(P):
+            mu[i] = start[i]
+    return k, 1 if good else 2
 
 
 # --- small matrices --------------------------------------------------------------------------------------------------------
@@ -808,11 +1120,6 @@ def _is_diagonal(a: Array) -> bool:
     return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
 
 
-def _cholesky(A: Array) -> bool:
-    """The Cholesky factor of A into its lower triangle; False if there is none."""
-    return dpotrf(A, lower=1, clean=0, overwrite_a=1)[1] == 0 and _finite(np.diagonal(A))
-
-
 # --- Σ between the steps ---------------------------------------------------------------------------------------------------
 
 
@@ -820,7 +1127,6 @@ class _Moments:
     """Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ and mu; predict, samples, state. A rule adds ``step``."""
 
     compiled = False  # whether there is a loop for steps with one row
-    per_step = 1  # the rows of V that such a step needs
 
     def __init__(self, m: Method, state: FC, dyn: Dyn):
         P = len(state.mu)
@@ -829,40 +1135,41 @@ class _Moments:
         self.mu = np.array(state.mu, dtype=float)
         self.A = np.array(state.Sigma.T, dtype=float, order="F")
         self.rows, self.diagonal = self.A.T, self.A.T.reshape(-1)[:: P + 1]  # the same numbers by rows, and those of the diagonal
-        self.c, self.q, self.n = 1.0, np.zeros(P), 0
-        if _is_diagonal(state.Sigma):  # as long as A is empty it need not be read
-            self.c, self.q = 0.0, self.diagonal.copy()
-        self.room = ROOM if self.c else max(ROOM, P // 3)
-        self.V, self.s, self.v = np.zeros((self.room, P)), np.ones(self.room), np.zeros(P)
+        empty = _is_diagonal(state.Sigma)
+        q = self.diagonal.copy() if empty else np.zeros(P)
+        self.held = held(self.rows, q, 0.0 if empty else 1.0, max(ROOM, P // 3) if empty else ROOM)
+        self.q, self.V, self.s, self.v = q, self.held.V, self.held.s, np.zeros(P)
         self.R: Array = np.zeros((0, 0))  # the Cholesky factor, once it is needed
         self.factored, self.ok = False, True
 
     # the matrix
 
+    @property
+    def c(self) -> float:
+        """The multiple of A in Σ; 0 as long as it is empty."""
+        return float(self.held.c[0])
+
+    @property
+    def n(self) -> int:
+        """The rows of V in use."""
+        return int(self.held.turn[ROWS])
+
+    @property
+    def room(self) -> int:
+        """The rows of V that may be in use."""
+        return ROOM if self.c else len(self.V)
+
     def flush(self) -> None:
         """Let A take up everything that was put off."""
-        self._take_up(self.A)
-        self.q[:] = 0
-        self.n, self.c, self.room = 0, 1.0, ROOM
-
-    def _take_up(self, A: Array) -> None:
-        """Everything that was put off into A."""
-        n, c = self.n, self.c
-        for sign in (1.0, -1.0):
-            here = self.V[:n][self.s[:n] == sign] if np.any(self.s[:n] != 1) else self.V[: n if sign > 0 else 0]
-            if len(here):
-                dsyrk(-sign, here.T, beta=c, c=A, lower=1, overwrite_c=1)
-                c = 1.0
-        if c != 1:
-            A *= c
-        A.T.reshape(-1)[:: self.P + 1] += self.q
+        if not self.settled:
+            flush(self.held)
 
     def subtract(self, W: Array, s: Array | None = None) -> None:
         """Σ − Σₖ sₖ Wₖ Wₖᵀ for the rows of W, all with s = 1 if none is given."""
         k, self.factored = len(W), False
         if k > self.room - self.n and k > ROOM and s is None:
             self.flush()
-            dsyrk(-1.0, W.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            rank_update(-1.0, W.T, 1.0, self.A)
             return
         for first in range(0, k, ROOM):
             part = W[first : first + ROOM]
@@ -871,25 +1178,27 @@ class _Moments:
             here = slice(self.n, self.n + len(part))
             self.V[here] = part
             self.s[here] = 1.0 if s is None else s[first : first + ROOM]
-            self.n += len(part)
+            self.held.turn[ROWS] += len(part)
 
     def variance(self) -> Array:
         """diag Σ."""
-        return self.c * self.diagonal + self.q - self.s[: self.n] @ self.V[: self.n] ** 2
+        out = np.empty(self.P)
+        variances(self.held, out)
+        return out
 
     def times(self, x: Array) -> Array:
         y = np.empty(self.P)
-        times(self.rows, self.c, self.q, self.V, self.s, self.n, x, y)
+        times(self.held, x, y)
         return y
 
     def times_rows(self, X: Array) -> Array:
         """The rows X Σ for rows X (K, P)."""
-        Y = np.empty(X.shape)
         if len(X) > ONE_BY_ONE:
             self.flush()
-            return dsymm(1.0, self.A, X.T, lower=1, c=Y.T, overwrite_c=1).T
+            return times_symmetric(self.A, X.T).T
+        Y = np.empty(X.shape)
         for x, y in zip(X, Y, strict=True):
-            times(self.rows, self.c, self.q, self.V, self.s, self.n, x, y)
+            times(self.held, x, y)
         return Y
 
     def times_gradient(self, g: Array, rows: Array, V: Array) -> Array:
@@ -908,7 +1217,7 @@ class _Moments:
         if not len(self.R):
             self.R = np.zeros((self.P, self.P), order="F")
         np.copyto(self.R, A)
-        return _cholesky(self.R)
+        return cholesky(self.R)
 
     # the protocol
 
@@ -921,7 +1230,7 @@ class _Moments:
         self.mu[:] = (F * self.mu if F.ndim == 1 else F @ self.mu) + b
         if F.ndim == 1 and np.all(F == F[0]):
             gamma = float(F[0])
-            self.c *= gamma**2
+            self.held.c[0] *= gamma**2
             self.q *= gamma**2
             self.V[: self.n] *= gamma
         else:
@@ -942,16 +1251,28 @@ class _Moments:
 
         Returns the step that is left to :meth:`step`, and whether all is well.
         """
-        code = 1
-        while t < len(X) and code == 1:
-            if self.n + self.per_step > self.room:
-                self.flush()
-            before = *estimator.description, X, Y, seen, t, self.rows, self.c, self.q, self.V, self.s, self.n, self.room, self.mu
-            t, self.n, code = self.loop(before, (estimator.V, estimator.rows, estimator.g))
-            self.factored = False
+        before, after = (*estimator.description, X, Y, seen, t, self.held, self.mu), (estimator.V, estimator.rows, estimator.g)
+        t, code = self.shared(lambda first: self.loop((first, *before), after), self.held)
+        self.factored = False
         return t, code != 0
 
-    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
+    def shared(self, work: Callable[[bool], Any], *matrices: Held) -> Any:
+        """What work(True) returns; meanwhile other threads run work(False), to share its products with these matrices."""
+
+        def close(closed: int) -> None:
+            for h in matrices:
+                h.board[CLOSED] = closed
+
+        def one(k: int) -> Any:
+            try:
+                return work(k == 0)
+            finally:
+                close(1)  # whatever happens, nobody waits for the first thread
+
+        close(0)
+        return together(len(self.held.Y), one)
+
+    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
         """The compiled loop with these first and last arguments."""
         return several(*before, self.v, self.natural, self.alpha if self.m.rule == "bog" else 0.0, *after)
 
@@ -964,7 +1285,7 @@ class _Moments:
             self.ok = False
             Z.fill(np.nan)
             return
-        Z[:] = dtrmm(1.0, self.R, Z.T, lower=1, overwrite_b=1).T
+        times_triangle(self.R, Z.T)
         Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool | None:
@@ -977,9 +1298,9 @@ class _Moments:
         """A copy; what was put off stays so, so that looking does not change what comes."""
         if self.settled:
             return FC(self.mu.copy(), _full(self.A))
-        A = self.A.copy(order="F")
-        self._take_up(A)
-        return FC(self.mu.copy(), _full(A))
+        A, h = self.rows.copy(), self.held
+        flush(h._replace(A=A, a=A.reshape(-1), q=h.q.copy(), c=h.c.copy(), turn=h.turn.copy()))
+        return FC(self.mu.copy(), _full(A.T))
 
     @property
     def settled(self) -> bool:
@@ -1008,10 +1329,9 @@ class _Bong(_Moments):
         if self.n == self.room:
             self.flush()
         x = rows[0]
-        done = one_row(self.rows, self.c, self.q, self.V, self.s, self.n, x, g, self.mu, self.v, self.natural, PARALLEL)
+        done = one_row(self.held, x, g, self.mu, self.v, self.natural, PARALLEL)
         if done == 2:
             return self._many(g, rows, self.v.copy()[None])
-        self.n += 1
         self.factored = False
         return done == 1 and self.ok
 
@@ -1049,9 +1369,9 @@ class _BogMom(_Moments):
 class _BogNat(_Moments):
     """fc_nat.bog_woodbury; ``step`` gives None, with nothing changed, where that would cost digits."""
 
-    compiled, per_step = True, 2
+    compiled = True
 
-    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
+    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
         return bog_loop(*before, self.alpha, LOSS, *after, np.empty((4, self.P)))
 
     def step(self, g: Array, rows: Array) -> bool | None:
@@ -1110,7 +1430,7 @@ class _BlrLoop(_Moments):
     UV: Array
     T: Array
 
-    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int, int]:
+    def loop(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
         self._make_room(self.m.n_iter)
         return inner_loops(*before, self.natural, self.alpha, self.m.n_iter, *after, self.U, self.UV)
 
@@ -1120,7 +1440,7 @@ class _BlrLoop(_Moments):
 
     def __init__(self, m: Method, state: FC, dyn: Dyn):
         super().__init__(m, state, dyn)
-        self.compiled, self.per_step = self.alpha < 1 and m.n_iter <= ROOM, m.n_iter
+        self.compiled = self.alpha < 1 and m.n_iter <= ROOM
 
     def begin(self) -> None:
         super().begin()
@@ -1220,12 +1540,13 @@ class _BlrMomPlain(_Moments):
             Z.fill(np.nan)
             return
         for L in (self.L0,) if self.first else (self.R, self.L0):
-            Z[:] = dtrmm(1.0, L, Z.T, lower=1, overwrite_b=1).T
+            times_triangle(L, Z.T)
         Z += self.mu
 
     def step(self, g: Array, rows: Array) -> bool:
         alpha, pull = self.alpha, dtrmv(self.L0, g, lower=1, trans=1)
-        Y = dtrmm(1.0, self.L0, rows.T, lower=1, trans_a=1)
+        Y = rows.T.copy(order="F")
+        times_triangle(self.L0, Y, "T")
         if self.first:
             self.A.fill(0.0)
             self.diagonal[:] = 1.0
@@ -1233,17 +1554,18 @@ class _BlrMomPlain(_Moments):
         else:
             mirror(self.rows, self.full.T)
             self.w += alpha * (self.full @ (pull - self.w))
-            Y = dsymm(1.0, self.A, Y, lower=1)
-            dsyrk(-alpha, self.full, beta=1 + alpha, c=self.A, lower=1, overwrite_c=1)
-        dsyrk(-alpha, Y, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            Y = times_symmetric(self.A, Y)
+            rank_update(-alpha, self.full, 1 + alpha, self.A)
+        rank_update(-alpha, Y, 1.0, self.A)
         self.mu[:] = self.mu0 + dtrmv(self.L0, self.w, lower=1)
         self.first = False
         return self.ok and _finite(self.mu) and self._factor_of(self.A)
 
     def end(self) -> None:
         if not self.first:
-            self.R[:] = dtrmm(1.0, self.L0, np.tril(self.R), lower=1)
-            dsyrk(1.0, self.R, beta=0.0, c=self.A, lower=1, overwrite_c=1)
+            self.R[:] = np.tril(self.R)
+            times_triangle(self.L0, self.R)
+            rank_update(1.0, self.R, 0.0, self.A)
         self.factored = True
 
 
@@ -1256,7 +1578,8 @@ class _BbbMomPlain(_Moments):
         self.flush()
         self.first = True
         if self.m.n_iter > 1:
-            self.prec0 = dpotri(self.R.copy(order="F"), lower=1, overwrite_c=1)[0]
+            self.prec0 = self.R.copy(order="F")
+            invert(self.prec0)
 
     def go_on(self, current: FC) -> None:
         """Continue an inner loop at that iterate."""
@@ -1267,12 +1590,12 @@ class _BbbMomPlain(_Moments):
         alpha = self.alpha
         if not self.first:
             self.mu += alpha * dsymv(1.0, self.prec0, self.mu0 - self.mu, lower=1)
-            dpotri(self.R, lower=1, overwrite_c=1)
+            invert(self.R)
             self.R -= self.prec0
             self.R *= alpha / 2
             self.A += self.R
         self.mu += alpha * g
-        dsyrk(-alpha / 2, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(-alpha / 2, rows.T, 1.0, self.A)
         self.first = self.factored = False
         return self.ok and _finite(self.mu) and self.factor()
 
@@ -1284,6 +1607,44 @@ class _Krylov(_Moments):
     brings new vectors and makes those of Z part of the basis. ``step`` gives None, with nothing changed, where that would cost digits
     or where the vectors are no longer few.
     """
+
+    compiled = True
+    age = 0  # updates since :meth:`prepare`, where there is something to be made anew
+
+    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
+        n = min(SHORT, self.P)
+        basis = np.empty((n, self.P)), np.empty((n, self.P)), np.empty((n, n)), np.empty((n, n)), np.empty((n, n))
+        after = estimator.V, estimator.rows, estimator.g, *basis
+
+        def updates(t: int, held: Held, first: bool) -> tuple[int, int]:
+            """Updates until one is left to :meth:`step` (2), or until H is due to be made anew (1)."""
+            while t < len(X) and self.age < RENEWED:
+                if seen[t] or not first:
+                    before = first, *estimator.description, X[t], Y[t], held
+                    k, code = self.update(before, (self.mu, self.alpha, self.m.n_iter, LOSS, *after))
+                    if code != 1:
+                        return t, 2
+                    self.commit(*(a[:k] for a in basis[:2]), *(a[:k, :k] for a in basis[2:]))
+                t += 1
+            return t, 1
+
+        code = 1
+        while t < len(X) and code == 1:
+            held = self.prepare()
+            t, code = self.shared(functools.partial(updates, t, held), held, self.held)
+        return t, True
+
+    def prepare(self) -> Held:
+        """H before some updates."""
+        raise NotImplementedError
+
+    def update(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
+        """The compiled inner loop with these first and last arguments."""
+        raise NotImplementedError
+
+    def commit(self, Q: Array, Z: Array, T: Array, e: Array, X: Array) -> None:
+        """The change of Σ, and of what goes along, at the end of an update."""
+        raise NotImplementedError
 
     def begin(self) -> None:
         super().begin()
@@ -1335,6 +1696,10 @@ class _Krylov(_Moments):
         out[(slice(len(a)),) * a.ndim] = a
         return out
 
+    def end(self) -> None:
+        if self.k:
+            self.commit(self.Q[: self.k], self.Z[: self.k], self.T[: self.k, : self.k], self.e, self.X)
+
     def plain(self) -> Any:
         raise NotImplementedError
 
@@ -1345,23 +1710,14 @@ class _BbbNat(_Krylov):
     A vector waits as long as the change along what is new in it is less than :data:`NOTHING`, relative to Σ₀⁻¹ and to μ₀.
     """
 
-    compiled = True
+    def prepare(self) -> Held:
+        return self.held
 
-    def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
-        n = min(SHORT, self.P)
-        Q, Z, T = np.empty((n, self.P)), np.empty((n, self.P)), np.empty((n, n))
-        e, inverse = np.empty((n, n)), np.empty((n, n))
-        while t < len(X):
-            if seen[t]:
-                after = estimator.V, estimator.rows, estimator.g, Q, Z, T, e, inverse
-                state = self.rows, self.c, self.q, self.V, self.s, self.n, self.mu
-                limits = self.alpha, self.m.n_iter, float(np.sum(self.variance())), LOSS
-                code, k = krylov_loop(*estimator.description, X[t], Y[t], *state, *limits, *after)
-                if code != 1:
-                    break
-                self.subtract(*_signed(inverse[:k, :k] @ e[:k, :k], Z[:k], T[:k, :k]))
-            t += 1
-        return t, True
+    def update(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
+        return krylov_loop(*before, *after)
+
+    def commit(self, Q: Array, Z: Array, T: Array, e: Array, X: Array) -> None:
+        self.subtract(*_signed(X @ e, Z, T))
 
     def begin(self) -> None:
         super().begin()
@@ -1419,11 +1775,6 @@ class _BbbNat(_Krylov):
         less = np.einsum("ki,ki->i", _sym(m) @ Z, Z)
         return float(max(np.max(self.diagonal), np.max(np.abs(less))) / np.max(self.diagonal - less))
 
-    def end(self) -> None:
-        if self.k:
-            T = self.T[: self.k, : self.k]
-            self.subtract(*_signed(self.X @ self.e, self.Z[: self.k], T))
-
     def plain(self) -> _Precision:
         self.flush()
         form = _BbbPrecision(self.m, FC(self.mu0, _full(self.A)), self.dyn)
@@ -1441,25 +1792,41 @@ class _BbbMom(_Krylov):
     Σ⁻¹ goes along from one observation to the next; every :data:`RENEWED` of them, and where that would cost digits, it is made anew.
     """
 
-    def __init__(self, m: Method, state: FC, dyn: Dyn):
-        super().__init__(m, state, dyn)
-        self.inverse, self.age = np.zeros((0, 0)), RENEWED
+    inverse: _Moments
 
     def predict(self) -> None:
         self.age = self.age if self.dyn is None else RENEWED
         super().predict()
 
+    def prepare(self) -> Held:
+        if not hasattr(self, "inverse") or self.age >= RENEWED:
+            if self.c == 0 and self.n == 0 and np.all(self.q > 0):
+                prec = np.diag(1 / self.q)
+            else:
+                self.ok = self.ok and self.factor()
+                invert(self.R)
+                prec, self.factored = _full(self.R), False
+            self.inverse, self.age = _Moments(self.m, FC(self.mu, prec), None), 0
+        return self.inverse.held
+
+    def update(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
+        return moment_loop(*before, self.held, *after)
+
+    def commit(self, Q: Array, Z: Array, T: Array, e: Array, X: Array) -> None:
+        top = np.max(self.inverse.variance())
+        self.inverse.subtract(*_signed(X @ e, Z, T))
+        self.age = self.age + 1 if top <= 2 * np.max(self.inverse.variance()) else RENEWED
+        W, s = _signed(e, Q, T)
+        self.subtract(W, -s)
+
     def begin(self) -> None:
         super().begin()
-        if self.age >= RENEWED:
-            self.ok = self.ok and self.factor()
-            self.inverse, self.age = dpotri(self.R, lower=1, overwrite_c=1)[0], 0
-            self.R, self.factored = np.zeros((0, 0)), False
-        mirror(self.inverse.T, self.inverse.T)
-        self.age += 1
+        self.prepare()
+        self.inverse.flush()
+        mirror(self.inverse.rows, self.inverse.rows)
 
     def H(self) -> Array:
-        return self.inverse.T
+        return self.inverse.rows
 
     def step(self, g: Array, rows: Array) -> bool | None:
         alpha, k = self.alpha, self.k
@@ -1491,19 +1858,6 @@ class _BbbMom(_Krylov):
         Q, variance = self.Q[: self.k], self.variance()
         more = np.einsum("ki,ki->i", e @ Q, Q)
         return float(max(np.max(variance), np.max(np.abs(more))) / np.max(variance + more))
-
-    def end(self) -> None:
-        if not self.k:
-            return
-        T, top = self.T[: self.k, : self.k], np.max(np.diagonal(self.inverse))
-        W, s = _signed(self.X @ self.e, self.Z[: self.k], T)
-        for sign in (1.0, -1.0):
-            if np.any(s == sign):
-                dsyrk(-sign, W[s == sign].T, beta=1.0, c=self.inverse, lower=1, overwrite_c=1)
-        if not top <= 2 * np.max(np.diagonal(self.inverse)):
-            self.age = RENEWED
-        W, s = _signed(self.e, self.Q[: self.k], T)
-        self.subtract(W, -s)
 
     def plain(self) -> _Moments:
         mu, k = self.mu.copy(), self.k
@@ -1540,19 +1894,22 @@ class _Precision:
 
     def _from_covariance(self) -> None:
         """Λ and its factor from the covariance in R."""
-        self.ok = self.ok and dpotrf(self.R, lower=1, clean=0, overwrite_a=1)[1] == 0
-        dpotri(self.R, lower=1, overwrite_c=1)
+        self.ok = self.ok and cholesky(self.R)
+        invert(self.R)
         np.copyto(self.A, self.R)
         self.ok = self.factor() and self.ok
 
     def factor(self) -> bool:
         """The Cholesky factor of Λ into R; False if there is none."""
         np.copyto(self.R, self.A)
-        return _cholesky(self.R)
+        return cholesky(self.R)
 
     def solve(self, x: Array) -> Array:
         """Σx of a vector, or XΣ of rows X, in reverse order, by the factor."""
-        return dpotrs(self.R, x.T, lower=1)[0].T
+        X = x.reshape(-1, self.P).copy()
+        solve_triangle(self.R, X.T)
+        solve_triangle(self.R, X.T, "T")
+        return X.reshape(x.shape)
 
     def move(self, change: Array) -> None:
         """mu plus a change in reverse order."""
@@ -1567,7 +1924,8 @@ class _Precision:
         F, b, Q = self.dyn
         mu = self.mu[::-1]
         self.mu[:] = ((F * mu if F.ndim == 1 else F @ mu) + b)[::-1]
-        Sigma = _full(dpotri(self.R, lower=1, overwrite_c=1)[0])
+        invert(self.R)
+        Sigma = _full(self.R)
         self.R[:] = F[:, None] * Sigma * F if F.ndim == 1 else F @ Sigma @ F.T
         if Q.ndim == 1:
             self.R.T.reshape(-1)[:: self.P + 1] += Q
@@ -1581,7 +1939,7 @@ class _Precision:
     def draw(self, Z: Array) -> None:
         """gaussians.draw: the rows of standard normals Z become θ̂."""
         X = np.ascontiguousarray(Z[:, ::-1])
-        X = dtrsm(1.0, self.R, X.T, lower=1, trans_a=1, overwrite_b=1).T
+        solve_triangle(self.R, X.T, "T")
         np.add(X[:, ::-1], self.mu, out=Z)
 
     def step(self, g: Array, rows: Array) -> bool:
@@ -1591,7 +1949,9 @@ class _Precision:
         pass
 
     def state(self) -> FC:
-        Sigma = _full(dpotri(self.R, lower=1)[0])
+        Sigma = self.R.copy(order="F")
+        invert(Sigma)
+        Sigma = _full(Sigma)
         return FC(self.mu.copy(), np.ascontiguousarray(Sigma[::-1, ::-1]))
 
     def valid(self, state: FC) -> bool:
@@ -1608,7 +1968,7 @@ class _BongPrecision(_Precision):
 
     def step(self, g: Array, rows: Array) -> bool:
         g, rows = _reversed(g, rows)
-        dsyrk(1.0, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(1.0, rows.T, 1.0, self.A)
         if not self.factor():
             return False
         self.move(self.solve(g))
@@ -1631,10 +1991,10 @@ class _BlrPrecision(_Precision):
         g, rows = _reversed(g, rows)
         if self.first:  # Λ = Λ₀
             pull = g
-            dsyrk(alpha, rows.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            rank_update(alpha, rows.T, 1.0, self.A)
         else:
             pull = dsymv(1.0, self.A0, (self.mu0 - self.mu)[::-1], lower=1) + g
-            dsyrk(alpha, rows.T, beta=1 - alpha, c=self.A, lower=1, overwrite_c=1)
+            rank_update(alpha, rows.T, 1 - alpha, self.A)
             _add(self.A, alpha, self.A0)
         self.first = False
         if not self.factor():
@@ -1652,7 +2012,7 @@ class _BogPrecision(_Precision):
         v, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * v
         dsyr2(-2 * alpha, v, mu, a=self.A, lower=1, overwrite_a=1)
-        dsyrk(2 * alpha, V.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(2 * alpha, V.T, 1.0, self.A)
         if not self.factor():
             return False
         self.mu[:] = self.solve(pull)[::-1]
@@ -1684,12 +2044,13 @@ class _BbbPrecision(_Precision):
         r, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * r
         if not self.first:
-            self.R[:] = _full(dpotri(self.R, lower=1, overwrite_c=1)[0])
+            invert(self.R)
+            mirror(self.R.T, self.R.T)
             _add(self.A, -2 * alpha, self.R)
-            X = dtrmm(1.0, self.L0, self.R, lower=1, trans_a=1, overwrite_b=1)
-            dsyrk(2 * alpha, X, trans=1, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+            times_triangle(self.L0, self.R, "T")
+            gram_update(2 * alpha, self.R, 1.0, self.A)
         dsyr2(-2 * alpha, r, mu, a=self.A, lower=1, overwrite_a=1)
-        dsyrk(2 * alpha, V.T, beta=1.0, c=self.A, lower=1, overwrite_c=1)
+        rank_update(2 * alpha, V.T, 1.0, self.A)
         self.first = False
         if not self.factor():
             return False
