@@ -15,7 +15,8 @@ import numpy as np
 from ..jit import inlined, inner, kernel
 from ..likelihoods import score
 from ..networks import forward, sweep
-from ..normals import place_chains, to_normal, to_uniform
+from ..normals import draw as draw_normals
+from ..normals import place_chains
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
 from ..vectors import fill4, load4, muladd, spread4, store4, sum4
 
@@ -437,9 +438,7 @@ def draw(d, k, n, mu, R, b):
     P, C, S, c = len(mu), len(d.D), b.theta.shape[1], b.coefficients
     place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], b.chains)
     for m in range(n):
-        z = b.theta[m, :P]
-        to_uniform(b.chains, d.jumps[1], z)
-        to_normal(z, d.table)
+        draw_normals(b.chains, d.jumps[1], d.table, b.theta[m, :P])
     for i in range(len(c)):
         c[i] = 0.0
     for at in range(0, S, SPAN):
