@@ -11,14 +11,17 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
 from ..jit import inlined, inner, kernel
+from ..lanes import gradients4, lanes_room
 from ..likelihoods import score
-from ..networks import forward, sweep
+from ..networks import Dense, forward, is_dense, sweep
 from ..normals import draw as draw_normals
 from ..normals import place_chains
+from ..parts import CHOSEN
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
-from ..vectors import fill4, load4, muladd, spread4, store4, sum4
+from ..vectors import fill4, gather4, load4, muladd, spread4, store4, sum4
 
 WIDTH = 240  # columns of a block
 
@@ -432,10 +435,10 @@ def alone(kind, down, s, b):
 # --- samples -------------------------------------------------------------------------------------------------------------------
 
 
-@inlined
-def draw(d, k, n, mu, R, b):
-    """The n samples of job k, rows of b.theta. Twin of gaussians.draw."""
-    P, C, S, c = len(mu), len(d.D), b.theta.shape[1], b.coefficients
+@inner
+def draw(d, k, n, P, R, b):
+    """The n samples of job k, rows of b.theta, without μ and the factor 1/√Υ. Twin of gaussians.draw."""
+    C, S, c = len(d.D), b.theta.shape[1], b.coefficients
     place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], b.chains)
     for m in range(n):
         draw_normals(b.chains, d.jumps[1], d.table, b.theta[m, :P])
@@ -448,26 +451,45 @@ def draw(d, k, n, mu, R, b):
         c[i] *= -d.D[i % C]
     for p in range(0, S, 12):
         combine(c, 0, C, R, d.av, p, S, b.t, p, S)
-    for m in range(n):
-        z = b.theta[m, :P]
-        for p in range(P):
-            z[p] = mu[p] + d.scale[p] * z[p]
 
 
 @inlined
-def samples(net, work, lik, x, y, d, k, s, b):
-    """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
+def dense_samples(net, work, lik, x, y, d, k, s, b):
+    """:func:`samples` of a Dense, all four at once."""
+    M, P, S = s.rows.shape[0], s.rows.shape[1], b.theta.shape[1]
+    n, mu, scale, theta = min(FOUR, M - FOUR * k), s.mu, d.scale, np.empty(FOUR * s.rows.shape[1])
+    draw(d, k, n, P, s.Wt.shape[0], b)
+    for p in range(P):
+        store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(b.t, p, S)))
+    gradients4(net, lanes_room(net, x, len(y)), lik, y, theta, n, 1.0 / np.sqrt(M), s.rows[FOUR * k : FOUR * k + n])
+
+
+@inlined
+def single_samples(net, work, lik, x, y, d, k, s, b):
+    """:func:`samples` of a Conv, one after the other."""
     M, P, C = s.rows.shape[0], s.rows.shape[1], len(y)
     V, o, v, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
-    n, scale = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M)
-    draw(d, k, n, s.mu, s.Wt.shape[0], b)
+    n, scale, mu, width = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M), s.mu, d.scale
+    draw(d, k, n, P, s.Wt.shape[0], b)
     for m in range(n):
         theta = b.theta[m, :P]
+        for p in range(P):
+            theta[p] = mu[p] + width[p] * theta[p]
         forward(net, theta, x, work, o)
         score(lik, o, y, v, buffer)
         for c in range(C):
             V[0, c] = scale * v[c]
         sweep(net, theta, x, work, V, s.rows[FOUR * k + m : FOUR * k + m + 1])
+
+
+def samples(net, work, lik, x, y, d, k, s, b):
+    """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
+    return (dense_samples if isinstance(net, Dense) else single_samples)(net, work, lik, x, y, d, k, s, b)
+
+
+@overload(samples, jit_options=CHOSEN)
+def _overload_samples(net, work, lik, x, y, d, k, s, b):
+    return (dense_samples if is_dense(net) else single_samples).py_func
 
 
 @kernel
