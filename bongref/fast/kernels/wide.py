@@ -18,7 +18,7 @@ from ..lanes import gradients4, lanes_room
 from ..likelihoods import score
 from ..networks import Dense, forward, is_dense, sweep
 from ..normals import draw as draw_normals
-from ..normals import place_chains
+from ..normals import lcg, place_chains
 from ..parts import CHOSEN
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
 from ..vectors import fill4, gather4, load4, muladd, spread4, store4, sum4
@@ -28,8 +28,9 @@ WIDTH = 240  # columns of a block
 
 SPAN = 960  # columns of four samples that stay in the first level cache
 FOUR = 4  # samples in a job
-SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND = range(6)  # the kinds of jobs
-KIND, FIRST, COUNT, TIME = range(4)  # what is on offer: the kind, the number of its first job, how many there are; the step of the stream
+SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND, ROOT = range(7)  # the kinds of jobs
+# what is on offer: the kind, the number of its first job, how many there are; the step of the stream; whether z is being drawn in advance
+KIND, FIRST, COUNT, TIME, AHEAD = range(5)
 
 
 class Room(NamedTuple):
@@ -45,7 +46,7 @@ class Room(NamedTuple):
     theta: Any  # (FOUR, S), samples
     t: Any
     chains: Any  # (4, 2) of the generator
-    coefficients: Any  # (FOUR · C,)
+    coefficients: Any  # (2 · FOUR · C,)
 
 
 class Step(NamedTuple):
@@ -70,15 +71,18 @@ class Step(NamedTuple):
 
 
 class Draw(NamedTuple):
-    """What samples are drawn from: θ = μ + (z − (AV) D (AV)ᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
+    """What samples are drawn from: θ = μ + (z − A F Aᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
 
-    AV: Any  # (C, S), R rows and P columns of it
-    av: Any
-    D: Any  # (C,)
+    A: Any  # (C, S), R rows and P columns of it
+    a: Any
+    F: Any  # (C · C,)
     scale: Any  # (P,) = 1/√Υ
     state: Any  # of PCG64
-    jumps: Any  # one number, four, and to the samples of each job
+    jumps: Any  # one number, four, to the samples of each job, and past them all
     table: Any
+    Z: Any  # (FOUR · jobs, S), z drawn in advance; without rows where it is drawn by the jobs themselves
+    z: Any
+    ahead: Any  # the board of those who draw in advance
 
 
 def padded(n: int) -> int:
@@ -91,7 +95,7 @@ def room(n: int, R: int, P: int) -> Room:
     C, S = padded(R + 1), padded(P)
     X, Z, Y, T = (np.zeros(shape) for shape in ((padded(n + 3), WIDTH), (C, WIDTH), (C, WIDTH), (FOUR, S)))
     blocks = X, X.reshape(-1), Z, Z.reshape(-1), Y, Y.reshape(-1)
-    return Room(*blocks, np.zeros((2, WIDTH)), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(FOUR * C))
+    return Room(*blocks, np.zeros((2, WIDTH)), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(2 * FOUR * C))
 
 
 # --- products ------------------------------------------------------------------------------------------------------------------
@@ -436,21 +440,80 @@ def alone(kind, down, s, b):
 
 
 @inner
-def draw(d, k, n, P, R, b):
-    """The n samples of job k, rows of b.theta, without μ and the factor 1/√Υ. Twin of gaussians.draw."""
-    C, S, c = len(d.D), b.theta.shape[1], b.coefficients
-    place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], b.chains)
+def root(d, s, k, jobs):
+    """Part k of A = WᵀΥ^{-1/2}, which is written down with 1/√Υ, and of AAᵀ. Twin of linalg.gram."""
+    (C, S), P, R, G = d.A.shape, len(s.mu), s.Wt.shape[0], s.sums[k, 0]
+    first, last = S // 12 * k // jobs * 12, S // 12 * (k + 1) // jobs * 12
+    scale, Ups = d.scale[first : min(last, P)], s.Ups[first : min(last, P)]
+    for i in range(C * C):
+        G[i] = 0.0
+    for p in range(len(scale)):
+        scale[p] = 1.0 / np.sqrt(Ups[p])
+    for r in range(R):
+        a, w = d.A[r, first : min(last, P)], s.Wt[r, first : min(last, P)]
+        for p in range(len(a)):
+            a[p] = scale[p] * w[p]
+    for at in range(first, last, SPAN):
+        for i in range(0, R, 4):
+            for j in range(i // 3 * 3, R, 3):
+                dots(d.a, i * S + at, S, d.a, j * S + at, S, min(SPAN, last - at), G, i * C + j, C)
+
+
+@inner
+def normals(d, k, n, P, Z, chains):
+    """The standard normals of the n samples of job k, rows of Z. Twin of gaussians.normals."""
+    place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], chains)
     for m in range(n):
-        draw_normals(b.chains, d.jumps[1], d.table, b.theta[m, :P])
+        draw_normals(chains, d.jumps[1], d.table, Z[m, :P])
+
+
+@inner
+def draw(d, k, n, P, R, b):
+    """The n samples of job k, without μ and the factor 1/√Υ: an array, and where in it they begin. Twin of gaussians.draw."""
+    C, S, c, t, o = len(d.A), b.theta.shape[1], b.coefficients, b.t, 0
+    if len(d.Z) > 0:
+        t, o = d.z, FOUR * k * S
+    else:
+        normals(d, k, n, P, b.theta, b.chains)
     for i in range(len(c)):
         c[i] = 0.0
     for at in range(0, S, SPAN):
         for r in range(0, R, 3):
-            dots(b.t, at, S, d.av, r * S + at, S, min(SPAN, S - at), c, r, C)
-    for i in range(len(c)):
-        c[i] *= -d.D[i % C]
+            dots(t, o + at, S, d.a, r * S + at, S, min(SPAN, S - at), c, r, C)
+    for i in range(FOUR * C):
+        for r in range(R):
+            c[FOUR * C + i] -= d.F[i % C * C + r] * c[i // C * C + r]
     for p in range(0, S, 12):
-        combine(c, 0, C, R, d.av, p, S, b.t, p, S)
+        combine(c, FOUR * C, C, R, d.a, p, S, t, o + p, S)
+    return t, o
+
+
+@inner
+def draw_ahead(d, M, P, chains):
+    """Some of the standard normals of the next samples, if any are left to be drawn; whether there were."""
+    job = claim(d.ahead)
+    if job >= 0:
+        k = job % (len(d.Z) // FOUR)
+        normals(d, k, min(FOUR, M - FOUR * k), P, d.Z[FOUR * k :], chains)
+        write(d.ahead, DONE + LINE * k, job + 1)
+    return job >= 0
+
+
+@inner
+def offer_ahead(d, turn):
+    """The standard normals of the next samples, for anyone who has nothing else to do."""
+    write(d.ahead, OFFERED, read(d.ahead, OFFERED) + len(d.Z) // FOUR)
+    turn[AHEAD] = 1
+
+
+@inner
+def finish_ahead(d, M, P, turn, chains):
+    """All standard normals of the next samples."""
+    if turn[AHEAD] == 0:
+        offer_ahead(d, turn)
+    while draw_ahead(d, M, P, chains):
+        pass
+    wait(d.ahead, len(d.Z) // FOUR)
 
 
 @inlined
@@ -458,21 +521,21 @@ def dense_samples(net, work, lik, x, y, d, k, s, b):
     """:func:`samples` of a Dense, all four at once."""
     M, P, S = s.rows.shape[0], s.rows.shape[1], b.theta.shape[1]
     n, mu, scale, theta = min(FOUR, M - FOUR * k), s.mu, d.scale, np.empty(FOUR * s.rows.shape[1])
-    draw(d, k, n, P, s.Wt.shape[0], b)
+    t, o = draw(d, k, n, P, s.Wt.shape[0], b)
     for p in range(P):
-        store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(b.t, p, S)))
+        store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(t, o + p, S)))
     gradients4(net, lanes_room(net, x, len(y)), lik, y, theta, n, 1.0 / np.sqrt(M), s.rows[FOUR * k : FOUR * k + n])
 
 
 @inlined
 def single_samples(net, work, lik, x, y, d, k, s, b):
     """:func:`samples` of a Conv, one after the other."""
-    M, P, C = s.rows.shape[0], s.rows.shape[1], len(y)
+    M, P, C, S = s.rows.shape[0], s.rows.shape[1], len(y), b.theta.shape[1]
     V, o, v, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
     n, scale, mu, width = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M), s.mu, d.scale
-    draw(d, k, n, P, s.Wt.shape[0], b)
+    t, at = draw(d, k, n, P, s.Wt.shape[0], b)
     for m in range(n):
-        theta = b.theta[m, :P]
+        theta = t[at + m * S : at + m * S + P]
         for p in range(P):
             theta[p] = mu[p] + width[p] * theta[p]
         forward(net, theta, x, work, o)
@@ -496,8 +559,11 @@ def _overload_samples(net, work, lik, x, y, d, k, s, b):
 def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
     """The first thread offers the jobs of a kind and does them, together with the others, who stay until the board is closed.
 
-    ``down`` as in :func:`alone`.
+    The others, when there is no job, draw what the next samples need. ``down`` as in :func:`alone`.
     """
+    M, P = s.rows.shape
+    if first and kind == SAMPLES and len(d.Z) > 0:
+        finish_ahead(d, M, P, turn, b.chains)
     if first:
         jobs = len(s.wrong) if kind != SAMPLES else (s.rows.shape[0] + FOUR - 1) // FOUR
         turn[KIND], turn[FIRST], turn[COUNT] = kind, read(board, OFFERED), jobs
@@ -508,6 +574,8 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             k = job - turn[FIRST]
             if turn[KIND] == SAMPLES:
                 samples(net, work, lik, X[turn[TIME]], Y[turn[TIME]], d, k, s, b)
+            elif turn[KIND] == ROOT:
+                root(d, s, k, turn[COUNT])
             elif down is None:
                 projected(turn[KIND], k, turn[COUNT], s, b)
             else:
@@ -515,5 +583,11 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             write(board, DONE + LINE * k, job + 1)
         elif first or job == -2:
             break
+        elif len(d.Z) > 0:
+            draw_ahead(d, M, P, b.chains)
     if first:
         wait(board, turn[COUNT])
+    if first and kind == SAMPLES:
+        d.state[0], d.state[1] = lcg(d.state[0], d.state[1], d.jumps[len(d.jumps) - 1])
+        if len(d.Z) > 0:
+            offer_ahead(d, turn)

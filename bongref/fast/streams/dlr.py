@@ -9,7 +9,7 @@ import numpy as np
 
 from ...methods import Method
 from ...states import DLR
-from ..estimators import together
+from ..estimators import LARGE, together
 from ..jit import inlined, inner, kernel
 from ..kernels import tridiagonal, wide
 from ..kernels.dlr import (
@@ -48,6 +48,8 @@ from ..vectors import apart
 
 ROWS = 16  # samples that are placed at once
 WIDE = 40  # rows of W̃ from which the jobs of kernels.wide are faster than the kernels for few rows
+SMALL = 64.0  # for the largest eigenvalue of WᵀΥ⁻¹W: rounding in this matrix then moves a sample by a few eps of its deviation
+NEAR, GAP = 8.0, 2.0**-20  # σ₁/(σ_R + σ_{R+1}) and (σ_R² − σ_{R+1}²)/σ₁² for which the eigenvectors of W̃ᵀW̃ are good as they are
 
 
 class NotHere(Exception):
@@ -224,12 +226,16 @@ class Wide:
     def leading(self) -> Any:
         """The space of the leading R right singular vectors of W̃, orthonormal rows (R, n), from the sums G = W̃ᵀW̃. Twin of linalg.svd.
 
-        The eigenvectors of G separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on W̃
-        itself, which G's rounding has not touched, and turned away; where that is too much for a small turn, the triangular factor is used.
+        The eigenvectors of G separate the leading directions from the others up to eps σ₁²/(σ_R² − σ_{R+1}²), which is σ₁/(σ_R + σ_{R+1})
+        times what those of W̃ are sure to: where this is not small, what they leave is measured on W̃ itself, which G's rounding has not
+        touched, and turned away; where that is too much for a small turn, the triangular factor is used.
         """
         n, N, R = self.n, self.N, self.R
         V = np.empty((R, n))
         tridiagonal.leading(self.data.sums, *self.small, self.values, V)
+        after, last, top = self.values[[0, 1, -1]]
+        if last - after > GAP * top and math.sqrt(top) < NEAR * (math.sqrt(last) + math.sqrt(max(after, 0.0))):
+            return V
         for _ in range(3):
             self.place(V)
             self.go(wide.CHECK)
@@ -266,9 +272,11 @@ class Sampled:
         M, R, P = m.params["n_samples"], m.params["rank"], len(estimator.g)
         jobs, C, S = -(-M // wide.FOUR), wide.padded(R + 1), wide.padded(P)
         self.m, self.estimator, self.dyn, self.pcg = m, estimator, dyn, PCG(rng)
-        self.rows, self.AV, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(4, np.int64)
+        self.rows, self.A, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(5, np.int64)
+        Z = np.zeros((wide.FOUR * jobs if estimator.threads > 1 and M * P <= LARGE else 0, S))
         jumps = self.pcg.jumps(1, 4, *(wide.FOUR * k * P for k in range(jobs)), M * P)
-        self.source = wide.Draw(self.AV, self.AV.reshape(-1), np.zeros(C), self.scale, self.pcg.state, jumps, table())
+        drawn = self.pcg.state, jumps, table(), Z, Z.reshape(-1), board(jobs)
+        self.source = wide.Draw(self.A, self.A.reshape(-1), np.zeros(C * C), self.scale, *drawn)
         n, self.many = R * (2 if m.rule in ("blr", "bbb") else 1) + M, is_wide(m.rule, R, M)
         self.rooms, self.jobs = [wide.room(n, R, P) for _ in range(estimator.threads)], jobs
 
@@ -279,6 +287,7 @@ class Sampled:
         except NotHere:
             return state, 0
         self.pcg.read()
+        self.turn[wide.AHEAD], self.source.ahead[:] = 0, 0
         on_board = board(max(self.jobs, self.estimator.threads))
         steps = Wide((q.mu, q.Ups, q.Wt), q.prior, len(self.rows), self.estimator.threads)
         steps.data = steps.data._replace(rows=self.rows)
@@ -293,7 +302,7 @@ class Sampled:
                 if k > 0:
                     return go(0)
                 steps.go = go
-                return self.lead(q, seen, go)
+                return self.lead(q, seen, steps, go)
             finally:
                 on_board[CLOSED] = 1  # whatever happens, nobody waits for the first thread
 
@@ -301,9 +310,23 @@ class Sampled:
         self.pcg.close()
         return (q.state() if done == len(X) else state), done
 
-    def lead(self, q: Belief, seen: Any, go: Any) -> int:
+    def root(self, q: Belief, steps: Wide, go: Any) -> None:
+        """What samples are drawn from. Twin of gaussians._dlr_noise.
+
+        With AᵀA = V Λ² Vᵀ it is F = V D Vᵀ; where digits would be lost in AᵀA, A becomes AV by its singular vectors, and F is D.
+        """
+        (R, P), C = q.Wt.shape, len(self.A)
+        go(wide.ROOT)
+        B, F = steps.data.sums[:, 0, : C * C].sum(axis=0).reshape(C, C)[:R, :R], self.source.F.reshape(C, C)[:R, :R]
+        size, V = np.linalg.eigh(B, UPLO="U") if np.trace(B) < R * SMALL else (np.full(R, np.inf), B)
+        if size[-1] < SMALL:
+            h = np.sqrt(1 + size)
+            F[:] = V / (h + h**2) @ V.T
+        else:
+            F[:] = np.diag(q.root(self.scale, self.A[:R, :P]))
+
+    def lead(self, q: Belief, seen: Any, steps: Wide, go: Any) -> int:
         """What the first thread does: how many steps are good."""
-        R, P = q.Wt.shape
         for t in range(len(seen)):
             try:
                 q.predict()
@@ -312,9 +335,8 @@ class Sampled:
                 self.turn[wide.TIME] = t
                 q.begin()
                 for _ in range(self.m.n_iter):
-                    self.source.D[:R] = q.root(self.scale, self.AV[:R, :P])
+                    self.root(q, steps, go)
                     go(wide.SAMPLES)
-                    self.pcg.advance(self.source.jumps[-1])
                     g = None if self.many else self.rows.sum(axis=0) / np.sqrt(len(self.rows))
                     if not q.step(g, self.rows):
                         return t
