@@ -92,6 +92,17 @@ def test_bbb_with_many_rows_far_from_its_prior(jobs):
     agree(b.state(), wanted(before, now, curv), compare.condition(wanted, before, now, curv), "bbb")
 
 
+@pytest.mark.parametrize("size", [1e-3, 1.0, 4.0, 20.0, 1e4])
+def test_samples_are_placed_as_the_reference_places_them(size):
+    """By the matrix F where WᵀΥ⁻¹W is small, by singular vectors where it is not; columns of W of very different length."""
+    rng = np.random.default_rng(8)
+    m, model, X, Y, prior = problem("bog", 6)
+    W = size * prior.W * np.array([1, 1e-3, 1e-6]) + size * 1e-3 * prior.W[:, ::-1]
+    prior = prior._replace(Ups=rng.uniform(0.5, 2, len(prior.mu)) * 1e8, W=1e4 * W / np.sqrt(len(W)))
+    wanted = lambda prior, X: run(m, model, X, Y, prior, "reference", None)
+    agree(run(m, model, X, Y, prior, "fast", None), wanted(prior, X), compare.condition(wanted, prior, X), "bog")
+
+
 # --- streams -------------------------------------------------------------------------------------------------------------------
 
 
@@ -109,10 +120,9 @@ def problem(rule, n_samples, model=None):
     return m, model, X, Y, prior
 
 
-def run(m, model, X, Y, prior, backend):
-    return br.run(
-        m, model, br.likelihoods.Gaussian(var=1.0), prior, X, Y, dynamics=OU(0.95, var0=0.05), rng=np.random.default_rng(3), backend=backend
-    ).state
+def run(m, model, X, Y, prior, backend, dynamics=OU(0.95, var0=0.05)):
+    lik = br.likelihoods.Gaussian(var=1.0)
+    return br.run(m, model, lik, prior, X, Y, dynamics=dynamics, rng=np.random.default_rng(3), backend=backend).state
 
 
 @pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])

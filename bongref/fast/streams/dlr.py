@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -138,6 +139,7 @@ class Belief:
         return DLR(self.mu.copy(), self.Ups.copy(), np.ascontiguousarray(self.Wt.T))
 
 
+@functools.cache
 def _dposv() -> Any:
     """LAPACK's solution with a positive definite matrix: SciPy's loads much that streams without samples have no use for."""
     from scipy.linalg.lapack import dposv
@@ -163,13 +165,20 @@ class Wide:
         n, N = self.n, self.N
         self.small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
         self.values = np.zeros(R + 1)
+        self.eye, self.right = np.eye(R), np.empty((R, n + 2 * R), order="F")
         self.go: Any = lambda kind: wide.alone(kind, down, self.data, self.room)  # all jobs of a kind
+
+    def take(self, rows: Any) -> Any:
+        """What the jobs see, with these rows."""
+        if self.data.rows is not rows:
+            self.data = self.data._replace(rows=rows)
+        return self.data
 
     def absorb(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bong_woodbury and dlr.blr_woodbury; ``g`` is None where it is the mean of the gradients in ``rows``."""
-        self.data = s = self.data._replace(rows=rows)
-        rate, kept, new = (alpha, np.sqrt(1 - alpha), np.sqrt(alpha)) if prior else (1.0, 1.0, 1.0)
-        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * np.sqrt(len(rows)))
+        s = self.take(rows)
+        rate, kept, new = (alpha, math.sqrt(1 - alpha), math.sqrt(alpha)) if prior else (1.0, 1.0, 1.0)
+        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * math.sqrt(len(rows)))
         s.rates[:] = rate
         s.pull[:] = 0 if g is None else g
         if prior:
@@ -181,32 +190,33 @@ class Wide:
     def project(self) -> int:
         """The new belief from the sums. Twin of dlr.project."""
         s, n, N = self.data, self.n, self.N
-        H = s.sums[:, 1].sum(axis=0).reshape(N, N)
-        top = np.max(s.sums[:, 0, : n * N : N + 1].sum(axis=0))
-        if not 1e-250 < top < 1e250 or not np.all(np.isfinite(H)):
+        H = s.sums[:, 1].sum(axis=0)
+        top = s.sums[:, 0, : n * N : N + 1].sum(axis=0).max()
+        if not 1e-250 < top < 1e250 or not math.isfinite(H.sum()):
             return ELSEWHERE
-        H.flat[:: N + 1] += 1
+        H[:: N + 1] += 1
+        H = H.reshape(N, N)
         _, z, wrong = _dposv()(H[:n, :n].T, H[:n, n], lower=1)
         if wrong:
             return ELSEWHERE
         self.place(self.leading())
         s.V.reshape(self.C, N)[self.R, :n] = z
         self.go(wide.SETTLE)
-        return OK if not np.any(s.wrong) else ELSEWHERE
+        return OK if not s.wrong.any() else ELSEWHERE
 
     def descend(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bog_woodbury and dlr.bbb_woodbury; ``g`` as in :meth:`absorb`."""
-        self.data = s = self.data._replace(rows=rows)
-        n, N, R, C = self.n, self.N, self.R, self.C
-        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / np.sqrt(len(rows))
+        s = self.take(rows)
+        n, N, R, C, eye, X = self.n, self.N, self.R, self.C, self.eye, self.right
+        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / math.sqrt(len(rows))
         s.rates[:] = alpha
         s.pull[:] = 0 if g is None else g
         self.go(wide.SLOPES)
         H, T = s.sums[:, :, : C * N].sum(axis=0).reshape(2, C, N)
-        if not np.all(np.isfinite(H)) or (prior and np.max(np.diag(H[:R, :R])) > BEYOND):
+        if not math.isfinite(H.sum()) or (prior and H.diagonal()[:R].max() > BEYOND):
             return ELSEWHERE
-        eye = np.eye(R)
-        _, X, wrong = _dposv()(eye + H[:R, :R], np.hstack([H[:R, :n], T[:R, :R], eye]))
+        X[:, :n], X[:, n : n + R], X[:, n + R :] = H[:R, :n], T[:R, :R], eye
+        _, X, wrong = _dposv()(eye + H[:R, :R], X, overwrite_b=1)
         if wrong:
             return ELSEWHERE
         V, less = s.V.reshape(C, N), s.less.reshape(N, R)
@@ -215,7 +225,7 @@ class Wide:
             V[:R, :R], less[:R] = -alpha * (X[:, :R] + X[:, n : n + R]), X[:, n + R :]
             s.twist.reshape(C, N)[:R, :R], s.along[:] = T[:R, :R] - eye, H[R, R : 2 * R]
         self.go(wide.DESCEND)
-        return OK if not np.any(s.wrong) else ELSEWHERE
+        return OK if not s.wrong.any() else ELSEWHERE
 
     def place(self, V: Any) -> None:
         """V (R, n), for the jobs."""
@@ -233,7 +243,7 @@ class Wide:
         n, N, R = self.n, self.N, self.R
         V = np.empty((R, n))
         tridiagonal.leading(self.data.sums, *self.small, self.values, V)
-        after, last, top = self.values[[0, 1, -1]]
+        after, last, top = self.values[0], self.values[1], self.values[-1]
         if last - after > GAP * top and math.sqrt(top) < NEAR * (math.sqrt(last) + math.sqrt(max(after, 0.0))):
             return V
         for _ in range(3):
