@@ -120,7 +120,10 @@ def problem(rule, n_samples, model=None):
     return m, model, X, Y, prior
 
 
-def run(m, model, X, Y, prior, backend, dynamics=OU(0.95, var0=0.05)):
+MOVING = OU(0.95, var0=0.05)
+
+
+def run(m, model, X, Y, prior, backend, dynamics=MOVING):
     lik = br.likelihoods.Gaussian(var=1.0)
     return br.run(m, model, lik, prior, X, Y, dynamics=dynamics, rng=np.random.default_rng(3), backend=backend).state
 

@@ -1,8 +1,8 @@
 """Standard normal variates from uniform ones, by the inverse of the distribution function. Twin of gaussians.normals.
 
 A uniform variate u is k/2⁵³, k the first 53 of 64 bits; (u − ½) + 2⁻⁵⁴ = q is the middle of its cell, exactly, and so is the tail ½ − |q|,
-(j + ½)/2⁵³ with j = k or, where the first bit is 1, k with all bits changed. On each of 32 parts of each octave of r = j + ½ the quantile is
-a polynomial of degree 7 to rounding, whose coefficients are one line of a table: no branches, no logarithm, no root. Four numbers at a
+(j + ½)/2⁵³ with j = k or, where the first bit is 1, k with all bits changed. On each of 32 parts of each octave of r = j + ½ the quantile
+is a polynomial of degree 7 to rounding, whose coefficients are one line of a table: no branches, no logarithm, no root. Four numbers at a
 time: four lines are loaded and transposed.
 
 The bits are those of NumPy's default generator, PCG64: its state is a number of 128 bits that each step multiplies and increments (modulo
@@ -24,7 +24,7 @@ from numba.extending import intrinsic, overload
 
 from .elementary import bits, from_bits
 from .jit import config, inner, kernel, ordered
-from .vectors import four, store4
+from .vectors import apart, four, store4
 
 SHIFT = 47  # of the 52 bits of the fraction 5 choose the part
 FIRST = (1023 - 1) << 5  # the part at which r = ½ lies
@@ -186,6 +186,7 @@ def place_chains(state, one, apart, to, chains):
 @inner
 def draw(chains, stride, coefficients, z):
     """z (n,) = normal variates, of each of the chains (4, 2) in turn, which moves on by the jump ``stride``. Twin of gaussians.normals."""
+    apart()
     h0, l0, h1, l1 = chains[0, 0], chains[0, 1], chains[1, 0], chains[1, 1]
     h2, l2, h3, l3 = chains[2, 0], chains[2, 1], chains[3, 0], chains[3, 1]
     jump = stride[0], stride[1], stride[2], stride[3]

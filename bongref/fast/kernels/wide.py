@@ -21,7 +21,7 @@ from ..normals import draw as draw_normals
 from ..normals import lcg, place_chains
 from ..parts import CHOSEN
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
-from ..vectors import fill4, gather4, load4, muladd, spread4, store4, sum4
+from ..vectors import apart, fill4, gather4, load4, muladd, spread4, store4, sum4
 
 WIDTH = 240  # columns of a block
 
@@ -184,6 +184,7 @@ def load(A, scale, at, w, X, n):
 @inner
 def block(s, at, w, X):
     """Columns of W̃ᵀ = [c W, c₀ W₀, c_s S]ᵀ; how many rows it has."""
+    apart()
     return load(s.rows, s.scales[2], at, w, X, load(s.W0, s.scales[1], at, w, X, load(s.Wt, s.scales[0], at, w, X, 0)))
 
 
@@ -221,6 +222,7 @@ def weigh(s, n, at, w, b):
 @inner
 def gram(x, n, m, w, out, N):
     """The upper triangle of out (N, N) gains x xᵀ, of the first n and the first m rows of x."""
+    apart()
     for i in range(0, n, 4):
         for j in range(i // 3 * 3, m, 3):
             dots(x, i * WIDTH, WIDTH, x, j * WIDTH, WIDTH, w, out, i * N + j, N)
@@ -245,6 +247,7 @@ def grams(s, k, first, last, b):
 @inner
 def combinations(V, n, w, b, Z, z):
     """Z = V X for a block of n rows; z is Z, flat."""
+    apart()
     N = b.X.shape[0]
     for r in range(Z.shape[0]):
         x = Z[r]
@@ -258,6 +261,7 @@ def combinations(V, n, w, b, Z, z):
 @inner
 def products(b, n, w, out):
     """out (C, N), flat, gains Z Xᵀ of a block of n rows."""
+    apart()
     N = b.X.shape[0]
     for i in range(0, b.Z.shape[0], 4):
         for j in range(0, n, 3):
@@ -469,7 +473,7 @@ def normals(d, k, n, P, Z, chains):
 
 @inner
 def draw(d, k, n, P, R, b):
-    """The n samples of job k, without μ and the factor 1/√Υ: an array, and where in it they begin. Twin of gaussians.draw."""
+    """z of the n samples of job k, an array and where in it they begin; −F Aᵀz is in the coefficients. Twin of gaussians._dlr_noise."""
     C, S, c, t, o = len(d.A), b.theta.shape[1], b.coefficients, b.t, 0
     if len(d.Z) > 0:
         t, o = d.z, FOUR * k * S
@@ -483,9 +487,15 @@ def draw(d, k, n, P, R, b):
     for i in range(FOUR * C):
         for r in range(R):
             c[FOUR * C + i] -= d.F[i % C * C + r] * c[i // C * C + r]
-    for p in range(0, S, 12):
-        combine(c, FOUR * C, C, R, d.a, p, S, t, o + p, S)
     return t, o
+
+
+@inner
+def noise(d, R, b, t, o, low, high):
+    """Columns of z become those of z − A F Aᵀz. Twin of gaussians._dlr_noise."""
+    C, S = d.A.shape
+    for p in range(low, high, 12):
+        combine(b.coefficients, FOUR * C, C, R, d.a, p, S, t, o + p, S)
 
 
 @inner
@@ -519,25 +529,32 @@ def finish_ahead(d, M, P, turn, chains):
 @inlined
 def dense_samples(net, work, lik, x, y, d, k, s, b):
     """:func:`samples` of a Dense, all four at once."""
-    M, P, S = s.rows.shape[0], s.rows.shape[1], b.theta.shape[1]
+    M, P, S, R = s.rows.shape[0], s.rows.shape[1], b.theta.shape[1], s.Wt.shape[0]
     n, mu, scale, theta = min(FOUR, M - FOUR * k), s.mu, d.scale, np.empty(FOUR * s.rows.shape[1])
-    t, o = draw(d, k, n, P, s.Wt.shape[0], b)
-    for p in range(P):
-        store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(t, o + p, S)))
+    t, o = draw(d, k, n, P, R, b)
+    for low in range(0, S, SPAN):
+        noise(d, R, b, t, o, low, min(low + SPAN, S))
+        for p in range(low, min(low + SPAN, P)):
+            store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(t, o + p, S)))
     gradients4(net, lanes_room(net, x, len(y)), lik, y, theta, n, 1.0 / np.sqrt(M), s.rows[FOUR * k : FOUR * k + n])
 
 
 @inlined
 def single_samples(net, work, lik, x, y, d, k, s, b):
     """:func:`samples` of a Conv, one after the other."""
-    M, P, C, S = s.rows.shape[0], s.rows.shape[1], len(y), b.theta.shape[1]
+    M, P, C, S, R = s.rows.shape[0], s.rows.shape[1], len(y), b.theta.shape[1], s.Wt.shape[0]
     V, o, v, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
-    n, scale, mu, width = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M), s.mu, d.scale
-    t, at = draw(d, k, n, P, s.Wt.shape[0], b)
+    n, scale = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M)
+    t, at = draw(d, k, n, P, R, b)
+    for low in range(0, S, SPAN):
+        noise(d, R, b, t, at, low, min(low + SPAN, S))
+        mu, width = s.mu[low : low + SPAN], d.scale[low : low + SPAN]
+        for m in range(n):
+            z = t[at + m * S + low : at + m * S + low + len(mu)]
+            for p in range(len(mu)):
+                z[p] = mu[p] + width[p] * z[p]
     for m in range(n):
         theta = t[at + m * S : at + m * S + P]
-        for p in range(P):
-            theta[p] = mu[p] + width[p] * theta[p]
         forward(net, theta, x, work, o)
         score(lik, o, y, v, buffer)
         for c in range(C):
