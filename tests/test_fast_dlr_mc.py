@@ -77,6 +77,26 @@ def test_a_gap_that_the_eigenvectors_cannot_see_is_left_to_the_triangle(monkeypa
     assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 10.0).agrees
 
 
+@pytest.mark.parametrize(("ratio", "checked"), [(4.0, False), (10.0, False), (300.0, True)])
+def test_eigenvectors_are_corrected_where_the_singular_values_are_far_apart(ratio, checked):
+    """Either way to what rounding in W̃ itself would do."""
+    rng = np.random.default_rng(1)
+    P, K, R = 70, 20, 4
+    U, V = (np.linalg.qr(rng.standard_normal((k, K)))[0] for k in (P, K))
+    S = (U * np.concatenate([np.geomspace(1, 1 / ratio, R), np.linspace(0.5, 0.1, K - R) / ratio])) @ V.T
+    Ups, Wt, kinds = np.full(P, 1e-9), np.zeros((R, P)), []
+    many = streams.Wide((np.zeros(P), Ups, Wt), (), K)
+    many.data = many.data._replace(rows=np.ascontiguousarray(S.T))
+    go = many.go
+    many.go = lambda kind: kinds.append(kind) or go(kind)
+    many.go(wide.GRAMS)
+    assert many.project() == streams.OK
+    assert (wide.CHECK in kinds) == checked
+    wanted = br.dlr.project(np.full(P, 1e-9), S, R)
+    assert compare.difference("Upsilon", Ups, wanted[0], 2 * ratio).agrees
+    assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 2 * ratio).agrees
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_bbb_with_many_rows_far_from_its_prior(jobs):
     """Every term of the divergence counts: Υ, W and μ of the iterate are not those of the prior."""
@@ -138,7 +158,9 @@ def test_streams_with_many_samples_in_any_number_of_threads(rule, n_samples, mon
     agree(run(m, model, X, Y, prior, "fast"), wanted(prior, X), cond, rule)
     monkeypatch.setitem(drivers.WORTH, "parts", 0)
     one, two = (run(m, model, X, Y, prior, "fast") for _ in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    monkeypatch.setattr(streams, "LARGE", 0)  # nothing is drawn in advance
+    three = run(m, model, X, Y, prior, "fast")
+    assert all(np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(one, two, three, strict=True))
     agree(one, wanted(prior, X), cond, rule)
 
 
