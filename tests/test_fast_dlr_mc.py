@@ -8,12 +8,13 @@ import pytest
 from problems import agree
 
 import bongref as br
-from bongref import compare
+from bongref import compare, gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU
 from bongref.fast import streams as drivers
 from bongref.fast.kernels import tridiagonal, wide
 from bongref.fast.streams import dlr as streams
+from bongref.fast.teams import board
 
 SLOW = bool(numba.config.DISABLE_JIT)  # plain Python: small sizes
 
@@ -52,6 +53,21 @@ def test_leading_eigenvectors_and_shifted_solves(kind, n, R):
     wanted = np.array([np.linalg.solve(s * np.eye(n) - G, b) for s, b in zip(shifts, B, strict=True)])
     tridiagonal.solve_shifted(*small[1:], shifts, B)
     assert np.max(np.abs(B - wanted)) < 64 * n * compare.EPS * 30 * np.max(np.abs(wanted))
+
+
+@pytest.mark.parametrize("lam", [[3.0], [0.0, 0.0], [2.0, 2.0, 2.0], [60.0, 1.0, 1e-12, 0.0], list(np.linspace(0, 9, 11))])
+def test_rotations_to_a_diagonal_matrix(lam):
+    """Equal and vanishing eigenvalues too."""
+    R = len(lam)
+    U = np.linalg.qr(np.random.default_rng(R).standard_normal((R, R)))[0]
+    B = (U * lam) @ U.T
+    B = (B + B.T) / 2
+    D, V = B.copy(), np.empty((R, R))
+    wide.turn_to_diagonal(D, V)
+    tolerance = 64 * R * compare.EPS * max(1, max(lam))
+    assert np.max(np.abs(V @ V.T - np.eye(R))) < 64 * R * compare.EPS
+    assert np.max(np.abs(np.sort(np.diag(D)) - np.sort(lam))) < tolerance
+    assert np.max(np.abs((V.T * np.diag(D)) @ V - B)) < tolerance
 
 
 # --- one step ------------------------------------------------------------------------------------------------------------------
@@ -114,13 +130,21 @@ def test_bbb_with_many_rows_far_from_its_prior(jobs):
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 4.0, 20.0, 1e4])
 def test_samples_are_placed_as_the_reference_places_them(size):
-    """By the matrix F where WᵀΥ⁻¹W is small, by singular vectors where it is not; columns of W of very different length."""
-    rng = np.random.default_rng(8)
+    """By the matrix F where WᵀΥ⁻¹W is small, by singular vectors where it is not; singular values that are far apart."""
     m, model, X, Y, prior = problem("bog", 6)
-    W = size * prior.W * np.array([1, 1e-3, 1e-6]) + size * 1e-3 * prior.W[:, ::-1]
-    prior = prior._replace(Ups=rng.uniform(0.5, 2, len(prior.mu)) * 1e8, W=1e4 * W / np.sqrt(len(W)))
-    wanted = lambda prior, X: run(m, model, X, Y, prior, "reference", None)
-    agree(run(m, model, X, Y, prior, "fast", None), wanted(prior, X), compare.condition(wanted, prior, X), "bog")
+    rng, P = np.random.default_rng(8), len(prior.mu)
+    U, V = (np.linalg.qr(rng.standard_normal((k, 3)))[0] for k in (P, 3))
+    Ups = 10 ** rng.uniform(-1, 1, P)
+    prior = prior._replace(Ups=Ups, W=np.sqrt(Ups)[:, None] * (U * np.array([size, 1.0, 1e-3])) @ V.T)
+    stream = drivers.Stream(m, model, br.likelihoods.Gaussian(var=1.0), X, Y, br.dynamics.Static(), rng, None)
+    loop, q = streams.Sampled(m, stream.estimator, rng, None), streams.Belief(m, prior, None)
+    steps = streams.Wide((q.mu, q.Ups, q.Wt), (), 6).data._replace(rows=loop.rows)
+    parts = *stream.estimator.parts(0), X, X[:, :2], loop.source, steps, loop.rooms[0], loop.turn, board(loop.jobs)
+    loop.root(q, lambda kind: wide.team(True, kind, 0, *parts))
+    z, C = rng.standard_normal((20, P)), len(loop.A)
+    A, F = loop.A[:3, :P], loop.source.F.reshape(C, C)[:3, :3]
+    error = (z - z @ A.T @ F @ A) - gaussians._dlr_noise(prior.Ups, prior.W, z) * np.sqrt(prior.Ups)
+    assert np.max(np.abs(error)) < 64 * compare.EPS * max(1, size)
 
 
 # --- streams -------------------------------------------------------------------------------------------------------------------

@@ -22,12 +22,15 @@ from ..normals import lcg, place_chains
 from ..parts import CHOSEN
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
 from ..vectors import apart, fill4, gather4, load4, muladd, spread4, store4, sum4
+from .dlr import BEYOND
 
 WIDTH = 240  # columns of a block
 
 
 SPAN = 960  # columns of four samples that stay in the first level cache
 FOUR = 4  # samples in a job
+SMALL = 64.0  # for the eigenvalues of WᵀΥ⁻¹W: rounding in this matrix then moves a sample by a few eps of its deviation
+SWEEPS, EPS = 30, 2.0**-52
 SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND, ROOT = range(7)  # the kinds of jobs
 # what is on offer: the kind, the number of its first job, how many there are; the step of the stream; whether z is being drawn in advance
 KIND, FIRST, COUNT, TIME, AHEAD = range(5)
@@ -430,14 +433,75 @@ def descended(kind, k, jobs, s, b):
         descend(s, k, first, last, b)
 
 
+@inner
+def add_up(sums, n):
+    """The first part of sums (jobs, ≥ n) becomes the sum of all; whether it is finite."""
+    total, wrong = sums[0, :n], 0.0
+    for k in range(1, sums.shape[0]):
+        part = sums[k, :n]
+        for i in range(n):
+            total[i] += part[i]
+    for i in range(n):
+        wrong += 0.0 * total[i]
+    return wrong == 0.0
+
+
+@inner
+def woodbury(s, N, C):
+    """V, ``less``, ``twist`` and ``along`` for :func:`descend` from the sums of :func:`slopes`; whether they can be used.
+
+    With H = WᵀΥ⁻¹[W, W₀, S] and T the other sum: X = (I + H_W)⁻¹ [H, T, I]. Twin of dlr.bog_woodbury and dlr.bbb_woodbury.
+    """
+    R, n, prior, alpha = s.Wt.shape[0], s.Wt.shape[0] + s.W0.shape[0] + s.rows.shape[0], len(s.mu0) > 0, s.rates[0]
+    if not (add_up(s.sums[:, 0], C * N) and add_up(s.sums[:, 1], C * N)):
+        return False
+    H, T = s.sums[0, 0, : C * N].reshape(C, N), s.sums[0, 1, : C * N].reshape(C, N)
+    L, X = np.zeros((R, R)), np.zeros((R, n + 2 * R))
+    for i in range(R):
+        if prior and H[i, i] > BEYOND:
+            return False
+        X[i, :n], X[i, n : n + R], X[i, n + R + i] = H[i, :n], T[i, :R], 1.0
+        for j in range(i, R):  # column i of the Cholesky factor
+            t = H[i, j] + (1.0 if i == j else 0.0)
+            for k in range(i):
+                t -= L[i, k] * L[j, k]
+            if i == j and not t > 0.0:
+                return False
+            L[j, i] = np.sqrt(t) if i == j else t / L[i, i]
+    for step in range(2 * R):
+        i = step if step < R else 2 * R - 1 - step
+        x = X[i]
+        for k in range(0 if step < R else i + 1, i if step < R else R):
+            y, l = X[k], L[i, k] if step < R else L[k, i]
+            for j in range(len(x)):
+                x[j] -= l * y[j]
+        for j in range(len(x)):
+            x[j] /= L[i, i]
+    for r in range(R):
+        for i in range(R, n):
+            s.V[r * N + i], s.less[i * R + r] = alpha * X[r, i], -X[r, i]
+        if prior:
+            for i in range(R):
+                s.V[r * N + i], s.less[i * R + r] = -alpha * (X[r, i] + X[r, n + i]), X[r, n + R + i]
+                s.twist[r * N + i] = T[r, i] - (1.0 if r == i else 0.0)
+            s.along[r] = H[R, R + r]
+    return True
+
+
 @kernel
 def alone(kind, down, s, b):
-    """All jobs of a kind, in one thread; ``down`` is None for bong and blr, so that the jobs of the others are not even compiled."""
+    """All jobs of a kind, in one thread; ``down`` is None for bong and blr, so that the jobs of the others are not even compiled.
+
+    Returns whether what follows from the sums can be used.
+    """
     for k in range(len(s.wrong)):
         if down is None:
             projected(kind, k, len(s.wrong), s, b)
         else:
             descended(kind, k, len(s.wrong), s, b)
+    if down is not None and kind == SLOPES:
+        return woodbury(s, b.X.shape[0], b.Z.shape[0])
+    return True
 
 
 # --- samples -------------------------------------------------------------------------------------------------------------------
@@ -461,6 +525,61 @@ def root(d, s, k, jobs):
         for i in range(0, R, 4):
             for j in range(i // 3 * 3, R, 3):
                 dots(d.a, i * S + at, S, d.a, j * S + at, S, min(SPAN, last - at), G, i * C + j, C)
+
+
+@inner
+def turn_to_diagonal(B, V):
+    """B (R, R), symmetric, becomes the diagonal matrix V B Vᵀ by Jacobi rotations. Twin of numpy.linalg.eigh."""
+    R = len(B)
+    for i in range(R):
+        for j in range(R):
+            V[i, j] = 1.0 if i == j else 0.0
+    for _ in range(SWEEPS):
+        size, left = 0.0, 0.0
+        for i in range(R):
+            size += B[i, i] * B[i, i]
+            for j in range(i):
+                left += B[i, j] * B[i, j]
+        if left <= EPS * EPS * size:
+            break
+        for i in range(R - 1):
+            for j in range(i + 1, R):
+                if B[i, j] != 0.0:
+                    x = (B[j, j] - B[i, i]) / (2.0 * B[i, j])
+                    t = (1.0 if x >= 0.0 else -1.0) / (abs(x) + np.sqrt(x * x + 1.0))
+                    c = 1.0 / np.sqrt(t * t + 1.0)
+                    for k in range(R):
+                        B[i, k], B[j, k] = c * (B[i, k] - t * B[j, k]), c * (B[j, k] + t * B[i, k])
+                        V[i, k], V[j, k] = c * (V[i, k] - t * V[j, k]), c * (V[j, k] + t * V[i, k])
+                    for k in range(R):
+                        B[k, i], B[k, j] = c * (B[k, i] - t * B[k, j]), c * (B[k, j] + t * B[k, i])
+
+
+@inner
+def weigh_root(d, s):
+    """F = V D Vᵀ with D = 1/(h + h²), h = √(1 + Λ²), AᵀA = V Λ² Vᵀ; whether Λ² is so small that this loses no digits."""
+    C, R = len(d.A), s.Wt.shape[0]
+    if not add_up(s.sums[:, 0], C * C):
+        return False
+    B, V = np.empty((R, R)), np.empty((R, R))
+    for i in range(R):
+        for j in range(i, R):
+            B[i, j] = B[j, i] = s.sums[0, 0, i * C + j]
+        if B[i, i] > SMALL:
+            return False
+    turn_to_diagonal(B, V)
+    for i in range(R):
+        if B[i, i] > SMALL:
+            return False
+        h = np.sqrt(1.0 + B[i, i])
+        B[i, i] = 1.0 / (h + h * h)
+    for i in range(R):
+        for j in range(R):
+            total = 0.0
+            for k in range(R):
+                total += V[k, i] * B[k, k] * V[k, j]
+            d.F[i * C + j] = total
+    return True
 
 
 @inner
@@ -576,7 +695,7 @@ def _overload_samples(net, work, lik, x, y, d, k, s, b):
 def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
     """The first thread offers the jobs of a kind and does them, together with the others, who stay until the board is closed.
 
-    The others, when there is no job, draw what the next samples need. ``down`` as in :func:`alone`.
+    The others, when there is no job, draw what the next samples need. ``down`` and what is returned as in :func:`alone`.
     """
     M, P = s.rows.shape
     if first and kind == SAMPLES and len(d.Z) > 0:
@@ -604,7 +723,12 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             draw_ahead(d, M, P, b.chains)
     if first:
         wait(board, turn[COUNT])
+    if first and kind == ROOT:
+        return weigh_root(d, s)
+    if first and down is not None and kind == SLOPES:
+        return woodbury(s, b.X.shape[0], b.Z.shape[0])
     if first and kind == SAMPLES:
         d.state[0], d.state[1] = lcg(d.state[0], d.state[1], d.jumps[len(d.jumps) - 1])
         if len(d.Z) > 0:
             offer_ahead(d, turn)
+    return True

@@ -14,7 +14,6 @@ from ..estimators import LARGE, together
 from ..jit import inlined, inner, kernel
 from ..kernels import tridiagonal, wide
 from ..kernels.dlr import (
-    BEYOND,
     ELSEWHERE,
     INFINITE,
     OK,
@@ -49,7 +48,6 @@ from ..vectors import apart
 
 ROWS = 16  # samples that are placed at once
 WIDE = 40  # rows of W̃ from which the jobs of kernels.wide are faster than the kernels for few rows
-SMALL = 64.0  # for the largest eigenvalue of WᵀΥ⁻¹W: rounding in this matrix then moves a sample by a few eps of its deviation
 NEAR, GAP = 8.0, 2.0**-20  # σ₁/(σ_R + σ_{R+1}) and (σ_R² − σ_{R+1}²)/σ₁² for which the eigenvectors of W̃ᵀW̃ are good as they are
 
 
@@ -165,7 +163,6 @@ class Wide:
         n, N = self.n, self.N
         self.small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
         self.values = np.zeros(R + 1)
-        self.eye, self.right = np.eye(R), np.empty((R, n + 2 * R), order="F")
         self.go: Any = lambda kind: wide.alone(kind, down, self.data, self.room)  # all jobs of a kind
 
     def take(self, rows: Any) -> Any:
@@ -207,23 +204,11 @@ class Wide:
     def descend(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bog_woodbury and dlr.bbb_woodbury; ``g`` as in :meth:`absorb`."""
         s = self.take(rows)
-        n, N, R, C, eye, X = self.n, self.N, self.R, self.C, self.eye, self.right
         s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / math.sqrt(len(rows))
         s.rates[:] = alpha
         s.pull[:] = 0 if g is None else g
-        self.go(wide.SLOPES)
-        H, T = s.sums[:, :, : C * N].sum(axis=0).reshape(2, C, N)
-        if not math.isfinite(H.sum()) or (prior and H.diagonal()[:R].max() > BEYOND):
+        if not self.go(wide.SLOPES):
             return ELSEWHERE
-        X[:, :n], X[:, n : n + R], X[:, n + R :] = H[:R, :n], T[:R, :R], eye
-        _, X, wrong = _dposv()(eye + H[:R, :R], X, overwrite_b=1)
-        if wrong:
-            return ELSEWHERE
-        V, less = s.V.reshape(C, N), s.less.reshape(N, R)
-        V[:R, R:n], less[R:n] = alpha * X[:, R:n], -X[:, R:n].T
-        if prior:
-            V[:R, :R], less[:R] = -alpha * (X[:, :R] + X[:, n : n + R]), X[:, n + R :]
-            s.twist.reshape(C, N)[:R, :R], s.along[:] = T[:R, :R] - eye, H[R, R : 2 * R]
         self.go(wide.DESCEND)
         return OK if not s.wrong.any() else ELSEWHERE
 
@@ -312,7 +297,7 @@ class Sampled:
                 if k > 0:
                     return go(0)
                 steps.go = go
-                return self.lead(q, seen, steps, go)
+                return self.lead(q, seen, go)
             finally:
                 on_board[CLOSED] = 1  # whatever happens, nobody waits for the first thread
 
@@ -320,22 +305,16 @@ class Sampled:
         self.pcg.close()
         return (q.state() if done == len(X) else state), done
 
-    def root(self, q: Belief, steps: Wide, go: Any) -> None:
+    def root(self, q: Belief, go: Any) -> None:
         """What samples are drawn from. Twin of gaussians._dlr_noise.
 
-        With AᵀA = V Λ² Vᵀ it is F = V D Vᵀ; where digits would be lost in AᵀA, A becomes AV by its singular vectors, and F is D.
+        Where digits would be lost in AᵀA, A becomes AV by its singular vectors, and F is D.
         """
         (R, P), C = q.Wt.shape, len(self.A)
-        go(wide.ROOT)
-        B, F = steps.data.sums[:, 0, : C * C].sum(axis=0).reshape(C, C)[:R, :R], self.source.F.reshape(C, C)[:R, :R]
-        size, V = np.linalg.eigh(B, UPLO="U") if np.trace(B) < R * SMALL else (np.full(R, np.inf), B)
-        if size[-1] < SMALL:
-            h = np.sqrt(1 + size)
-            F[:] = V / (h + h**2) @ V.T
-        else:
-            F[:] = np.diag(q.root(self.scale, self.A[:R, :P]))
+        if not go(wide.ROOT):
+            self.source.F.reshape(C, C)[:R, :R] = np.diag(q.root(self.scale, self.A[:R, :P]))
 
-    def lead(self, q: Belief, seen: Any, steps: Wide, go: Any) -> int:
+    def lead(self, q: Belief, seen: Any, go: Any) -> int:
         """What the first thread does: how many steps are good."""
         for t in range(len(seen)):
             try:
@@ -345,7 +324,7 @@ class Sampled:
                 self.turn[wide.TIME] = t
                 q.begin()
                 for _ in range(self.m.n_iter):
-                    self.root(q, steps, go)
+                    self.root(q, go)
                     go(wide.SAMPLES)
                     g = None if self.many else self.rows.sum(axis=0) / np.sqrt(len(self.rows))
                     if not q.step(g, self.rows):
