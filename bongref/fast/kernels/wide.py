@@ -1,7 +1,8 @@
 """Parts of a DLR step with many rows, as mc-ef has them: samples and their gradients, Gram matrices, the projection. Twins of bongref.dlr.
 
 Each part is a job over some of the samples or some of the parameters, which several threads can share; after them the first thread does
-what is left to do with matrices of size R, and those of size R + M are the business of LAPACK and of tridiagonal. The products keep twelve vectors of sums in registers: four rows against three, or four rows of twelve columns.
+what is left to do with matrices of size R, and those of size R + M are the business of LAPACK and of tridiagonal.
+The products keep twelve vectors of sums in registers: four rows against three, or four rows of twelve columns.
 A block of columns is copied to where its rows are so close to one another that they stay in the second level cache; the rows of a block,
 and its columns, are filled up with 0 to a multiple of 12.
 """
