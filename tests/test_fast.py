@@ -17,7 +17,7 @@ from problems import curvature as draw_curvature
 
 import bongref as br
 from bongref import compare, curvature, diag_mom, diag_nat, gaussians
-from bongref.fast import elementary, estimators, normals, teams
+from bongref.fast import elementary, estimators, lanes, normals, teams
 from bongref.fast.jit import inner, kernel
 from bongref.fast.kernels import diag_mom as fast_mom
 from bongref.fast.kernels import diag_nat as fast_nat
@@ -129,22 +129,25 @@ def generators(seed):
 
 
 @kernel
-def draw_twice(state, jumps, first, second):
-    """Uniform variates in two portions, the first after jumps[2], as a kernel draws them."""
+def draw_twice(state, jumps, coefficients, first, second):
+    """Normal variates in two portions, the first after jumps[2], as a kernel draws them."""
     chains = np.empty((4, 2), np.uint64)
     normals.place_chains(state, jumps[0], jumps[0], jumps[2], chains)
-    normals.to_uniform(chains, jumps[1], first)
-    normals.to_uniform(chains, jumps[1], second)
+    normals.draw(chains, jumps[1], coefficients, first)
+    normals.draw(chains, jumps[1], coefficients, second)
 
 
 @given(seed=st.integers(0, 2**64 - 1), skipped=st.integers(0, 10**6), first=st.integers(0, 9), second=st.integers(0, 9))
-def test_the_uniform_variates_are_those_of_numpy_bit_for_bit(seed, skipped, first, second):
+def test_the_variates_are_those_of_numpys_bits(seed, skipped, first, second):
+    """Four at a time and one by one, to the last bit what each uniform variate alone gives."""
     ours, numpys = np.random.default_rng(seed), np.random.default_rng(seed)
     numpys.bit_generator.advance(skipped)
     pcg, u, v = normals.PCG(ours), np.empty(first), np.empty(second)
     jumps = pcg.jumps(1, 4, skipped, skipped + first + second)
-    draw_twice(pcg.state, jumps, u, v)
-    assert np.array_equal(np.concatenate([u, v]), numpys.random(first + second))
+    draw_twice(pcg.state, jumps, normals.table(), u, v)
+    wanted = numpys.random(first + second)
+    normals.transform(wanted, normals.table())
+    assert np.array_equal(np.concatenate([u, v]), wanted)
     pcg.advance(jumps[3])
     pcg.close()
     assert ours.bit_generator.state == numpys.bit_generator.state
@@ -179,6 +182,28 @@ def test_normals_are_normal():
     z, n = gaussians.normals(np.random.default_rng(5), (400_000,)), 400_000
     for power, mean, var in ((1, 0, 1), (2, 1, 2), (4, 3, 96)):
         assert abs(np.mean(z**power) - mean) <= 6 * math.sqrt(var / n)
+
+
+# --- four samples at a time --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 4), (2, 7), (5, 21), (2, lanes.COLUMNS + 6)])
+@pytest.mark.parametrize("k", [1, 3, 4])
+def test_sums_and_rows_of_four_outer_products(m, n, k):
+    """Columns that do not go into fours, more of them than stay in the cache; k of the four are samples."""
+    rng = np.random.default_rng(m + n)
+    delta, h, at, P = rng.standard_normal((m, 4)), rng.standard_normal((n, 4)), 3, m * n + m + 5
+    delta[:, k:] = 0
+    H, g, d, rows = np.empty((8, n + 2)), rng.standard_normal(P), rng.standard_normal(P), np.full((k, P), 7.0)
+    each = [np.concatenate([np.full(at, 0.0), np.outer(delta[:, i], h[:, i]).ravel(), delta[:, i], np.zeros(2)]) for i in range(k)]
+    total, squares = g + sum(each), d - sum(r * r for r in each)
+    lanes.turned(np.concatenate([np.zeros(8), h.ravel()]), 2, n, H)
+    lanes.add_outer(delta.ravel(), m, H, n, g, d, at)
+    lanes.add_sums(delta.ravel(), m, g, d, at + m * n)
+    lanes.put_outer(delta.ravel(), m, H, n, 1, rows, at)
+    assert np.max(np.abs(g - total)) <= 64 * EPS and np.max(np.abs(d - squares)) <= 256 * EPS
+    assert np.all(rows[:, :at] == 7) and np.all(rows[:, -2:] == 7)
+    assert np.max(np.abs(rows[:, at:-2] - np.array(each)[:, at:-2])) <= 8 * EPS
 
 
 # --- threads -----------------------------------------------------------------------------------------------------------------

@@ -8,12 +8,13 @@ import pytest
 from problems import agree
 
 import bongref as br
-from bongref import compare
+from bongref import compare, gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU
 from bongref.fast import streams as drivers
 from bongref.fast.kernels import tridiagonal, wide
 from bongref.fast.streams import dlr as streams
+from bongref.fast.teams import board
 
 SLOW = bool(numba.config.DISABLE_JIT)  # plain Python: small sizes
 
@@ -54,6 +55,21 @@ def test_leading_eigenvectors_and_shifted_solves(kind, n, R):
     assert np.max(np.abs(B - wanted)) < 64 * n * compare.EPS * 30 * np.max(np.abs(wanted))
 
 
+@pytest.mark.parametrize("lam", [[3.0], [0.0, 0.0], [2.0, 2.0, 2.0], [60.0, 1.0, 1e-12, 0.0], list(np.linspace(0, 9, 11))])
+def test_rotations_to_a_diagonal_matrix(lam):
+    """Equal and vanishing eigenvalues too."""
+    R = len(lam)
+    U = np.linalg.qr(np.random.default_rng(R).standard_normal((R, R)))[0]
+    B = (U * lam) @ U.T
+    B = (B + B.T) / 2
+    D, V = B.copy(), np.empty((R, R))
+    wide.turn_to_diagonal(D, V)
+    tolerance = 64 * R * compare.EPS * max(1, max(lam))
+    assert np.max(np.abs(V @ V.T - np.eye(R))) < 64 * R * compare.EPS
+    assert np.max(np.abs(np.sort(np.diag(D)) - np.sort(lam))) < tolerance
+    assert np.max(np.abs((V.T * np.diag(D)) @ V - B)) < tolerance
+
+
 # --- one step ------------------------------------------------------------------------------------------------------------------
 
 
@@ -77,6 +93,26 @@ def test_a_gap_that_the_eigenvectors_cannot_see_is_left_to_the_triangle(monkeypa
     assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 10.0).agrees
 
 
+@pytest.mark.parametrize(("ratio", "checked"), [(4.0, False), (10.0, False), (300.0, True)])
+def test_eigenvectors_are_corrected_where_the_singular_values_are_far_apart(ratio, checked):
+    """Either way to what rounding in W̃ itself would do."""
+    rng = np.random.default_rng(1)
+    P, K, R = 70, 20, 4
+    U, V = (np.linalg.qr(rng.standard_normal((k, K)))[0] for k in (P, K))
+    S = (U * np.concatenate([np.geomspace(1, 1 / ratio, R), np.linspace(0.5, 0.1, K - R) / ratio])) @ V.T
+    Ups, Wt, kinds = np.full(P, 1e-9), np.zeros((R, P)), []
+    many = streams.Wide((np.zeros(P), Ups, Wt), (), K)
+    many.data = many.data._replace(rows=np.ascontiguousarray(S.T))
+    go = many.go
+    many.go = lambda kind: kinds.append(kind) or go(kind)
+    many.go(wide.GRAMS)
+    assert many.project() == streams.OK
+    assert (wide.CHECK in kinds) == checked
+    wanted = br.dlr.project(np.full(P, 1e-9), S, R)
+    assert compare.difference("Upsilon", Ups, wanted[0], 2 * ratio).agrees
+    assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 2 * ratio).agrees
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_bbb_with_many_rows_far_from_its_prior(jobs):
     """Every term of the divergence counts: Υ, W and μ of the iterate are not those of the prior."""
@@ -90,6 +126,25 @@ def test_bbb_with_many_rows_far_from_its_prior(jobs):
     assert b.step(curv.g, np.ascontiguousarray(curv.S.T))
     wanted = lambda prior, current, curv: br.dlr.bbb_woodbury(prior, current, curv, alpha)
     agree(b.state(), wanted(before, now, curv), compare.condition(wanted, before, now, curv), "bbb")
+
+
+@pytest.mark.parametrize("size", [1e-3, 1.0, 4.0, 20.0, 1e4])
+def test_samples_are_placed_as_the_reference_places_them(size):
+    """By the matrix F where WᵀΥ⁻¹W is small, by singular vectors where it is not; singular values that are far apart."""
+    m, model, X, Y, prior = problem("bog", 6)
+    rng, P = np.random.default_rng(8), len(prior.mu)
+    U, V = (np.linalg.qr(rng.standard_normal((k, 3)))[0] for k in (P, 3))
+    Ups = 10 ** rng.uniform(-1, 1, P)
+    prior = prior._replace(Ups=Ups, W=np.sqrt(Ups)[:, None] * (U * np.array([size, 1.0, 1e-3])) @ V.T)
+    stream = drivers.Stream(m, model, br.likelihoods.Gaussian(var=1.0), X, Y, br.dynamics.Static(), rng, None)
+    loop, q = streams.Sampled(m, stream.estimator, rng, None), streams.Belief(m, prior, None)
+    steps = streams.Wide((q.mu, q.Ups, q.Wt), (), 6).data._replace(rows=loop.rows)
+    parts = *stream.estimator.parts(0), X, X[:, :2], loop.source, steps, loop.rooms[0], loop.turn, board(loop.jobs)
+    loop.root(q, lambda kind: wide.team(True, kind, 0, *parts))
+    z, C = rng.standard_normal((20, P)), len(loop.A)
+    A, F = loop.A[:3, :P], loop.source.F.reshape(C, C)[:3, :3]
+    error = (z - z @ A.T @ F @ A) - gaussians._dlr_noise(prior.Ups, prior.W, z) * np.sqrt(prior.Ups)
+    assert np.max(np.abs(error)) < 64 * compare.EPS * max(1, size)
 
 
 # --- streams -------------------------------------------------------------------------------------------------------------------
@@ -109,10 +164,12 @@ def problem(rule, n_samples, model=None):
     return m, model, X, Y, prior
 
 
-def run(m, model, X, Y, prior, backend):
-    return br.run(
-        m, model, br.likelihoods.Gaussian(var=1.0), prior, X, Y, dynamics=OU(0.95, var0=0.05), rng=np.random.default_rng(3), backend=backend
-    ).state
+MOVING = OU(0.95, var0=0.05)
+
+
+def run(m, model, X, Y, prior, backend, dynamics=MOVING):
+    lik = br.likelihoods.Gaussian(var=1.0)
+    return br.run(m, model, lik, prior, X, Y, dynamics=dynamics, rng=np.random.default_rng(3), backend=backend).state
 
 
 @pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
@@ -125,7 +182,9 @@ def test_streams_with_many_samples_in_any_number_of_threads(rule, n_samples, mon
     agree(run(m, model, X, Y, prior, "fast"), wanted(prior, X), cond, rule)
     monkeypatch.setitem(drivers.WORTH, "parts", 0)
     one, two = (run(m, model, X, Y, prior, "fast") for _ in range(2))
-    assert all(np.array_equal(a, b) for a, b in zip(one, two, strict=True))
+    monkeypatch.setattr(streams, "LARGE", 0)  # nothing is drawn in advance
+    three = run(m, model, X, Y, prior, "fast")
+    assert all(np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(one, two, three, strict=True))
     agree(one, wanted(prior, X), cond, rule)
 
 

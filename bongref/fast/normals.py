@@ -1,12 +1,14 @@
 """Standard normal variates from uniform ones, by the inverse of the distribution function. Twin of gaussians.normals.
 
-A uniform variate u is k/2⁵³; (u − ½) + 2⁻⁵⁴ = q is the middle of its cell, exactly, and so is the tail r = ½ − |q|. On each of 32 parts
-of each octave of r the quantile is a polynomial of degree 7 to rounding, whose coefficients are one line of a table: no branches, no
-logarithm, no root. Four numbers at a time: four lines are loaded and transposed.
+A uniform variate u is k/2⁵³, k the first 53 of 64 bits; (u − ½) + 2⁻⁵⁴ = q is the middle of its cell, exactly, and so is the tail ½ − |q|,
+(j + ½)/2⁵³ with j = k or, where the first bit is 1, k with all bits changed. On each of 32 parts of each octave of r = j + ½ the quantile
+is a polynomial of degree 7 to rounding, whose coefficients are one line of a table: no branches, no logarithm, no root. Four numbers at a
+time: four lines are loaded and transposed.
 
-The uniform variates of NumPy's default generator, PCG64, are drawn here as well: its state is a number of 128 bits that each step
-multiplies and increments (modulo 2¹²⁸), so that four steps are one such step too, and four chains give every fourth number each without
-waiting for one another. In the same way the generator goes forward by any number of steps at once.
+The bits are those of NumPy's default generator, PCG64: its state is a number of 128 bits that each step multiplies and increments (modulo
+2¹²⁸), so that four steps are one such step too, and four chains give every fourth number each without waiting for one another. In the same
+way the generator goes forward by any number of steps at once. The next bits and the last quantiles are computed side by side, by different
+units of the processor.
 """
 
 from __future__ import annotations
@@ -21,114 +23,98 @@ from numba import types
 from numba.extending import intrinsic, overload
 
 from .elementary import bits, from_bits
-from .jit import inner, kernel, ordered
-from .parts import CHOSEN
+from .jit import config, inner, kernel, ordered
+from .vectors import apart, four, store4
 
 SHIFT = 47  # of the 52 bits of the fraction 5 choose the part
-FIRST = (1023 - 54) << 5  # the part at which r = 2⁻⁵⁴ lies
+FIRST = (1023 - 1) << 5  # the part at which r = ½ lies
 LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
-SIGN = -(1 << 63)
+SIGN, TOP = -(1 << 63), 2.0**52
+WORD, MODULUS = 2**64, 2**128
+U11, U58, U63 = (np.uint64(k) for k in (11, 58, 63))
 
 # --- the quantile ------------------------------------------------------------------------------------------------------------
 
 
 @functools.cache
 def table() -> np.ndarray:
-    """(53 · 32, 8): for each part of (2⁻⁵⁴, ½) the coefficients of −Φ⁻¹(c + x) in powers of x, c the middle of the part."""
+    """(53 · 32, 8): for each part of (½, 2⁵²) the coefficients of Φ⁻¹((c + x)/2⁵³) in powers of x, c the middle of the part."""
     part = np.arange(53 * 32)
-    octave = 2.0 ** (part // 32 - 54)
+    octave = 2.0 ** (part // 32 - 1)
     half = octave / 64
     centre = octave * (1 + (part % 32 + 0.5) / 32)
     nodes = np.cos(np.pi * (np.arange(8) + 0.5) / 8)
-    tails = centre[:, None] + half[:, None] * nodes
+    tails = (centre[:, None] + half[:, None] * nodes) / 2.0**53
     quantile = NormalDist().inv_cdf  # to 4 eps, and there at once: scipy.special takes longer to import than this to run
-    values = -np.array([quantile(r) for r in tails.flat]).reshape(tails.shape)
+    values = np.array([quantile(r) for r in tails.flat]).reshape(tails.shape)
     scaled = np.linalg.solve(np.vander(nodes, 8, increasing=True), values.T).T
     return np.ascontiguousarray(scaled / half[:, None] ** np.arange(8))
 
 
 @ordered
-def normal(u, coefficients):
-    """Φ⁻¹(u + 2⁻⁵⁴)."""
-    q = (u - 0.5) + 2.0**-54
-    r = 0.5 - abs(q)
-    word = bits(r)
-    a = coefficients[(word >> SHIFT) - FIRST]
-    x = r - from_bits((word & ~LOW) | HALF)
+def normal(word, coefficients):
+    """Φ⁻¹ at the middle of the cell that the first 53 bits of a word name."""
+    upper = word >> U63
+    r = np.float64(np.int64((~word if upper else word) >> U11)) + 0.5
+    found = bits(r)
+    a = coefficients[(found >> SHIFT) - FIRST]
+    x = r - from_bits((found & ~LOW) | HALF)
     w = x * x
     z = (a[0] + x * a[1]) + w * ((a[2] + x * a[3]) + w * ((a[4] + x * a[5]) + w * (a[6] + x * a[7])))
-    return -z if q < 0.0 else z
+    return -z if upper else z
 
 
-def four_normals(z: Any, i: int, coefficients: Any) -> None:
-    """z[i], …, z[i + 3], uniform, become normal. Twin of :func:`normal`."""
-    for k in range(i, i + 4):
-        z[k] = normal(z[k], coefficients)
-
-
-def _four_lanes(typingctx, z, i, coefficients):
-    """:func:`four_normals` in vectors of four numbers, operation for operation."""
+def _four_lanes(typingctx, a, b, c, d, coefficients):
+    """:func:`normal` of four words in a vector, operation for operation."""
     I32, I64, F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
     V2, V4, I4 = ir.VectorType(F64, 2), ir.VectorType(F64, 4), ir.VectorType(I64, 4)
 
     def lower(context, b, signature, args):
-        pointer = lambda k: context.make_array(signature.args[k])(context, b, args[k]).data
         four = lambda kind, value: ir.Constant(kind, [ir.Constant(kind.element, value)] * 4)
         choose = lambda x, y, *lanes: b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, 4), [ir.Constant(I32, k) for k in lanes]))
         multiply_add = lambda a, x, c: b.fadd(a, b.fmul(x, c, flags=("contract",)), flags=("contract",))
-        place = b.bitcast(b.gep(pointer(0), [args[1]]), V4.as_pointer())
-        q = b.fadd(b.fsub(b.load(place, align=8), four(V4, 0.5)), four(V4, 2.0**-54))
-        sign = b.and_(b.bitcast(q, I4), four(I4, SIGN))
-        r = b.fsub(four(V4, 0.5), b.bitcast(b.xor(b.bitcast(q, I4), sign), V4))
-        word = b.bitcast(r, I4)
-        x = b.fsub(r, b.bitcast(b.or_(b.and_(word, four(I4, ~LOW)), four(I4, HALF)), V4))
-        part = b.sub(b.lshr(word, four(I4, SHIFT)), four(I4, FIRST))
-        first = [b.shl(b.extract_element(part, ir.Constant(I32, k)), ir.Constant(I64, 3)) for k in range(4)]
-        lines = [b.bitcast(b.gep(pointer(2), [k]), V2.as_pointer()) for k in first]
+        word: Any = ir.Constant(I4, ir.Undefined)
+        for k in range(4):
+            word = b.insert_element(word, args[k], ir.Constant(I32, k))
+        tail = b.lshr(b.xor(word, b.ashr(word, four(I4, 63))), four(I4, 11))
+        r = b.fsub(b.bitcast(b.or_(tail, four(I4, 0x433 << 52)), V4), four(V4, TOP - 0.5))
+        found = b.bitcast(r, I4)
+        x = b.fsub(r, b.bitcast(b.or_(b.and_(found, four(I4, ~LOW)), four(I4, HALF)), V4))
+        line = b.and_(b.lshr(found, four(I4, SHIFT - 6)), four(I4, -64))  # bytes
+        data = b.bitcast(context.make_array(signature.args[4])(context, b, args[4]).data, ir.IntType(8).as_pointer())
+        data = b.gep(data, [ir.Constant(I64, -64 * FIRST)])
+        lines = [b.bitcast(b.gep(data, [b.extract_element(line, ir.Constant(I32, k))]), V2.as_pointer()) for k in range(4)]
         terms = []  # a₀ + a₁x, a₂ + a₃x, … of the four numbers
         for pair in range(4):
-            of = [b.load(b.gep(line, [ir.Constant(I64, pair)]), align=8) for line in lines]
+            of = [b.load(b.gep(place, [ir.Constant(I64, pair)]), align=8) for place in lines]
             even, odd = choose(of[0], of[2], 0, 1, 2, 3), choose(of[1], of[3], 0, 1, 2, 3)
             terms.append(multiply_add(choose(even, odd, 0, 4, 2, 6), x, choose(even, odd, 1, 5, 3, 7)))
         w = b.fmul(x, x)
         value = terms[3]
         for term in terms[2::-1]:
             value = multiply_add(term, w, value)
-        b.store(b.bitcast(b.xor(b.bitcast(value, I4), sign), V4), place, align=8)
-        return context.get_dummy_value()
+        return b.bitcast(b.xor(b.bitcast(value, I4), b.and_(word, four(I4, SIGN))), V4)
 
-    return types.void(z, i, coefficients), lower
-
-
-_four_normals: Any = intrinsic(_four_lanes)
+    return four(*[types.uint64] * 4, coefficients), lower
 
 
-@overload(four_normals, jit_options=CHOSEN)
-def _overload_four_normals(z, i, coefficients):
-    return lambda z, i, coefficients: _four_normals(z, i, coefficients)
+def _plain_four(a, b, c, d, coefficients):
+    return np.array([normal(word, coefficients) for word in (a, b, c, d)])
 
 
-@inner
-def to_normal(u, coefficients):
-    """Uniform variates (n,) become normal ones in place. Twin of scipy.special.ndtri."""
-    whole = len(u) // 4 * 4
-    for i in range(0, whole, 4):
-        four_normals(u, i, coefficients)
-    for i in range(whole, len(u)):
-        u[i] = normal(u[i], coefficients)
+normal4: Any = _plain_four if config.DISABLE_JIT else intrinsic(_four_lanes)  # :func:`normal` of four words
 
 
 @kernel
 def transform(u, coefficients):
-    """:func:`to_normal`, called from Python."""
-    to_normal(u, coefficients)
+    """Uniform variates (n,) become normal ones in place. Twin of gaussians.normals."""
+    for i in range(len(u)):
+        u[i] = normal(np.uint64(np.int64(u[i] * 2.0**53)) << U11, coefficients)
 
 
-# --- the uniform variates of PCG64 -------------------------------------------------------------------------------------------
+# --- PCG64 -------------------------------------------------------------------------------------------------------------------
 
 MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
-WORD, MODULUS = 2**64, 2**128
-U1, U2, U3, U11, U58 = (np.uint64(k) for k in (1, 2, 3, 11, 58))
 
 
 def lcg(high: Any, low: Any, jump: Any) -> tuple[Any, Any]:
@@ -182,9 +168,9 @@ def _overload_rotated(x, n):
 
 
 @inner
-def uniform(high, low):
-    """The number that PCG64 gives out at this state. Twin of numpy.random.Generator.random."""
-    return np.float64(np.int64(rotated(high ^ low, high >> U58) >> U11)) * 2.0**-53
+def output(high, low):
+    """The 64 bits that PCG64 gives out at this state. Twin of numpy.random.PCG64.random_raw."""
+    return rotated(high ^ low, high >> U58)
 
 
 @inner
@@ -198,20 +184,20 @@ def place_chains(state, one, apart, to, chains):
 
 
 @inner
-def to_uniform(chains, stride, u):
-    """Uniform variates, of each of the chains (4, 2) in turn, which moves on by the jump ``stride``. Twin of Generator.random."""
+def draw(chains, stride, coefficients, z):
+    """z (n,) = normal variates, of each of the chains (4, 2) in turn, which moves on by the jump ``stride``. Twin of gaussians.normals."""
+    apart()
     h0, l0, h1, l1 = chains[0, 0], chains[0, 1], chains[1, 0], chains[1, 1]
     h2, l2, h3, l3 = chains[2, 0], chains[2, 1], chains[3, 0], chains[3, 1]
     jump = stride[0], stride[1], stride[2], stride[3]
-    for k in range(len(u) // 4):
-        i = np.uint64(4 * k)
-        u[i], u[i + U1], u[i + U2], u[i + U3] = uniform(h0, l0), uniform(h1, l1), uniform(h2, l2), uniform(h3, l3)
+    for i in range(0, len(z) // 4 * 4, 4):
+        store4(z, i, normal4(output(h0, l0), output(h1, l1), output(h2, l2), output(h3, l3), coefficients))
         h0, l0 = lcg(h0, l0, jump)
         h1, l1 = lcg(h1, l1, jump)
         h2, l2 = lcg(h2, l2, jump)
         h3, l3 = lcg(h3, l3, jump)
-    for i in range(len(u) // 4 * 4, len(u)):
-        u[i] = uniform(h0, l0)
+    for i in range(len(z) // 4 * 4, len(z)):
+        z[i] = normal(output(h0, l0), coefficients)
         h, l = lcg(h0, l0, jump)
         h0, l0, h1, l1, h2, l2, h3, l3 = h1, l1, h2, l2, h3, l3, h, l
     chains[0, 0], chains[0, 1], chains[1, 0], chains[1, 1] = h0, l0, h1, l1
@@ -223,8 +209,7 @@ def fill(state, jumps, coefficients, z):
     """z (n,) = normal variates from a state of PCG64 on; jumps of one step, four, and none. Twin of gaussians.normals."""
     chains = np.empty((4, 2), np.uint64)
     place_chains(state, jumps[0], jumps[0], jumps[2], chains)
-    to_uniform(chains, jumps[1], z)
-    to_normal(z, coefficients)
+    draw(chains, jumps[1], coefficients, z)
 
 
 def _jump(increment: int, n: int) -> list[int]:

@@ -91,6 +91,20 @@ def _muladd(typing, acc, x, y):
     return four(four, four, four), build
 
 
+def _divide4(typing, x, y):
+    return four(four, four), lambda context, builder, signature, args: builder.fdiv(*args)
+
+
+def _negative4(typing, count, v):
+    def build(context, builder, signature, args):
+        whole = ir.VectorType(ir.IntType(64), LANES)
+        each = lambda n: ir.Constant(whole, [ir.Constant(ir.IntType(64), n)] * LANES)
+        sign = builder.ashr(builder.bitcast(args[1], whole), each(63))
+        return builder.fadd(args[0], builder.bitcast(builder.and_(sign, each(0x3FF << 52)), _four))
+
+    return four(four, four), build
+
+
 def _fill4(typing, x):
     return four(types.float64), lambda context, builder, signature, args: _spread(builder, args[0])
 
@@ -158,4 +172,6 @@ gather4 = _choose(lambda a, i, step: np.array([a[i + k * step] for k in range(LA
 sums4 = _choose(lambda a, b, c, d: np.array([v[0] + v[1] + (v[2] + v[3]) for v in (a, b, c, d)]), _sums4)  # the sums of four vectors
 first = _choose(lambda v: v[0], _first)  # the first of four numbers
 muladd = _choose(lambda acc, x, y: acc + x * y, _muladd)  # acc + x · y
+divide4 = _choose(lambda x, y: np.divide(x, y), _divide4)  # x / y
+negative4 = _choose(lambda count, v: count + (v < 0), _negative4)  # count, and one more where v is negative
 sum4 = _choose(lambda v: (v[0] + v[2]) + (v[1] + v[3]), _sum4)  # the sum of the four

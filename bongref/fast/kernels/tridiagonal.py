@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ..jit import inner, kernel, making, ordered
-from ..vectors import fill4, load4, muladd, store4, sum4
+from ..vectors import divide4, fill4, load4, muladd, negative4, store4, sum4
 
 LANES = 12  # eigenvalues that are sought at once
 HALVINGS = 50
@@ -93,31 +93,45 @@ def turn(Q, X, back):
                 x[j] -= s * q[j]
 
 
+@inner
+def below(d, e, x, count):
+    """count (LANES,) = how many eigenvalues of T are below each x (LANES,): the negative pivots of T − x. Twin of numpy.linalg.eigvalsh.
+
+    e (n,) has squares that are not 0, so that a pivot of 0 makes the next one −∞, and the one after it what it would be without both.
+    """
+    minus, f = fill4(-1.0), fill4(0.0)
+    x0, x1, x2, q0, q1, q2 = load4(x, 0), load4(x, 4), load4(x, 8), fill4(1.0), fill4(1.0), fill4(1.0)
+    n0, n1, n2 = fill4(0.0), fill4(0.0), fill4(0.0)
+    for i in range(len(d)):
+        c = fill4(d[i])
+        q0 = muladd(muladd(c, minus, x0), minus, divide4(f, q0))
+        q1 = muladd(muladd(c, minus, x1), minus, divide4(f, q1))
+        q2 = muladd(muladd(c, minus, x2), minus, divide4(f, q2))
+        n0, n1, n2, f = negative4(n0, q0), negative4(n1, q1), negative4(n2, q2), fill4(e[i])
+    store4(count, 0, n0)
+    store4(count, 4, n1)
+    store4(count, 8, n2)
+
+
 @making
 def bisect(d, e, values):
     """values (m,) = the m largest eigenvalues of T, ascending, to ``HALVINGS`` bits of the largest. Twin of numpy.linalg.eigvalsh."""
-    n, m = len(d), len(values)
-    low, high, tiny = math.inf, -math.inf, 0.0
+    n, m, squares = len(d), len(values), np.empty(len(d))
+    low, high, size = math.inf, -math.inf, 0.0
     for i in range(n):
         r = abs(e[i]) + (abs(e[i - 1]) if i > 0 else 0.0)
-        low, high, tiny = min(low, d[i] - r), max(high, d[i] + r), max(tiny, abs(d[i]) + r)
-    tiny *= EPS * EPS
-    a, b, x, q, count = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
+        low, high, size = min(low, d[i] - r), max(high, d[i] + r), max(size, abs(d[i]) + r)
+    tiny = EPS * EPS * size
+    for i in range(n):
+        squares[i] = max(e[i] * e[i], tiny * tiny, 1e-300)
+    a, b, x, count = np.empty(LANES), np.empty(LANES), np.empty(LANES), np.empty(LANES)
     for first in range(0, m, LANES):
         for l in range(LANES):
             a[l], b[l] = low, high
         for _ in range(HALVINGS):
             for l in range(LANES):
                 x[l] = 0.5 * (a[l] + b[l])
-                q[l], count[l] = 1.0, 0.0
-            f = 0.0
-            for i in range(n):  # how many are below x: the negative pivots of T − x
-                for l in range(LANES):
-                    pivot = d[i] - x[l] - f / q[l]
-                    pivot = pivot if abs(pivot) > tiny else -tiny
-                    q[l] = pivot
-                    count[l] += 1.0 if pivot < 0.0 else 0.0
-                f = e[i] * e[i]
+            below(d, squares, x, count)
             for l in range(LANES):
                 if count[l] > n - m + first + l:
                     b[l] = x[l]

@@ -1,7 +1,8 @@
 """Parts of a DLR step with many rows, as mc-ef has them: samples and their gradients, Gram matrices, the projection. Twins of bongref.dlr.
 
-Each part is a job over some of the samples or some of the parameters, which several threads can share; between them the small matrices
-are the business of LAPACK. The products keep twelve vectors of sums in registers: four rows against three, or four rows of twelve columns.
+Each part is a job over some of the samples or some of the parameters, which several threads can share; after them the first thread does
+what is left to do with matrices of size R, and those of size R + M are the business of LAPACK and of tridiagonal.
+The products keep twelve vectors of sums in registers: four rows against three, or four rows of twelve columns.
 A block of columns is copied to where its rows are so close to one another that they stay in the second level cache; the rows of a block,
 and its columns, are filled up with 0 to a multiple of 12.
 """
@@ -11,22 +12,30 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
+from numba.extending import overload
 
-from ..jit import inlined, inner, kernel
+from ..jit import inlined, inner, kernel, making
+from ..lanes import gradients4, lanes_room
 from ..likelihoods import score
-from ..networks import forward, sweep
-from ..normals import place_chains, to_normal, to_uniform
+from ..networks import Dense, forward, is_dense, sweep
+from ..normals import draw as draw_normals
+from ..normals import lcg, place_chains
 from ..packs import pack
+from ..parts import MAKING
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
-from ..vectors import fill4, load4, muladd, spread4, store4, sum4
+from ..vectors import apart, fill4, gather4, load4, muladd, spread4, store4, sum4
+from .dlr import BEYOND
 
 WIDTH = 240  # columns of a block
 
 
 SPAN = 960  # columns of four samples that stay in the first level cache
 FOUR = 4  # samples in a job
-SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND = range(6)  # the kinds of jobs
-KIND, FIRST, COUNT, TIME = range(4)  # what is on offer: the kind, the number of its first job, how many there are; the step of the stream
+SMALL = 64.0  # for the eigenvalues of WᵀΥ⁻¹W: rounding in this matrix then moves a sample by a few eps of its deviation
+SWEEPS, EPS = 30, 2.0**-52
+SAMPLES, GRAMS, CHECK, SETTLE, SLOPES, DESCEND, ROOT = range(7)  # the kinds of jobs
+# what is on offer: the kind, the number of its first job, how many there are; the step of the stream; whether z is being drawn in advance
+KIND, FIRST, COUNT, TIME, AHEAD = range(5)
 
 
 @pack
@@ -43,7 +52,7 @@ class Room(NamedTuple):
     theta: Any  # (FOUR, S), samples
     t: Any
     chains: Any  # (4, 2) of the generator
-    coefficients: Any  # (FOUR · C,)
+    coefficients: Any  # (2 · FOUR · C,)
 
 
 @pack
@@ -70,15 +79,18 @@ class Step(NamedTuple):
 
 @pack
 class Draw(NamedTuple):
-    """What samples are drawn from: θ = μ + (z − (AV) D (AV)ᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
+    """What samples are drawn from: θ = μ + (z − A F Aᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
 
-    AV: Any  # (C, S), R rows and P columns of it
-    av: Any
-    D: Any  # (C,)
+    A: Any  # (C, S), R rows and P columns of it
+    a: Any
+    F: Any  # (C · C,)
     scale: Any  # (P,) = 1/√Υ
     state: Any  # of PCG64
-    jumps: Any  # one number, four, and to the samples of each job
+    jumps: Any  # one number, four, to the samples of each job, and past them all
     table: Any
+    Z: Any  # (FOUR · jobs, S), z drawn in advance; without rows where it is drawn by the jobs themselves
+    z: Any
+    ahead: Any  # the board of those who draw in advance
 
 
 def padded(n: int) -> int:
@@ -91,7 +103,7 @@ def room(n: int, R: int, P: int) -> Room:
     C, S = padded(R + 1), padded(P)
     X, Z, Y, T = (np.zeros(shape) for shape in ((padded(n + 3), WIDTH), (C, WIDTH), (C, WIDTH), (FOUR, S)))
     blocks = X, X.reshape(-1), Z, Z.reshape(-1), Y, Y.reshape(-1)
-    return Room(*blocks, np.zeros((2, WIDTH)), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(FOUR * C))
+    return Room(*blocks, np.zeros((2, WIDTH)), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(2 * FOUR * C))
 
 
 # --- products ------------------------------------------------------------------------------------------------------------------
@@ -180,6 +192,7 @@ def load(A, scale, at, w, X, n):
 @inner
 def block(s, at, w, X):
     """Columns of W̃ᵀ = [c W, c₀ W₀, c_s S]ᵀ; how many rows it has."""
+    apart()
     return load(s.rows, s.scales[2], at, w, X, load(s.W0, s.scales[1], at, w, X, load(s.Wt, s.scales[0], at, w, X, 0)))
 
 
@@ -217,6 +230,7 @@ def weigh(s, n, at, w, b):
 @inner
 def gram(x, n, m, w, out, N):
     """The upper triangle of out (N, N) gains x xᵀ, of the first n and the first m rows of x."""
+    apart()
     for i in range(0, n, 4):
         for j in range(i // 3 * 3, m, 3):
             dots(x, i * WIDTH, WIDTH, x, j * WIDTH, WIDTH, w, out, i * N + j, N)
@@ -241,6 +255,7 @@ def grams(s, k, first, last, b):
 @inner
 def combinations(V, n, w, b, Z, z):
     """Z = V X for a block of n rows; z is Z, flat."""
+    apart()
     N = b.X.shape[0]
     for r in range(Z.shape[0]):
         x = Z[r]
@@ -254,6 +269,7 @@ def combinations(V, n, w, b, Z, z):
 @inner
 def products(b, n, w, out):
     """out (C, N), flat, gains Z Xᵀ of a block of n rows."""
+    apart()
     N = b.X.shape[0]
     for i in range(0, b.Z.shape[0], 4):
         for j in range(0, n, 3):
@@ -422,52 +438,247 @@ def descended(kind, k, jobs, s, b):
         descend(s, k, first, last, b)
 
 
+@inner
+def add_up(sums, n):
+    """The first part of sums (jobs, ≥ n) becomes the sum of all; whether it is finite."""
+    total, wrong = sums[0, :n], 0.0
+    for k in range(1, sums.shape[0]):
+        part = sums[k, :n]
+        for i in range(n):
+            total[i] += part[i]
+    for i in range(n):
+        wrong += 0.0 * total[i]
+    return wrong == 0.0
+
+
+@making
+def woodbury(s, N, C):
+    """V, ``less``, ``twist`` and ``along`` for :func:`descend` from the sums of :func:`slopes`; whether they can be used.
+
+    With H = WᵀΥ⁻¹[W, W₀, S] and T the other sum: X = (I + H_W)⁻¹ [H, T, I]. Twin of dlr.bog_woodbury and dlr.bbb_woodbury.
+    """
+    R, n, prior, alpha = s.Wt.shape[0], s.Wt.shape[0] + s.W0.shape[0] + s.rows.shape[0], len(s.mu0) > 0, s.rates[0]
+    if not (add_up(s.sums[:, 0], C * N) and add_up(s.sums[:, 1], C * N)):
+        return False
+    H, T = s.sums[0, 0, : C * N].reshape(C, N), s.sums[0, 1, : C * N].reshape(C, N)
+    L, X = np.zeros((R, R)), np.zeros((R, n + 2 * R))
+    for i in range(R):
+        if prior and H[i, i] > BEYOND:
+            return False
+        X[i, :n], X[i, n : n + R], X[i, n + R + i] = H[i, :n], T[i, :R], 1.0
+        for j in range(i, R):  # column i of the Cholesky factor
+            t = H[i, j] + (1.0 if i == j else 0.0)
+            for k in range(i):
+                t -= L[i, k] * L[j, k]
+            if i == j and not t > 0.0:
+                return False
+            L[j, i] = np.sqrt(t) if i == j else t / L[i, i]
+    for step in range(2 * R):
+        i = step if step < R else 2 * R - 1 - step
+        x = X[i]
+        for k in range(0 if step < R else i + 1, i if step < R else R):
+            y, l = X[k], L[i, k] if step < R else L[k, i]
+            for j in range(len(x)):
+                x[j] -= l * y[j]
+        for j in range(len(x)):
+            x[j] /= L[i, i]
+    for r in range(R):
+        for i in range(R, n):
+            s.V[r * N + i], s.less[i * R + r] = alpha * X[r, i], -X[r, i]
+        if prior:
+            for i in range(R):
+                s.V[r * N + i], s.less[i * R + r] = -alpha * (X[r, i] + X[r, n + i]), X[r, n + R + i]
+                s.twist[r * N + i] = T[r, i] - (1.0 if r == i else 0.0)
+            s.along[r] = H[R, R + r]
+    return True
+
+
 @kernel
 def alone(kind, down, s, b):
-    """All jobs of a kind, in one thread; ``down`` is None for bong and blr, so that the jobs of the others are not even compiled."""
+    """All jobs of a kind, in one thread; ``down`` is None for bong and blr, so that the jobs of the others are not even compiled.
+
+    Returns whether what follows from the sums can be used.
+    """
     for k in range(len(s.wrong)):
         if down is None:
             projected(kind, k, len(s.wrong), s, b)
         else:
             descended(kind, k, len(s.wrong), s, b)
+    if down is not None and kind == SLOPES:
+        return woodbury(s, b.X.shape[0], b.Z.shape[0])
+    return True
 
 
 # --- samples -------------------------------------------------------------------------------------------------------------------
 
 
-@inlined
-def draw(d, k, n, mu, R, b):
-    """The n samples of job k, rows of b.theta. Twin of gaussians.draw."""
-    P, C, S, c = len(mu), len(d.D), b.theta.shape[1], b.coefficients
-    place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], b.chains)
+@inner
+def root(d, s, k, jobs):
+    """Part k of A = WᵀΥ^{-1/2}, which is written down with 1/√Υ, and of AAᵀ. Twin of linalg.gram."""
+    (C, S), P, R, G = d.A.shape, len(s.mu), s.Wt.shape[0], s.sums[k, 0]
+    first, last = S // 12 * k // jobs * 12, S // 12 * (k + 1) // jobs * 12
+    scale, Ups = d.scale[first : min(last, P)], s.Ups[first : min(last, P)]
+    for i in range(C * C):
+        G[i] = 0.0
+    for p in range(len(scale)):
+        scale[p] = 1.0 / np.sqrt(Ups[p])
+    for r in range(R):
+        a, w = d.A[r, first : min(last, P)], s.Wt[r, first : min(last, P)]
+        for p in range(len(a)):
+            a[p] = scale[p] * w[p]
+    for at in range(first, last, SPAN):
+        for i in range(0, R, 4):
+            for j in range(i // 3 * 3, R, 3):
+                dots(d.a, i * S + at, S, d.a, j * S + at, S, min(SPAN, last - at), G, i * C + j, C)
+
+
+@inner
+def turn_to_diagonal(B, V):
+    """B (R, R), symmetric, becomes the diagonal matrix V B Vᵀ by Jacobi rotations. Twin of numpy.linalg.eigh."""
+    R = len(B)
+    for i in range(R):
+        for j in range(R):
+            V[i, j] = 1.0 if i == j else 0.0
+    for _ in range(SWEEPS):
+        size, left = 0.0, 0.0
+        for i in range(R):
+            size += B[i, i] * B[i, i]
+            for j in range(i):
+                left += B[i, j] * B[i, j]
+        if left <= EPS * EPS * size:
+            break
+        for i in range(R - 1):
+            for j in range(i + 1, R):
+                if B[i, j] != 0.0:
+                    x = (B[j, j] - B[i, i]) / (2.0 * B[i, j])
+                    t = (1.0 if x >= 0.0 else -1.0) / (abs(x) + np.sqrt(x * x + 1.0))
+                    c = 1.0 / np.sqrt(t * t + 1.0)
+                    for k in range(R):
+                        B[i, k], B[j, k] = c * (B[i, k] - t * B[j, k]), c * (B[j, k] + t * B[i, k])
+                        V[i, k], V[j, k] = c * (V[i, k] - t * V[j, k]), c * (V[j, k] + t * V[i, k])
+                    for k in range(R):
+                        B[k, i], B[k, j] = c * (B[k, i] - t * B[k, j]), c * (B[k, j] + t * B[k, i])
+
+
+@making
+def weigh_root(d, s):
+    """F = V D Vᵀ with D = 1/(h + h²), h = √(1 + Λ²), AᵀA = V Λ² Vᵀ; whether Λ² is so small that this loses no digits."""
+    C, R = len(d.A), s.Wt.shape[0]
+    if not add_up(s.sums[:, 0], C * C):
+        return False
+    B, V = np.empty((R, R)), np.empty((R, R))
+    for i in range(R):
+        for j in range(i, R):
+            B[i, j] = B[j, i] = s.sums[0, 0, i * C + j]
+        if B[i, i] > SMALL:
+            return False
+    turn_to_diagonal(B, V)
+    for i in range(R):
+        if B[i, i] > SMALL:
+            return False
+        h = np.sqrt(1.0 + B[i, i])
+        B[i, i] = 1.0 / (h + h * h)
+    for i in range(R):
+        for j in range(R):
+            total = 0.0
+            for k in range(R):
+                total += V[k, i] * B[k, k] * V[k, j]
+            d.F[i * C + j] = total
+    return True
+
+
+@inner
+def normals(d, k, n, P, Z, chains):
+    """The standard normals of the n samples of job k, rows of Z. Twin of gaussians.normals."""
+    place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], chains)
     for m in range(n):
-        z = b.theta[m, :P]
-        to_uniform(b.chains, d.jumps[1], z)
-        to_normal(z, d.table)
+        draw_normals(chains, d.jumps[1], d.table, Z[m, :P])
+
+
+@inner
+def draw(d, k, n, P, R, b):
+    """z of the n samples of job k, an array and where in it they begin; −F Aᵀz is in the coefficients. Twin of gaussians._dlr_noise."""
+    C, S, c, t, o = len(d.A), b.theta.shape[1], b.coefficients, b.t, 0
+    if len(d.Z) > 0:
+        t, o = d.z, FOUR * k * S
+    else:
+        normals(d, k, n, P, b.theta, b.chains)
     for i in range(len(c)):
         c[i] = 0.0
     for at in range(0, S, SPAN):
         for r in range(0, R, 3):
-            dots(b.t, at, S, d.av, r * S + at, S, min(SPAN, S - at), c, r, C)
-    for i in range(len(c)):
-        c[i] *= -d.D[i % C]
-    for p in range(0, S, 12):
-        combine(c, 0, C, R, d.av, p, S, b.t, p, S)
-    for m in range(n):
-        z = b.theta[m, :P]
-        for p in range(P):
-            z[p] = mu[p] + d.scale[p] * z[p]
+            dots(t, o + at, S, d.a, r * S + at, S, min(SPAN, S - at), c, r, C)
+    for i in range(FOUR * C):
+        for r in range(R):
+            c[FOUR * C + i] -= d.F[i % C * C + r] * c[i // C * C + r]
+    return t, o
+
+
+@inner
+def noise(d, R, b, t, o, low, high):
+    """Columns of z become those of z − A F Aᵀz. Twin of gaussians._dlr_noise."""
+    C, S = d.A.shape
+    for p in range(low, high, 12):
+        combine(b.coefficients, FOUR * C, C, R, d.a, p, S, t, o + p, S)
+
+
+@inner
+def draw_ahead(d, M, P, chains):
+    """Some of the standard normals of the next samples, if any are left to be drawn; whether there were."""
+    job = claim(d.ahead)
+    if job >= 0:
+        k = job % (len(d.Z) // FOUR)
+        normals(d, k, min(FOUR, M - FOUR * k), P, d.Z[FOUR * k :], chains)
+        write(d.ahead, DONE + LINE * k, job + 1)
+    return job >= 0
+
+
+@inner
+def offer_ahead(d, turn):
+    """The standard normals of the next samples, for anyone who has nothing else to do."""
+    write(d.ahead, OFFERED, read(d.ahead, OFFERED) + len(d.Z) // FOUR)
+    turn[AHEAD] = 1
+
+
+@inner
+def finish_ahead(d, M, P, turn, chains):
+    """All standard normals of the next samples."""
+    if turn[AHEAD] == 0:
+        offer_ahead(d, turn)
+    while draw_ahead(d, M, P, chains):
+        pass
+    wait(d.ahead, len(d.Z) // FOUR)
 
 
 @inlined
-def samples(net, work, lik, x, y, d, k, s, b):
-    """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
-    M, P, C = s.rows.shape[0], s.rows.shape[1], len(y)
+def dense_samples(net, work, lik, x, y, d, k, s, b):
+    """:func:`samples` of a Dense, all four at once."""
+    M, P, S, R = s.rows.shape[0], s.rows.shape[1], b.theta.shape[1], s.Wt.shape[0]
+    n, mu, scale, theta = min(FOUR, M - FOUR * k), s.mu, d.scale, np.empty(FOUR * s.rows.shape[1])
+    t, o = draw(d, k, n, P, R, b)
+    for low in range(0, S, SPAN):
+        noise(d, R, b, t, o, low, min(low + SPAN, S))
+        for p in range(low, min(low + SPAN, P)):
+            store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(t, o + p, S)))
+    gradients4(net, lanes_room(net, x, len(y)), lik, y, theta, n, 1.0 / np.sqrt(M), s.rows[FOUR * k : FOUR * k + n])
+
+
+@inlined
+def single_samples(net, work, lik, x, y, d, k, s, b):
+    """:func:`samples` of a Conv, one after the other."""
+    M, P, C, S, R = s.rows.shape[0], s.rows.shape[1], len(y), b.theta.shape[1], s.Wt.shape[0]
     V, o, v, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
     n, scale = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M)
-    draw(d, k, n, s.mu, s.Wt.shape[0], b)
+    t, at = draw(d, k, n, P, R, b)
+    for low in range(0, S, SPAN):
+        noise(d, R, b, t, at, low, min(low + SPAN, S))
+        mu, width = s.mu[low : low + SPAN], d.scale[low : low + SPAN]
+        for m in range(n):
+            z = t[at + m * S + low : at + m * S + low + len(mu)]
+            for p in range(len(mu)):
+                z[p] = mu[p] + width[p] * z[p]
     for m in range(n):
-        theta = b.theta[m, :P]
+        theta = t[at + m * S : at + m * S + P]
         forward(net, theta, x, work, o)
         score(lik, o, y, v, buffer)
         for c in range(C):
@@ -475,12 +686,25 @@ def samples(net, work, lik, x, y, d, k, s, b):
         sweep(net, theta, x, work, V, s.rows[FOUR * k + m : FOUR * k + m + 1])
 
 
+def samples(net, work, lik, x, y, d, k, s, b):
+    """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
+    return (dense_samples if isinstance(net, Dense) else single_samples)(net, work, lik, x, y, d, k, s, b)
+
+
+@overload(samples, jit_options=MAKING)
+def _overload_samples(net, work, lik, x, y, d, k, s, b):
+    return (dense_samples if is_dense(net) else single_samples).py_func
+
+
 @kernel
 def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
     """The first thread offers the jobs of a kind and does them, together with the others, who stay until the board is closed.
 
-    ``down`` as in :func:`alone`.
+    The others, when there is no job, draw what the next samples need. ``down`` and what is returned as in :func:`alone`.
     """
+    M, P = s.rows.shape
+    if first and kind == SAMPLES and len(d.Z) > 0:
+        finish_ahead(d, M, P, turn, b.chains)
     if first:
         jobs = len(s.wrong) if kind != SAMPLES else (s.rows.shape[0] + FOUR - 1) // FOUR
         turn[KIND], turn[FIRST], turn[COUNT] = kind, read(board, OFFERED), jobs
@@ -491,6 +715,8 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             k = job - turn[FIRST]
             if turn[KIND] == SAMPLES:
                 samples(net, work, lik, X[turn[TIME]], Y[turn[TIME]], d, k, s, b)
+            elif turn[KIND] == ROOT:
+                root(d, s, k, turn[COUNT])
             elif down is None:
                 projected(turn[KIND], k, turn[COUNT], s, b)
             else:
@@ -498,5 +724,16 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             write(board, DONE + LINE * k, job + 1)
         elif first or job == -2:
             break
+        elif len(d.Z) > 0:
+            draw_ahead(d, M, P, b.chains)
     if first:
         wait(board, turn[COUNT])
+    if first and kind == ROOT:
+        return weigh_root(d, s)
+    if first and down is not None and kind == SLOPES:
+        return woodbury(s, b.X.shape[0], b.Z.shape[0])
+    if first and kind == SAMPLES:
+        d.state[0], d.state[1] = lcg(d.state[0], d.state[1], d.jumps[len(d.jumps) - 1])
+        if len(d.Z) > 0:
+            offer_ahead(d, turn)
+    return True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -10,11 +11,10 @@ import numpy as np
 from ...methods import Method
 from ...states import DLR
 from ..borrow import borrowed
-from ..estimators import together
+from ..estimators import LARGE, together
 from ..jit import inlined, inner, kernel
 from ..kernels import tridiagonal, wide
 from ..kernels.dlr import (
-    BEYOND,
     ELSEWHERE,
     INFINITE,
     LOST,
@@ -51,6 +51,7 @@ from ..vectors import apart
 
 ROWS = 16  # samples that are placed at once
 WIDE = 40  # rows of W̃ from which the jobs of kernels.wide are faster than the kernels for few rows
+NEAR, GAP = 8.0, 2.0**-20  # σ₁/(σ_R + σ_{R+1}) and (σ_R² − σ_{R+1}²)/σ₁² for which the eigenvectors of W̃ᵀW̃ are good as they are
 
 
 class NotHere(Exception):
@@ -139,6 +140,7 @@ class Belief:
         return DLR(self.mu.copy(), self.Ups.copy(), np.ascontiguousarray(self.Wt.T))
 
 
+@functools.cache
 def _dposv() -> Any:
     """LAPACK's solution with a positive definite matrix: SciPy's loads much that streams without samples have no use for."""
     from scipy.linalg.lapack import dposv
@@ -166,11 +168,17 @@ class Wide:
         self.values = np.zeros(R + 1)
         self.go: Any = lambda kind: wide.alone(kind, down, self.data, self.room)  # all jobs of a kind
 
+    def take(self, rows: Any) -> Any:
+        """What the jobs see, with these rows."""
+        if self.data.rows is not rows:
+            self.data = self.data._replace(rows=rows)
+        return self.data
+
     def absorb(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bong_woodbury and dlr.blr_woodbury; ``g`` is None where it is the mean of the gradients in ``rows``."""
-        self.data = s = self.data._replace(rows=rows)
-        rate, kept, new = (alpha, np.sqrt(1 - alpha), np.sqrt(alpha)) if prior else (1.0, 1.0, 1.0)
-        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * np.sqrt(len(rows)))
+        s = self.take(rows)
+        rate, kept, new = (alpha, math.sqrt(1 - alpha), math.sqrt(alpha)) if prior else (1.0, 1.0, 1.0)
+        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * math.sqrt(len(rows)))
         s.rates[:] = rate
         s.pull[:] = 0 if g is None else g
         if prior:
@@ -182,41 +190,30 @@ class Wide:
     def project(self) -> int:
         """The new belief from the sums. Twin of dlr.project."""
         s, n, N = self.data, self.n, self.N
-        H = s.sums[:, 1].sum(axis=0).reshape(N, N)
-        top = np.max(s.sums[:, 0, : n * N : N + 1].sum(axis=0))
-        if not 1e-250 < top < 1e250 or not np.all(np.isfinite(H)):
+        H = s.sums[:, 1].sum(axis=0)
+        top = s.sums[:, 0, : n * N : N + 1].sum(axis=0).max()
+        if not 1e-250 < top < 1e250 or not math.isfinite(H.sum()):
             return ELSEWHERE
-        H.flat[:: N + 1] += 1
+        H[:: N + 1] += 1
+        H = H.reshape(N, N)
         _, z, wrong = _dposv()(H[:n, :n].T, H[:n, n], lower=1)
         if wrong:
             return ELSEWHERE
         self.place(self.leading())
         s.V.reshape(self.C, N)[self.R, :n] = z
         self.go(wide.SETTLE)
-        return OK if not np.any(s.wrong) else ELSEWHERE
+        return OK if not s.wrong.any() else ELSEWHERE
 
     def descend(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bog_woodbury and dlr.bbb_woodbury; ``g`` as in :meth:`absorb`."""
-        self.data = s = self.data._replace(rows=rows)
-        n, N, R, C = self.n, self.N, self.R, self.C
-        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / np.sqrt(len(rows))
+        s = self.take(rows)
+        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / math.sqrt(len(rows))
         s.rates[:] = alpha
         s.pull[:] = 0 if g is None else g
-        self.go(wide.SLOPES)
-        H, T = s.sums[:, :, : C * N].sum(axis=0).reshape(2, C, N)
-        if not np.all(np.isfinite(H)) or (prior and np.max(np.diag(H[:R, :R])) > BEYOND):
+        if not self.go(wide.SLOPES):
             return ELSEWHERE
-        eye = np.eye(R)
-        _, X, wrong = _dposv()(eye + H[:R, :R], np.hstack([H[:R, :n], T[:R, :R], eye]))
-        if wrong:
-            return ELSEWHERE
-        V, less = s.V.reshape(C, N), s.less.reshape(N, R)
-        V[:R, R:n], less[R:n] = alpha * X[:, R:n], -X[:, R:n].T
-        if prior:
-            V[:R, :R], less[:R] = -alpha * (X[:, :R] + X[:, n : n + R]), X[:, n + R :]
-            s.twist.reshape(C, N)[:R, :R], s.along[:] = T[:R, :R] - eye, H[R, R : 2 * R]
         self.go(wide.DESCEND)
-        return OK if not np.any(s.wrong) else ELSEWHERE
+        return OK if not s.wrong.any() else ELSEWHERE
 
     def place(self, V: Any) -> None:
         """V (R, n), for the jobs."""
@@ -227,12 +224,16 @@ class Wide:
     def leading(self) -> Any:
         """The space of the leading R right singular vectors of W̃, orthonormal rows (R, n), from the sums G = W̃ᵀW̃. Twin of linalg.svd.
 
-        The eigenvectors of G separate the leading directions from the others up to eps (σ₁/σ_R)². What they leave is measured on W̃
-        itself, which G's rounding has not touched, and turned away; where that is too much for a small turn, the triangular factor is used.
+        The eigenvectors of G separate the leading directions from the others up to eps σ₁²/(σ_R² − σ_{R+1}²), which is σ₁/(σ_R + σ_{R+1})
+        times what those of W̃ are sure to: where this is not small, what they leave is measured on W̃ itself, which G's rounding has not
+        touched, and turned away; where that is too much for a small turn, the triangular factor is used.
         """
         n, N, R = self.n, self.N, self.R
         V = np.empty((R, n))
         tridiagonal.leading(self.data.sums, *self.small, self.values, V)
+        after, last, top = self.values[0], self.values[1], self.values[-1]
+        if last - after > GAP * top and math.sqrt(top) < NEAR * (math.sqrt(last) + math.sqrt(max(after, 0.0))):
+            return V
         for _ in range(3):
             self.place(V)
             self.go(wide.CHECK)
@@ -269,9 +270,11 @@ class Sampled:
         M, R, P = m.params["n_samples"], m.params["rank"], estimator.P
         jobs, C, S = -(-M // wide.FOUR), wide.padded(R + 1), wide.padded(P)
         self.m, self.estimator, self.dyn, self.pcg = m, estimator, dyn, PCG(rng)
-        self.rows, self.AV, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(4, np.int64)
+        self.rows, self.A, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(5, np.int64)
+        Z = np.zeros((wide.FOUR * jobs if estimator.threads > 1 and M * P <= LARGE else 0, S))
         jumps = self.pcg.jumps(1, 4, *(wide.FOUR * k * P for k in range(jobs)), M * P)
-        self.source = wide.Draw(self.AV, self.AV.reshape(-1), np.zeros(C), self.scale, self.pcg.state, jumps, table())
+        drawn = self.pcg.state, jumps, table(), Z, Z.reshape(-1), board(jobs)
+        self.source = wide.Draw(self.A, self.A.reshape(-1), np.zeros(C * C), self.scale, *drawn)
         n, self.many = R * (2 if m.rule in ("blr", "bbb") else 1) + M, is_wide(m.rule, R, M)
         self.rooms, self.jobs = [wide.room(n, R, P) for _ in range(estimator.threads)], jobs
 
@@ -282,6 +285,7 @@ class Sampled:
         except NotHere:
             return state, 0
         self.pcg.read()
+        self.turn[wide.AHEAD], self.source.ahead[:] = 0, 0
         on_board = board(max(self.jobs, self.estimator.threads))
         steps = Wide((q.mu, q.Ups, q.Wt), q.prior, len(self.rows), self.estimator.threads)
         steps.data = steps.data._replace(rows=self.rows)
@@ -304,9 +308,17 @@ class Sampled:
         self.pcg.close()
         return (q.state() if done == len(X) else state), done
 
+    def root(self, q: Belief, go: Any) -> None:
+        """What samples are drawn from. Twin of gaussians._dlr_noise.
+
+        Where digits would be lost in AᵀA, A becomes AV by its singular vectors, and F is D.
+        """
+        (R, P), C = q.Wt.shape, len(self.A)
+        if not go(wide.ROOT):
+            self.source.F.reshape(C, C)[:R, :R] = np.diag(q.root(self.scale, self.A[:R, :P]))
+
     def lead(self, q: Belief, seen: Any, go: Any) -> int:
         """What the first thread does: how many steps are good."""
-        R, P = q.Wt.shape
         for t in range(len(seen)):
             try:
                 q.predict()
@@ -315,9 +327,8 @@ class Sampled:
                 self.turn[wide.TIME] = t
                 q.begin()
                 for _ in range(self.m.n_iter):
-                    self.source.D[:R] = q.root(self.scale, self.AV[:R, :P])
+                    self.root(q, go)
                     go(wide.SAMPLES)
-                    self.pcg.advance(self.source.jumps[-1])
                     g = None if self.many else self.rows.sum(axis=0) / np.sqrt(len(self.rows))
                     if not q.step(g, self.rows):
                         return t

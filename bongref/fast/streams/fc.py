@@ -29,8 +29,8 @@ from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle,
 from ..borrow import borrowed
 from ..estimators import Compiled, linearise, threads, together
 from ..jit import inlined, inner, kernel
-from ..packs import pack
 from ..kernels.wide import combine
+from ..packs import pack
 from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, give_way, read, wait, write
 
 SHORT = 64  # vectors of a basis with which an inner loop of bbb is one compiled function
