@@ -6,6 +6,7 @@ A worker stays alive between cells. It reads one JSON object for each line of st
     {"do": "prepare", "cell": ..., "var": ..., "alpha": ..., "target": ..., "most": ...}   compiles, chooses how many observations one
                                                                      repeat has so that it takes about ``target`` seconds
     {"do": "time"}                                                   one repeat: its seconds
+    {"do": "mean"}                                                   the mean after one observation (not the authors' side)
     {"do": "done"}                                                   the peak of the resident set during the repeats
 
 An answer with "error" says why there is no other. This module needs the standard library only: peers import it too.
