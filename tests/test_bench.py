@@ -156,6 +156,7 @@ def test_a_worker_answers_and_names_errors_without_folders():
         assert "RULE-HESS-FAMILY@NETWORK" in side.ask("prepare", cell="x", var=1.0, alpha=None, target=0.01, most=2)["error"]
     finally:
         side.close()
+    assert worker.Worker("/no/python", "validation.bench.ours").ask("hello")["error"].startswith("FileNotFoundError")
     assert worker.short(OSError("no file '/a/b' here")) == "OSError: no file … here"
     assert worker.how_many(4.0, 0.3, 100) == 1 and worker.how_many(1e-6, 0.3, 100) == 100
 

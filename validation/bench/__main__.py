@@ -166,8 +166,8 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
         doc["others"] = [rows[one.key] for one in others.WAYS if one.key in rows]
         keep()
         row = rows[way.key]
-        mine, time_of = (report.number(report.time_of(row, side)) for side in ("ours", "peer"))
-        say(f"{way.cell}: {mine} µs, {way.peer} {time_of} µs {report.other_notes(row, args.backend)}")
+        times = [report.number(report.time_of(row, side)) for side in ("ours", "peer")]
+        say(f"{way.cell}: {times[0]} µs, {way.peer} {times[1]} µs {report.other_notes(row, args.backend)}")
 
 
 # --- the whole run -----------------------------------------------------------------------------------------------------------------

@@ -128,13 +128,13 @@ class Worker:
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """The answer; {"error": ...} when there is none."""
-        if self.process is None:
-            self._start()
         try:
+            if self.process is None:
+                self._start()
             self.process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self.process.stdin.flush()
             return json.loads(self._line())
-        except (Lost, BrokenPipeError) as error:
+        except (Lost, OSError) as error:
             self.close()
             return {"error": short(error)}
 
