@@ -13,9 +13,8 @@ import bongref as br
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
-cells, report, sweep, limits, worker, main = (
-    importlib.import_module(f"validation.bench.{name}") for name in ("cells", "report", "sweep", "limits", "worker", "__main__")
-)
+NAMES = ("cells", "report", "sweep", "limits", "worker", "others", "__main__")
+cells, report, sweep, limits, worker, others, main = (importlib.import_module(f"validation.bench.{name}") for name in NAMES)
 
 LIMITS = {
     "bandwidth": {"L2": {"bytes": 2**19, "GB/s": 100.0}, "L3": {"bytes": 2**25, "GB/s": 60.0}, "memory": {"bytes": None, "GB/s": 30.0}},
@@ -157,5 +156,130 @@ def test_a_worker_answers_and_names_errors_without_folders():
         assert "RULE-HESS-FAMILY@NETWORK" in side.ask("prepare", cell="x", var=1.0, alpha=None, target=0.01, most=2)["error"]
     finally:
         side.close()
+    assert worker.Worker("/no/python", "validation.bench.ours").ask("hello")["error"].startswith("FileNotFoundError")
     assert worker.short(OSError("no file '/a/b' here")) == "OSError: no file … here"
     assert worker.how_many(4.0, 0.3, 100) == 1 and worker.how_many(1e-6, 0.3, 100) == 100
+
+
+# --- other implementations ---------------------------------------------------------------------------------------------------------
+
+
+class Fake:
+    """A worker of a package, or of ours: it answers what it was made with, and remembers what it was asked."""
+
+    def __init__(self, us=10.0, mean=None, **answers):
+        side = {"n": 10, "compile s": 0.5, "finite": True, "moved": 0.1}
+        self.answers = {
+            "hello": {"versions": {"a": "1"}},
+            "prepare": side,
+            "time": {"seconds": us * 1e-5, "whole": us * 1e-5},
+            "done": {"peak": 10**8, "idle": 10**7},
+            "mean": {"mean": mean},
+        } | answers
+        self.asked = []
+
+    def ask(self, do, **request):
+        self.asked.append(do)
+        return self.answers[do]
+
+    def close(self):
+        self.asked.append("close")
+
+
+@pytest.fixture
+def filled(monkeypatch):
+    """fill_others with these ways and workers: (document, what was said)."""
+    moved = cells.theta(cells.NETS["mlp"]) + 0.01
+
+    def fill(sides, doc=None):
+        ways = [others.Way(name, "bong-lin-hess-diag@mlp", "call", "float32", None, ()) for name in sides]
+        said, kept = [], []
+        monkeypatch.setattr(others, "WAYS", tuple(ways))
+        monkeypatch.setattr(main, "other", lambda number, args: sides[ways[number].peer])
+        monkeypatch.setattr(main, "Worker", lambda *args, **more: Fake(2.0, moved.tolist()))
+        monkeypatch.setattr(main, "say", said.append)
+        args = main.arguments(["--cells", "bong-lin-hess-diag@mlp"])
+        args.stderr = None
+        doc = document() if doc is None else doc
+        main.fill_others(doc, args, lambda: kept.append(json.dumps(report.rounded(doc))))
+        return report.derive(doc), said, kept
+
+    fill.moved = moved
+    return fill
+
+
+def test_other_implementations_get_rows_and_what_fails_is_said(filled):
+    sides = {
+        "same": Fake(8.0, (filled.moved * (1 + 1e-8)).tolist()),
+        "off": Fake(1.0, (filled.moved + 1e-3).tolist()),
+        "broken": Fake(prepare={"error": "ValueError: no"}),
+        "gone": Fake(hello={"error": "ModuleNotFoundError: No module named 'gone'"}),
+        "mute": Fake(hello={"error": "Lost: the process ended with code 1"}),
+    }
+    doc, said, kept = filled(sides)
+    rows = {row["peer name"]: row for row in doc["others"]}
+    assert list(rows) == ["same", "off", "broken", "mute"] and len(kept) == 4
+    assert math.isclose(rows["same"]["ratio"], 4.0) and rows["same"]["agrees"] and 0 < rows["same"]["difference"] < 1e-5
+    assert rows["off"]["ratio"] is None and math.isclose(rows["off"]["difference"], 0.1, rel_tol=1e-6)
+    assert "gone is not timed: ModuleNotFoundError: No module named 'gone'" in said
+    assert all(side.asked[-1] == "close" for side in sides.values())
+    text = report.text(doc)
+    assert "call; the means differ" in text and "peer: ValueError: no" in text and "call; Lost: the process ended" in text
+    assert doc["summary"] == report.derive(document())["summary"]
+
+
+def test_rows_of_other_implementations_are_kept_and_those_without_times_are_timed_again(filled):
+    doc, _, _ = filled({"same": Fake(8.0, filled.moved.tolist()), "broken": Fake(prepare={"error": "ValueError: no"})})
+    again = {"same": Fake(1.0, filled.moved.tolist()), "broken": Fake(6.0, filled.moved.tolist())}
+    doc, _, _ = filled(again, doc)
+    assert not again["same"].asked and [round(row["ratio"], 6) for row in doc["others"]] == [4.0, 3.0]
+
+
+def test_resume_keeps_other_implementations_and_the_page_has_them(tmp_path, monkeypatch, filled):
+    pytest.importorskip("matplotlib")
+    doc, _, _ = filled({"same": Fake(8.0, filled.moved.tolist())})
+    report.save(tmp_path / "bench.json", doc)
+    monkeypatch.setattr(main, "printed_by", lambda *args: {"machine": doc["machine"], "limits": LIMITS})
+    resumed = main.start(main.arguments(["--resume", "--out", str(tmp_path)]), None)
+    assert resumed["others"] == report.rounded(doc["others"])
+    page = report.page(doc)
+    at = [page.index(part) for part in ("## CNN of the paper", "## Other implementations", "## The first result")]
+    assert at == sorted(at) and "| `bong-lin-hess-diag@mlp` | same | 2.00 | 8.00 | 4.00 | float32 |" in page and "Versions: a 1." in page
+    assert "Other implementations" not in report.page(report.derive(document()))
+
+
+def test_a_side_runs_a_way_and_the_network_is_described_as_ours():
+    def make(problem):
+        return lambda n: (lambda: (problem.prior["mu"] + n, 0.2 * n), 0.25)
+
+    side = others.Other(others.Way("fake", "bong-lin-hess-dlr@mlp", "call", "float64", make, ()))
+    found = side.prepare("bong-lin-hess-dlr@mlp", var=0.1, alpha=None, target=1.0, most=50)
+    assert found["n"] == 5 and found["compile s"] == 0.25 and found["finite"] and math.isclose(found["moved"], math.sqrt(881))
+    assert np.allclose(side.mean()["mean"], cells.theta(cells.NETS["mlp"]) + 1) and side.time()["seconds"] == 1.0
+    for name, model in (("mlp", br.models.mlp([21, 20, 20, 1], activation="gelu")), ("cnn", br.models.cnn())):
+        described = others.neutral(cells.NETS[name])
+        assert described["layout"] == model.spec["layout"] and described["in_shape"] == list(model.in_shape)
+
+
+def test_what_filterpy_is_given_is_the_output_and_the_jacobian_of_our_model():
+    net, model = cells.NETS["mlp"], br.models.mlp([21, 20, 20, 1], activation="gelu")
+    X, _ = cells.data(net, 1)
+    yhat, H = others.linearised(others.neutral(net), cells.theta(net), X[0])
+    assert np.allclose(yhat, model(cells.theta(net), X[0]), rtol=1e-13, atol=1e-15)
+    assert np.allclose(H, model.jac(cells.theta(net), X[0]), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("number", range(len(others.WAYS)), ids=["-".join(way.key[:2]) for way in others.WAYS])
+def test_an_installed_package_has_our_mean_after_one_observation(number):
+    way = others.WAYS[number]
+    theirs = worker.Worker(sys.executable, "validation.bench.others", str(number), timeout=300)
+    ours = worker.Worker(sys.executable, "validation.bench.ours", "--backend", "reference", timeout=300)
+    try:
+        if theirs.ask("hello").get("error", "").startswith(("ImportError", "ModuleNotFoundError")):
+            pytest.skip(f"{way.peer} is not installed")
+        for side in (theirs, ours):
+            assert "error" not in side.ask("prepare", cell=way.cell, var=0.01, alpha=None, target=0.0, most=1)
+        assert others.difference(way, ours.ask("mean"), theirs.ask("mean"))["agrees"]
+    finally:
+        theirs.close()
+        ours.close()

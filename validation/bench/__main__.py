@@ -1,5 +1,6 @@
 """Time every cell of the grid, ours and the peer's in turn: python -m validation.bench [--bong CHECKOUT --python PATH]
 
+Other implementations that the peer's Python has are timed too, in the cells that they cover (others.py).
 Results go to validation/results/bench.json, after each cell; Ctrl-C keeps what is there, --resume goes on with what is missing.
 """
 
@@ -15,7 +16,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from . import cells, first, limits, report
+from . import cells, first, limits, others, report
 from .worker import ROOT, Worker, short
 
 RESULTS = ROOT / "validation" / "results"
@@ -28,11 +29,17 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--backend", default="fast", choices=("fast", "reference", "auto"), help="of br.run (default: fast)")
     p.add_argument("--bong", default=os.environ.get("BONGREF_PEER_BONG"), help="a checkout of petergchang/bong (or BONGREF_PEER_BONG)")
     python = os.environ.get("BONGREF_PEER_PYTHON", sys.executable)
-    p.add_argument("--python", default=python, help="a Python with jax and flax, for the peer (or BONGREF_PEER_PYTHON; default: this one)")
+    p.add_argument(
+        "--python", default=python, help="a Python with the peers and what they import (or BONGREF_PEER_PYTHON; default: this one)"
+    )
+    rebayes = os.environ.get("BONGREF_PEER_REBAYES")
+    p.add_argument("--rebayes", default=rebayes, help="a checkout of probml/rebayes (or BONGREF_PEER_REBAYES)")
     p.add_argument("--repeats", type=int, help="of each cell and side, at least 3 (default: 5; 3 with --quick)")
     p.add_argument("--budget", type=float, default=30.0, help="seconds for the repeats of a cell, beyond 3 of them (default: 30)")
     p.add_argument("--quick", action="store_true", help="3 repeats of shorter streams")
-    p.add_argument("--no-extras", action="store_true", help="leave out the first result of a new process and the BLAS trap")
+    p.add_argument(
+        "--no-extras", action="store_true", help="leave out other implementations, the first result of a new process and the BLAS trap"
+    )
     p.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where bench.json goes (default: validation/results)")
     p.add_argument("--resume", action="store_true", help="keep what bench.json has, and time what is missing")
     p.add_argument("--page", action="store_true", help="write docs/benchmarks.md and docs/figures/bench*.png too")
@@ -116,6 +123,53 @@ def missing(row: dict[str, Any] | None, peer: bool) -> bool:
     return row is None or "us" not in (row.get("ours") or {}) or (peer and "us" not in (row.get("peer") or {}))
 
 
+# --- other implementations -----------------------------------------------------------------------------------------------------------
+
+
+def other(number: int, args: argparse.Namespace) -> Worker:
+    """The process of one of others.WAYS."""
+    env = {"BONGREF_PEER_REBAYES": str(Path(args.rebayes).resolve())} if args.rebayes else {}
+    return Worker(args.python, "validation.bench.others", str(number), env=env, log=args.stderr)
+
+
+def compare(way: others.Way, theirs: Worker, args: argparse.Namespace) -> dict[str, Any]:
+    """A row: ours is a new process with nothing compiled (except with --quick), so that each row has its own compile time."""
+    with tempfile.TemporaryDirectory() as folder:
+        env = {} if args.quick else {"NUMBA_CACHE_DIR": folder}
+        ours = Worker(sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=args.stderr)
+        try:
+            row = measure(cells.parse(way.cell), ours, theirs, args)
+            means = [{} if "error" in row[name] else side.ask("mean") for name, side in (("ours", ours), ("peer", theirs))]
+            return row | others.difference(way, *means)
+        finally:
+            ours.close()
+
+
+def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> None:
+    """Time other implementations in the chosen cells, where a row has no times yet; one that cannot be imported is named and left out."""
+    chosen, absent = {cell.id for cell in args.chosen}, set()
+    for number, way in enumerate(others.WAYS):
+        rows = {(row["peer name"], row["cell"], row["called"]): row for row in doc.get("others", [])}
+        if way.peer in absent or way.cell not in chosen or not missing(rows.get(way.key), True):
+            continue
+        theirs = other(number, args)
+        try:
+            found = theirs.ask("hello")
+            if found.get("error", "").startswith(("ImportError", "ModuleNotFoundError")):
+                say(f"{way.peer} is not timed: {found['error']}")
+                absent.add(way.peer)
+                continue
+            row = {"peer name": way.peer, "cell": way.cell, "called": way.called, "dtype": way.dtype, **found}
+            rows[way.key] = row if "error" in found else row | compare(way, theirs, args)
+        finally:
+            theirs.close()
+        doc["others"] = [rows[one.key] for one in others.WAYS if one.key in rows]
+        keep()
+        row = rows[way.key]
+        times = [report.number(report.time_of(row, side)) for side in ("ours", "peer")]
+        say(f"{way.cell}: {times[0]} µs, {way.peer} {times[1]} µs {report.other_notes(row, args.backend)}")
+
+
 # --- the whole run -----------------------------------------------------------------------------------------------------------------
 
 
@@ -139,7 +193,7 @@ def start(args: argparse.Namespace, peer: Worker | None) -> dict[str, Any]:
             was = old["machine"] if key == "machine" else old["settings"]["backend"]
             if was != report.rounded(new):
                 raise SystemExit(f"--resume: {file.name} has another {key}; start without --resume")
-        doc |= {key: old[key] for key in ("cells", "first", "trap") if key in old}
+        doc |= {key: old[key] for key in ("cells", "others", "first", "trap") if key in old}
         doc["limits"] = limits.better(doc["limits"], old["limits"])
         doc["peer"] = doc["peer"] or old["peer"]
     return doc
@@ -164,6 +218,7 @@ def fill(doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Work
         keep()
     if args.no_extras:
         return
+    fill_others(doc, args, keep)
     if not doc.get("trap"):
         say("tall products ...")
         try:
@@ -198,7 +253,7 @@ def main(argv: list[str] | None = None) -> int:
     if args.page_only:
         write_page(report.derive(report.load(file)), args)
         return 0
-    log = open(args.log, "wb") if args.log else subprocess.DEVNULL
+    log = args.stderr = open(args.log, "wb") if args.log else subprocess.DEVNULL
     cache = None if args.quick else tempfile.TemporaryDirectory()  # nothing compiled is there, so that compile times are those
     env = {"NUMBA_CACHE_DIR": cache.name} if cache else {}
     ours = Worker(sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=log)

@@ -57,7 +57,8 @@ class Ours:
         prior = self.args[3]
         try:
             first, _, warm_up = self.run(1)
-            moved = float(np.linalg.norm(first.state.mu - prior.mu))
+            self.first = first.state.mu
+            moved = float(np.linalg.norm(self.first - prior.mu))
             self.n, seconds = 1, self.run(1)[1]
             while self.n < most and seconds < target / 2:  # a fixed cost makes the first guesses too small
                 self.n = worker.how_many(seconds / self.n, target, min(most, 30 * self.n))
@@ -73,6 +74,9 @@ class Ours:
             "backend": res.info.get("backend"),
             "clock": "stream" if "seconds" in res.info else "whole call",
         }
+
+    def mean(self) -> dict[str, Any]:
+        return {"mean": self.first.tolist()}
 
     def time(self) -> dict[str, Any]:
         _, seconds, whole = self.run(self.n)

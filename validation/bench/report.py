@@ -49,6 +49,9 @@ def derive(doc: Doc) -> Doc:
         if doc.get("limits"):
             found = cells.bound(needs, doc["limits"])
             row["bound"] = {**found, "fraction": found["us"] / mine if mine else None}
+    for row in doc.get("others", []):
+        mine, theirs = time_of(row, "ours"), time_of(row, "peer")
+        row["ratio"] = theirs / mine if mine and theirs and row.get("agrees") else None
     doc["summary"] = summary(doc["cells"])
     return doc
 
@@ -72,7 +75,7 @@ def summary(rows: dict[str, Doc]) -> Doc:
 
 # --- text --------------------------------------------------------------------------------------------------------------------------
 
-TEXTS = {"cell", "nearest limit", "notes", "method", "left out", "tall products", "first result", "code"}
+TEXTS = {"cell", "nearest limit", "notes", "method", "left out", "tall products", "first result", "code", "implementation", "dtype"}
 COLUMNS = ("cell", "ours µs", "peer µs", "ratio", "nearest limit", "at the limit µs", "fraction", "compile s", "peak MB", "notes")
 
 
@@ -144,6 +147,8 @@ def markdown_table(header: Iterable[str], rows: list[list[str]]) -> str:
 def text(doc: Doc) -> str:
     """What is printed."""
     parts = [text_table(COLUMNS, [line(name, row, doc["settings"]["backend"]) for name, row in doc["cells"].items()]), sentence(doc)]
+    if doc.get("others"):
+        parts.append("Other implementations\n" + text_table(*others_table(doc)))
     if doc.get("trap"):
         parts.append(text_table(*trap_table(doc)))
     if doc.get("first"):
@@ -161,6 +166,23 @@ def sentence(doc: Doc) -> str:
         f"{s['compared']} cells compared: the peer takes {number(s['geometric mean'])} times as long as we do in the geometric mean; "
         f"the least ratio is {number(s['least'])} ({s['least cell']}); {slower}."
     )
+
+
+def others_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
+    head = ["cell", "implementation", "ours µs", "theirs µs", "ratio", "dtype", "compile s", "peak MB", "difference", "notes"]
+    rows = []
+    for row in doc["others"]:
+        times = (number(value) for value in (time_of(row, "ours"), time_of(row, "peer"), row.get("ratio")))
+        apart = row.get("difference")
+        sides = both(row, "compile s"), both(row, "peak", 1e6), "–" if apart is None else f"{apart:.0e}"
+        rows.append([row["cell"], row["peer name"], *times, row["dtype"], *sides, other_notes(row, doc["settings"]["backend"])])
+    return head, rows
+
+
+def other_notes(row: Doc, asked: str = "fast") -> str:
+    """What was called, what went wrong, and whether the numbers are not the same."""
+    wrong = ["the means differ"] if row.get("agrees") is False else []
+    return "; ".join([row["called"], *(e for e in (row.get("error"), notes(row, asked)) if e), *wrong])
 
 
 def trap_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
@@ -201,6 +223,10 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
         if rows:
             parts += [f"## {title}", markdown_table(COLUMNS, [[f"`{r[0].partition('@')[0]}`", *r[1:]] for r in rows])]
     parts += ["\n".join(_legend(doc, with_peer))]
+    if doc.get("others"):
+        head, table = others_table(doc)
+        table = [[f"`{row[0]}`", *row[1:]] for row in table]
+        parts += ["## Other implementations", markdown_table(head, table), OTHERS + _other_versions(doc)]
     if doc.get("first"):
         parts += ["## The first result of a new process", markdown_table(*first_table(doc)), FIRST]
     if doc.get("trap"):
@@ -215,6 +241,11 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+OTHERS = (
+    "Packages that compute a cell of the grid by other code, each in the cells that it covers, with the same parameters, prior and data, "
+    "ours and theirs in turn; ours is float64. Difference: of the two means after one observation, over the distance from the prior's; "
+    "where it is more than rounding in their dtype, there is no ratio. Compile, peak: ours / theirs, each row in new processes."
+)
 FIRST = (
     "Cold: no compiled code on disk. Cached: compiled by an earlier process. Peer: import of jax and of the agents, then compiling for a "
     "stream of one observation. “process” is the whole life of the process."
@@ -248,6 +279,12 @@ def _legend(doc: Doc, with_peer: bool) -> list[str]:
 
 def _peer_rows(peer: Doc) -> list[list[str]]:
     return [[f"peer: {key}", str(value)] for key, value in (peer.get("versions") or {}).items()]
+
+
+def _other_versions(doc: Doc) -> str:
+    """A sentence with the versions of what was called."""
+    found = {name: value for row in doc["others"] for name, value in (row.get("versions") or {}).items() if value}
+    return f" Versions: {', '.join(f'{name} {value}' for name, value in found.items())}." if found else ""
 
 
 def _plain(value: Any) -> str:

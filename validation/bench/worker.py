@@ -6,6 +6,7 @@ A worker stays alive between cells. It reads one JSON object for each line of st
     {"do": "prepare", "cell": ..., "var": ..., "alpha": ..., "target": ..., "most": ...}   compiles, chooses how many observations one
                                                                      repeat has so that it takes about ``target`` seconds
     {"do": "time"}                                                   one repeat: its seconds
+    {"do": "mean"}                                                   the mean after one observation (not the authors' side)
     {"do": "done"}                                                   the peak of the resident set during the repeats
 
 An answer with "error" says why there is no other. This module needs the standard library only: peers import it too.
@@ -127,13 +128,13 @@ class Worker:
 
     def ask(self, do: str, **request: Any) -> dict[str, Any]:
         """The answer; {"error": ...} when there is none."""
-        if self.process is None:
-            self._start()
         try:
+            if self.process is None:
+                self._start()
             self.process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self.process.stdin.flush()
             return json.loads(self._line())
-        except (Lost, BrokenPipeError) as error:
+        except (Lost, OSError) as error:
             self.close()
             return {"error": short(error)}
 
