@@ -66,6 +66,8 @@ def cut(b, r, first, stop, out):
         out[3] += (k + 1) * head[k]
         head[k] = head[k] > 0.0
     row[0], b.B[r, 1] = 7.0, 8
+    out[0] += b.B[-1, 2] + row[-2] + b.a[-1]  # what is written down may be counted from the end
+    row[-1], b.B[-2, -3] = 9.0, 0.5
     return len(row), len(part), len(tail), len(head), b.B.shape[0], b.B.shape[1]
 
 

@@ -1,8 +1,9 @@
 """Numba's translation to LLVM in fewer instructions, for what kernels are made of: loops over ranges, numbers in arrays, rows and slices.
 
 Numba translates a loop into a hundred instructions, an access to an array into thirty, and leaves it to LLVM to see that ten would do; most
-of the time of a compilation goes into making and removing them. Here an index is a number from 0 on, never one from the end, a slice has no
-step, and where nothing is allocated nothing is counted. Everything else is Numba's.
+of the time of a compilation goes into making and removing them. Here an index that is computed is a number from 0 on, never one from the end
+(one that is written down, as in x[-1], may be), a slice has no step, and where nothing is allocated nothing is counted. Everything else is
+Numba's.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ def _kinds(index: Any) -> tuple[Any, ...]:
     return tuple(kinds.types) if isinstance(index, types.BaseTuple) else (index,)
 
 
+def _from_the_end(index: Any) -> bool:
+    """Whether an index that is written down, or one of several, is negative; a variable is not."""
+    return any(isinstance(i, int) and i < 0 for i in (index if isinstance(index, tuple) else (index,)))
+
+
 def _numbers(kind: Any) -> bool:
     """Whether this is the type of an array of numbers that lie side by side."""
     return isinstance(kind, types.Array) and kind.layout == "C" and isinstance(kind.dtype, (types.Float, types.Integer))
@@ -33,6 +39,8 @@ def _numbers(kind: Any) -> bool:
 
 class Lean(Lower):
     """The translation of a function."""
+
+    as_numba = False  # while an entry is set whose index is from the end
 
     # --- variables: where nothing is counted, a variable that is overwritten or no longer needed is left alone -----------------
 
@@ -182,7 +190,7 @@ class Lean(Lower):
     def lower_getitem(self, resty: Any, expr: Any, value: Any, index: Any, signature: Any) -> Any:
         """array[index]."""
         kinds = self.typeof(value.name), self.typeof(index.name)
-        if isinstance(kinds[0], types.Array):
+        if isinstance(kinds[0], types.Array) and not _from_the_end(getattr(expr, "index", None)):
             arguments = kinds[0], self.loadvar(value.name), kinds[1], self.loadvar(index.name)
             place = self.place(*arguments)
             if place is not None:
@@ -192,10 +200,15 @@ class Lean(Lower):
                 return view
         return super().lower_getitem(resty, expr, value, index, signature)
 
+    def lower_inst(self, inst: Any) -> Any:
+        """A statement."""
+        self.as_numba = isinstance(inst, numba_ir.StaticSetItem) and _from_the_end(inst.index)
+        return super().lower_inst(inst)
+
     def lower_setitem(self, target_var: Any, index_var: Any, value_var: Any, signature: Any) -> Any:
         """array[index] = value."""
         kind, index, value = (self.typeof(var.name) for var in (target_var, index_var, value_var))
-        if isinstance(kind, types.Array) and isinstance(value, (types.Number, types.Boolean)):
+        if isinstance(kind, types.Array) and isinstance(value, (types.Number, types.Boolean)) and not self.as_numba:
             place = self.place(kind, self.loadvar(target_var.name), index, self.loadvar(index_var.name))
             if place is not None:
                 number = self.context.cast(self.builder, self.loadvar(value_var.name), value, kind.dtype)

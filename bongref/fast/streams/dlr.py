@@ -162,11 +162,20 @@ class Wide:
         V, less = np.zeros(self.C * self.N), np.zeros(self.N * R)
         small = np.ones(4), np.ones(2), np.zeros((jobs, 2, self.N**2)), V, less, np.zeros_like(V), np.zeros(R), np.zeros(jobs)
         self.data = wide.Step(*now, mu0, Ups0, W0, np.empty((0, P)), np.zeros(P), *small)
-        self.room = wide.room(self.n, R, P)
+        self.down = down
+        self.team: Any = None
         n, N = self.n, self.N
         self.small = np.zeros(N * N), np.zeros(n), np.zeros(n), np.zeros((n, N)), np.zeros((5, n))
         self.values = np.zeros(R + 1)
-        self.go: Any = lambda kind: wide.alone(kind, down, self.data, self.room)  # all jobs of a kind
+
+    @functools.cached_property
+    def room(self) -> wide.Room:
+        """The buffers of a thread that is alone."""
+        return wide.room(self.n, self.R, len(self.data.mu))
+
+    def go(self, kind: int) -> Any:
+        """All jobs of a kind, alone or by the function ``team``."""
+        return wide.alone(kind, self.down, self.data, self.room) if self.team is None else self.team(kind)
 
     def take(self, rows: Any) -> Any:
         """What the jobs see, with these rows."""
@@ -299,14 +308,15 @@ class Sampled:
                 )
                 if k > 0:
                     return go(0)
-                steps.go = go
+                steps.team = go
                 return self.lead(q, seen, go)
             finally:
                 on_board[CLOSED] = 1  # whatever happens, nobody waits for the first thread
 
         done = together(self.estimator.threads, loop)
+        steps.team = None  # which knows the steps: nothing would be given back
         self.pcg.close()
-        return (q.state() if done == len(X) else state), done
+        return (DLR(q.mu, q.Ups, q.Wt.T) if done == len(X) else state), done
 
     def root(self, q: Belief, go: Any) -> None:
         """What samples are drawn from. Twin of gaussians._dlr_noise.

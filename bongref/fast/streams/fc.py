@@ -35,6 +35,7 @@ from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, give_way, read, w
 
 SHORT = 64  # vectors of a basis with which an inner loop of bbb is one compiled function
 ROOM = 32  # rows of V before A takes them up: a rank-k update of fewer runs below the speed of the processor
+FIRST = 256  # rows of V at most as long as A is empty: products with them are cheaper than those with A
 ONE_BY_ONE = 8  # up to so many columns are multiplied with A one by one, more in one call
 EPS = float(np.finfo(float).eps)
 PARALLEL = 32 * EPS  # g is a multiple of a single row if it is to this, relative to its largest entry
@@ -1137,7 +1138,7 @@ class _Moments:
         self.rows, self.diagonal = self.A.T, self.A.T.reshape(-1)[:: P + 1]  # the same numbers by rows, and those of the diagonal
         empty = _is_diagonal(state.Sigma)
         q = self.diagonal.copy() if empty else np.zeros(P)
-        self.held = held(self.rows, q, 0.0 if empty else 1.0, max(ROOM, P // 3) if empty else ROOM)
+        self.held = held(self.rows, q, 0.0 if empty else 1.0, max(ROOM, min(P // 3, FIRST)) if empty else ROOM)
         self.q, self.V, self.s, self.v = q, self.held.V, self.held.s, np.zeros(P)
         self.R: Array = np.zeros((0, 0))  # the Cholesky factor, once it is needed
         self.factored, self.ok = False, True
