@@ -1,9 +1,9 @@
 """Numba's translation to LLVM in fewer instructions, for what kernels are made of: loops over ranges, numbers in arrays, rows and slices.
 
 Numba translates a loop into a hundred instructions, an access to an array into thirty, and leaves it to LLVM to see that ten would do; most
-of the time of a compilation goes into making and removing them. Here an index that is computed is a number from 0 on, never one from the end
-(one that is written down, as in x[-1], may be), a slice has no step, and where nothing is allocated nothing is counted. Everything else is
-Numba's.
+of the time of a compilation goes into making and removing them. Here an index that is computed is a number from 0 on, never one from the
+end (one that is written down, as in x[-1], may be), a slice has no step, and where nothing is allocated nothing is counted. Everything else
+is Numba's.
 """
 
 from __future__ import annotations
