@@ -1,0 +1,120 @@
+"""What one observation of a diagonal family on the MLP is made of: ``python -m validation.bench.inside``.
+
+These cells are far from the bandwidth of the cache, because other things bound them. The table has the nanoseconds of each part of the
+compiled step, alone in a loop, beside what the machine needs at least for the operation that the part is full of, measured in the same run:
+divisions (one for each parameter in a step of a natural family), products that are added up, stores.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+from bongref import likelihoods, models
+from bongref.fast.borrow import borrowed
+from bongref.fast.jit import kernel
+from bongref.fast.likelihoods import describe as describe_likelihood
+from bongref.fast.likelihoods import weighted_rows
+from bongref.fast.networks import activate, describe, forward, part, pull, workspace
+from bongref.fast.streams.diag import _steps
+
+TIMES = 20_000  # of each part in a loop
+
+
+@kernel
+def _forward(n, net, work, mu, x, o):
+    net, work, mu, x, o = borrowed((net, work, mu, x, o))
+    for _ in range(n):
+        forward(net, mu, x, work, o)
+
+
+@kernel
+def _activate(n, z, h, d):
+    for _ in range(n):
+        activate(3, z, h, d)
+
+
+@kernel
+def _likelihood(n, lik, o, y, V, c, w, buffer):
+    for _ in range(n):
+        weighted_rows(lik, 0, o, y, V, c, w, buffer)
+
+
+@kernel
+def _pull(n, net, work, mu, V):
+    net, work, mu, V = borrowed((net, work, mu, V))
+    for _ in range(n):
+        pull(net, mu, work, V, 0, 1)
+
+
+@kernel
+def _row(n, net, work, c, w, g, d):
+    net, work, c, w, g, d = borrowed((net, work, c, w, g, d))
+    for _ in range(n):
+        part(net, work, 1, c, w, 0, len(g), g, d)
+
+
+@kernel
+def _row_and_step(n, net, work, c, w, rule, moments, none, mu, v, g, d):
+    net, work, c, w, mu, v, g, d, none = borrowed((net, work, c, w, mu, v, g, d, none))
+    good = True
+    for _ in range(n):
+        good &= _steps(net, work, 1, c, w, rule, moments, none, none, mu, v, g, d, 1e-12, 0, len(mu))
+    return good
+
+
+@kernel
+def _divide(n, a, b, c):
+    for k in range(n):
+        a[0] = k
+        for i in range(len(a)):
+            c[i] = a[i] / b[i]
+
+
+@kernel
+def _store(n, a, b, c):
+    for k in range(n):
+        a[0] = k
+        for i in range(len(a)):
+            c[i] = a[i] * b[i]
+
+
+def nanoseconds(part: Any, *args: Any) -> float:
+    """The best of seven loops."""
+    part(1, *args)
+    best = float("inf")
+    for _ in range(7):
+        start = time.perf_counter()
+        part(TIMES, *args)
+        best = min(best, time.perf_counter() - start)
+    return best / TIMES * 1e9
+
+
+def rows() -> list[tuple[str, float]]:
+    """(what, nanoseconds), parts first."""
+    model, rng = models.mlp([21, 20, 20, 1], activation="gelu"), np.random.default_rng(0)
+    net, lik, P = describe(model), describe_likelihood(likelihoods.Gaussian(var=0.1), 1), model.n_params
+    work, mu, x, y = workspace(net, 2), model.init(rng), rng.standard_normal(21), np.zeros(1)
+    V, c, w, o, buffer = np.ones((1, 1)), np.full(1, 1e-12), np.full(1, 1e-9), np.empty(1), np.empty(1)
+    g, d, none, b = np.empty(P), np.empty(P), np.empty(0), rng.uniform(1, 2, P)
+    steps = lambda rule, moments: nanoseconds(_row_and_step, net, work, c, w, rule, moments, none, mu.copy(), np.full(P, 1e-8), g, d)
+    found = [("network, forward", nanoseconds(_forward, net, work, mu, x, o))]
+    found += [("of this the 40 activations", nanoseconds(_activate, rng.standard_normal(40), np.empty(40), np.empty(40)))]
+    found += [("network, back", nanoseconds(_pull, net, work, mu, V))]
+    found += [("the row of the Jacobian", nanoseconds(_row, net, work, c, w, g, d))]
+    found += [
+        ("row and step, bong-diag", steps(0, 0)),
+        ("row and step, bong-diag_mom", steps(0, 1)),
+        ("row and step, bog-diag_mom", steps(2, 1)),
+    ]
+    found += [("likelihood", nanoseconds(_likelihood, lik, o, y, V, np.empty(1), np.empty(1), buffer))]
+    found += [(f"limit: {P} divisions", nanoseconds(_divide, g, b, d)), (f"limit: {P} products, stored", nanoseconds(_store, g, b, d))]
+    return found
+
+
+if __name__ == "__main__":
+    print("| part | ns |\n|---|---|")
+    for what, ns in rows():
+        print(f"| {what} | {ns:.0f} |", flush=True)
