@@ -1,4 +1,4 @@
-"""How entry points and their parts are compiled, in a third of the time that Numba would take.
+"""How entry points and their parts are compiled, in less time than Numba would take.
 
 Numba optimises every function, gives it wrappers to be called from Python and from C, and makes machine code of it, before it links what
 it has into the function that calls it and optimises the whole again. A part is only ever called by entry points, which it becomes a piece
