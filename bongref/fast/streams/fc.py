@@ -19,13 +19,13 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyr2, dtrmv, dtrsm
+from scipy.linalg.blas import dsymv, dsyr2, dtrmv, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf
 
 from ...linalg import Array
 from ...methods import FEW, Method
 from ...states import FC
-from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle, times_symmetric, times_triangle
+from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle, times_symmetric, times_triangle, update_and_factor
 from ..borrow import borrowed
 from ..estimators import Compiled, linearise, threads, together
 from ..jit import inlined, inner, kernel
@@ -1142,6 +1142,7 @@ class _Moments:
         self.q, self.V, self.s, self.v = q, self.held.V, self.held.s, np.zeros(P)
         self.R: Array = np.zeros((0, 0))  # the Cholesky factor, once it is needed
         self.factored, self.ok = False, True
+        self.drawing = False  # whether the next step will draw from Σ
 
     # the matrix
 
@@ -1165,20 +1166,29 @@ class _Moments:
         if not self.settled:
             flush(self.held)
 
-    def subtract(self, W: Array, s: Array | None = None) -> None:
-        """Σ − Σₖ sₖ Wₖ Wₖᵀ for the rows of W, all with s = 1 if none is given."""
+    def reduce(self, W: Array, scale: float = 1.0) -> bool:
+        """Σ − scale WᵀW; False if samples are to be drawn from it and cannot."""
+        if len(W) <= max(self.room - self.n, ROOM):
+            self.subtract(np.sqrt(scale) * W, np.ones(len(W)))
+            return True
+        self.flush()
+        if not self.drawing:
+            rank_update(-scale, W.T, 1.0, self.A)
+            self.factored = False
+            return True
+        self.factored = update_and_factor(-scale, W.T, 1.0, self.A, self.R)
+        return self.factored
+
+    def subtract(self, W: Array, s: Array) -> None:
+        """Σ − Σₖ sₖ Wₖ Wₖᵀ for the rows of W."""
         k, self.factored = len(W), False
-        if k > self.room - self.n and k > ROOM and s is None:
-            self.flush()
-            rank_update(-1.0, W.T, 1.0, self.A)
-            return
         for first in range(0, k, ROOM):
             part = W[first : first + ROOM]
             if self.n + len(part) > self.room:
                 self.flush()
             here = slice(self.n, self.n + len(part))
             self.V[here] = part
-            self.s[here] = 1.0 if s is None else s[first : first + ROOM]
+            self.s[here] = s[first : first + ROOM]
             self.held.turn[ROWS] += len(part)
 
     def variance(self) -> Array:
@@ -1217,8 +1227,7 @@ class _Moments:
     def _factor_of(self, A: Array) -> bool:
         if not len(self.R):
             self.R = np.zeros((self.P, self.P), order="F")
-        np.copyto(self.R, A)
-        return cholesky(self.R)
+        return cholesky(A, self.R)
 
     # the protocol
 
@@ -1282,6 +1291,7 @@ class _Moments:
 
     def draw(self, Z: Array) -> None:
         """gaussians.draw: the rows of standard normals Z become θ̂."""
+        self.drawing = True
         if not self.factor():
             self.ok = False
             Z.fill(np.nan)
@@ -1347,8 +1357,7 @@ class _Bong(_Moments):
             V = dtrsm(1.0, L, V.T, side=1, lower=1, trans_a=1, overwrite_b=1).T
             Sg -= (V @ g) @ V
         self.mu += Sg
-        self.subtract(V)
-        return self.ok and _finite(self.mu, V)
+        return self.reduce(V) and self.ok and _finite(self.mu, V)
 
 
 class _BogMom(_Moments):
@@ -1363,8 +1372,7 @@ class _BogMom(_Moments):
 
     def step(self, g: Array, rows: Array) -> bool:
         self.mu += self.alpha * g
-        self.subtract(np.sqrt(self.alpha / 2) * rows)
-        return self.ok and _finite(self.mu, rows)
+        return self.reduce(rows, self.alpha / 2) and self.ok and _finite(self.mu, rows)
 
 
 class _BogNat(_Moments):
@@ -1491,7 +1499,7 @@ class _BlrNat(_BlrLoop):
         root = np.sqrt(d[some])
         L, info = dpotrf(np.eye(len(root)) + T[np.ix_(some, some)] * np.outer(root, root), lower=1)
         self.ok = self.ok and info == 0
-        self.subtract(dtrsm(1.0, L, (root[:, None] * V[some]).T, side=1, lower=1, trans_a=1, overwrite_b=1).T)
+        self.reduce(dtrsm(1.0, L, (root[:, None] * V[some]).T, side=1, lower=1, trans_a=1, overwrite_b=1).T)
 
 
 class _BlrMom(_BlrLoop):
@@ -1895,22 +1903,23 @@ class _Precision:
 
     def _from_covariance(self) -> None:
         """Λ and its factor from the covariance in R."""
-        self.ok = self.ok and cholesky(self.R)
+        self.ok = self.ok and cholesky(self.R, self.R)
         invert(self.R)
         np.copyto(self.A, self.R)
         self.ok = self.factor() and self.ok
 
     def factor(self) -> bool:
         """The Cholesky factor of Λ into R; False if there is none."""
-        np.copyto(self.R, self.A)
-        return cholesky(self.R)
+        return cholesky(self.A, self.R)
 
     def solve(self, x: Array) -> Array:
         """Σx of a vector, or XΣ of rows X, in reverse order, by the factor."""
-        X = x.reshape(-1, self.P).copy()
+        if x.ndim == 1:
+            return dtrsv(self.R, dtrsv(self.R, x, lower=1), lower=1, trans=1, overwrite_x=1)
+        X = x.copy()
         solve_triangle(self.R, X.T)
         solve_triangle(self.R, X.T, "T")
-        return X.reshape(x.shape)
+        return X
 
     def move(self, change: Array) -> None:
         """mu plus a change in reverse order."""
@@ -1969,8 +1978,7 @@ class _BongPrecision(_Precision):
 
     def step(self, g: Array, rows: Array) -> bool:
         g, rows = _reversed(g, rows)
-        rank_update(1.0, rows.T, 1.0, self.A)
-        if not self.factor():
+        if not update_and_factor(1.0, rows.T, 1.0, self.A, self.R):
             return False
         self.move(self.solve(g))
         return self.ok and _finite(self.mu)
@@ -2013,8 +2021,7 @@ class _BogPrecision(_Precision):
         v, V = self.solve(g), self.solve(rows)
         pull = dsymv(1.0, self.A, mu, lower=1) + alpha * v
         dsyr2(-2 * alpha, v, mu, a=self.A, lower=1, overwrite_a=1)
-        rank_update(2 * alpha, V.T, 1.0, self.A)
-        if not self.factor():
+        if not update_and_factor(2 * alpha, V.T, 1.0, self.A, self.R):
             return False
         self.mu[:] = self.solve(pull)[::-1]
         return self.ok and _finite(self.mu)
@@ -2051,9 +2058,8 @@ class _BbbPrecision(_Precision):
             times_triangle(self.L0, self.R, "T")
             gram_update(2 * alpha, self.R, 1.0, self.A)
         dsyr2(-2 * alpha, r, mu, a=self.A, lower=1, overwrite_a=1)
-        rank_update(2 * alpha, V.T, 1.0, self.A)
         self.first = False
-        if not self.factor():
+        if not update_and_factor(2 * alpha, V.T, 1.0, self.A, self.R):
             return False
         self.mu[:] = self.solve(pull)[::-1]
         return self.ok and _finite(self.mu)
