@@ -129,10 +129,11 @@ class Stream:
                     if self.seen[t] and not self._update(q, t, source):
                         return state, t - first
                     t += 1
-            new = q.state()
+            end = last == len(self.xs)
+            new = q.state(end)
             if not (q.ok and (q.valid(new) if isinstance(new, FC) else is_valid(new))):
                 return state, 0
-            self.live = new, last, q
+            self.live = (None, 0, None) if end else (new, last, q)
             return new, last - first
         except NotHere:  # the reference takes the next step
             return state, t - first

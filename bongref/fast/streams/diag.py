@@ -315,5 +315,6 @@ class Belief:
 
     def end(self) -> None: ...
 
-    def state(self) -> Diag:
-        return Diag(self.mu.copy(), self.var.copy())
+    def state(self, last: bool = False) -> Diag:
+        """The belief as a state of its own; for the ``last`` one its arrays are taken."""
+        return Diag(self.mu, self.var) if last else Diag(self.mu.copy(), self.var.copy())

@@ -135,9 +135,9 @@ class Belief:
     def end(self) -> None:
         """The iterate is the posterior."""
 
-    def state(self) -> DLR:
-        """The belief as a state of its own."""
-        return DLR(self.mu.copy(), self.Ups.copy(), np.ascontiguousarray(self.Wt.T))
+    def state(self, last: bool = False) -> DLR:
+        """The belief as a state of its own; for the ``last`` one its arrays are taken."""
+        return DLR(self.mu, self.Ups, self.Wt.T) if last else DLR(self.mu.copy(), self.Ups.copy(), self.Wt.T.copy())
 
 
 @functools.cache

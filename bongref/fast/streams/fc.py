@@ -19,8 +19,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg.blas import dsymv, dsyr2, dtrmv, dtrsm, dtrsv
-from scipy.linalg.lapack import dpotrf
+from scipy.linalg.blas import dspmv, dsymv, dsyr2, dtrmv, dtrsm, dtrsv
+from scipy.linalg.lapack import dpotrf, dtrttp
 
 from ...linalg import Array
 from ...methods import FEW, Method
@@ -1081,6 +1081,38 @@ def mirror(U, out):
                     out[j, i] = U[i, j]
 
 
+@kernel
+def mix(A, keep, scale, packed):
+    """The upper triangle of A becomes keep A + scale B, with the rows of B's upper triangle one behind the other in ``packed``."""
+    n, at = len(A), 0
+    for i in range(n):
+        row, other = A[i, i:], packed[at : at + n - i]
+        for j in range(n - i):
+            row[j] = keep * row[j] + scale * other[j]
+        at += n - i
+
+
+def _packed(A: Array) -> Array:
+    """The lower triangle of a matrix in Fortran order, one column behind the other."""
+    return dtrttp(A, uplo="L")[0]
+
+
+def _reverse(a: Array) -> None:
+    """A symmetric matrix with its rows and columns in reverse order, in place: its numbers in reverse order, some at a time."""
+    flat, step = a.reshape(-1), 2**15
+    for i in range(0, len(flat) // 2, step):
+        j = min(i + step, len(flat) // 2)
+        left, right = flat[i:j], flat[len(flat) - j : len(flat) - i]
+        left[:], right[:] = right[::-1].copy(), left[::-1].copy()
+
+
+def _clear_above(a: Array) -> None:
+    """Zeros above the diagonal, in place."""
+    for j in range(0, a.shape[1], 64):
+        a[:j, j : j + 64] = 0.0
+        a[j : j + 64, j : j + 64] = np.tril(a[j : j + 64, j : j + 64])
+
+
 def _sym(a: Array) -> Array:
     return (a + a.T) / 2
 
@@ -1125,20 +1157,24 @@ def _is_diagonal(a: Array) -> bool:
 
 
 class _Moments:
-    """Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ and mu; predict, samples, state. A rule adds ``step``."""
+    """Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ and mu; predict, samples, state. A rule adds ``step``.
+
+    The matrix of a state that is its ``own`` is used as it is, and need have its upper triangle only.
+    """
 
     compiled = False  # whether there is a loop for steps with one row
 
-    def __init__(self, m: Method, state: FC, dyn: Dyn):
+    def __init__(self, m: Method, state: FC, dyn: Dyn, own: bool = False):
         P = len(state.mu)
         self.m, self.dyn, self.P = m, dyn, P
         self.alpha, self.natural = float(m.params.get("alpha", 1.0)), m.family == "fc"
         self.mu = np.array(state.mu, dtype=float)
-        self.A = np.array(state.Sigma.T, dtype=float, order="F")
+        self.A = state.Sigma.T if own else np.array(state.Sigma.T, dtype=float, order="F")
         self.rows, self.diagonal = self.A.T, self.A.T.reshape(-1)[:: P + 1]  # the same numbers by rows, and those of the diagonal
         empty = _is_diagonal(state.Sigma)
         q = self.diagonal.copy() if empty else np.zeros(P)
-        self.held = held(self.rows, q, 0.0 if empty else 1.0, max(ROOM, min(P // 3, FIRST)) if empty else ROOM)
+        many = min(P // 3, FIRST) if empty and m.params.get("n_samples", 1) <= ROOM else ROOM
+        self.held = held(self.rows, q, 0.0 if empty else 1.0, max(ROOM, many))
         self.q, self.V, self.s, self.v = q, self.held.V, self.held.s, np.zeros(P)
         self.R: Array = np.zeros((0, 0))  # the Cholesky factor, once it is needed
         self.factored, self.ok = False, True
@@ -1305,13 +1341,13 @@ class _Moments:
     def end(self) -> None:
         pass
 
-    def state(self) -> FC:
-        """A copy; what was put off stays so, so that looking does not change what comes."""
-        if self.settled:
-            return FC(self.mu.copy(), _full(self.A))
-        A, h = self.rows.copy(), self.held
-        flush(h._replace(A=A, a=A.reshape(-1), q=h.q.copy(), c=h.c.copy(), turn=h.turn.copy()))
-        return FC(self.mu.copy(), _full(A.T))
+    def state(self, last: bool = False) -> FC:
+        """A copy; what was put off stays so, so that looking does not change what comes. For the ``last`` one A itself is taken."""
+        Sigma, h = self.rows if last else self.rows.copy(), self.held
+        if not self.settled:
+            flush(h._replace(A=Sigma, a=Sigma.reshape(-1), q=h.q.copy(), c=h.c.copy(), turn=h.turn.copy()))
+        mirror(Sigma, Sigma)
+        return FC(self.mu.copy(), Sigma)
 
     @property
     def settled(self) -> bool:
@@ -1324,8 +1360,14 @@ class _Moments:
             return False
         if self.factored:
             return True
-        good = self._factor_of(state.Sigma.T)
-        self.factored = good and self.settled
+        if self.drawing:
+            good = self._factor_of(state.Sigma.T)
+            self.factored = good and self.settled
+            return good
+        upper, diagonal = state.Sigma.T, np.diagonal(state.Sigma).copy()
+        good = cholesky(upper, upper)  # in its place, which costs no matrix: the lower triangle has the same numbers
+        mirror(upper, upper)
+        state.Sigma.reshape(-1)[:: self.P + 1] = diagonal
         return good
 
 
@@ -1534,13 +1576,12 @@ class _BlrMomPlain(_Moments):
     """
 
     L0: Array = np.zeros((0, 0))
-    full: Array = np.zeros((0, 0))
 
     def begin(self) -> None:
         super().begin()
         self.ok = self.ok and self.factor()
         if not len(self.L0):
-            self.L0, self.full = np.zeros((self.P, self.P), order="F"), np.zeros((self.P, self.P), order="F")
+            self.L0 = np.zeros((self.P, self.P), order="F")
         self.L0, self.R = self.R, self.L0
         self.w, self.first, self.factored = np.zeros(self.P), True, False
 
@@ -1561,18 +1602,17 @@ class _BlrMomPlain(_Moments):
             self.diagonal[:] = 1.0
             self.w = alpha * pull
         else:
-            mirror(self.rows, self.full.T)
-            self.w += alpha * (self.full @ (pull - self.w))
+            self.w += alpha * dsymv(1.0, self.A, pull - self.w, lower=1)
             Y = times_symmetric(self.A, Y)
-            rank_update(-alpha, self.full, 1 + alpha, self.A)
-        rank_update(-alpha, Y, 1.0, self.A)
+            mirror(self.rows, self.R.T)  # whose factor has served its samples
+            rank_update(-alpha, self.R, 1 + alpha, self.A)
         self.mu[:] = self.mu0 + dtrmv(self.L0, self.w, lower=1)
         self.first = False
-        return self.ok and _finite(self.mu) and self._factor_of(self.A)
+        return self.ok and _finite(self.mu) and update_and_factor(-alpha, Y, 1.0, self.A, self.R)
 
     def end(self) -> None:
         if not self.first:
-            self.R[:] = np.tril(self.R)
+            _clear_above(self.R)
             times_triangle(self.L0, self.R)
             rank_update(1.0, self.R, 0.0, self.A)
         self.factored = True
@@ -1586,27 +1626,31 @@ class _BbbMomPlain(_Moments):
         self.ok = self.ok and self.factor()
         self.flush()
         self.first = True
-        if self.m.n_iter > 1:
-            self.prec0 = self.R.copy(order="F")
-            invert(self.prec0)
+
+    def remember(self) -> None:
+        """The prior's precision; its factor in R has served the first samples."""
+        invert(self.R)
+        self.prec0 = np.zeros(0)
+        self.prec0, self.first = _packed(self.R), False
 
     def go_on(self, current: FC) -> None:
         """Continue an inner loop at that iterate."""
-        self.mu[:], self.A[:], self.first, self.factored = current.mu, current.Sigma, False, False
+        self.remember()
+        self.mu[:], self.A[:], self.factored = current.mu, current.Sigma, False
         self.ok = self.ok and self.factor()
 
     def step(self, g: Array, rows: Array) -> bool:
         alpha = self.alpha
-        if not self.first:
-            self.mu += alpha * dsymv(1.0, self.prec0, self.mu0 - self.mu, lower=1)
+        if self.first and self.m.n_iter > 1:
+            self.remember()
+        elif not self.first:
+            self.mu += alpha * dspmv(self.P, 1.0, self.prec0, self.mu0 - self.mu, lower=1)
             invert(self.R)
-            self.R -= self.prec0
-            self.R *= alpha / 2
-            self.A += self.R
+            mix(self.R.T, 1.0, -1.0, self.prec0)
+            _add(self.A, alpha / 2, self.R)
         self.mu += alpha * g
-        rank_update(-alpha / 2, rows.T, 1.0, self.A)
-        self.first = self.factored = False
-        return self.ok and _finite(self.mu) and self.factor()
+        self.factored = update_and_factor(-alpha / 2, rows.T, 1.0, self.A, self.R)
+        return self.ok and _finite(self.mu) and self.factored
 
 
 class _Krylov(_Moments):
@@ -1809,13 +1853,16 @@ class _BbbMom(_Krylov):
 
     def prepare(self) -> Held:
         if not hasattr(self, "inverse") or self.age >= RENEWED:
+            self.R = self.inverse.A if hasattr(self, "inverse") else np.zeros((self.P, self.P), order="F")
             if self.c == 0 and self.n == 0 and np.all(self.q > 0):
-                prec = np.diag(1 / self.q)
+                self.R.fill(0.0)
+                self.R.T.reshape(-1)[:: self.P + 1] = 1 / self.q
             else:
+                self.factored = False
                 self.ok = self.ok and self.factor()
                 invert(self.R)
-                prec, self.factored = _full(self.R), False
-            self.inverse, self.age = _Moments(self.m, FC(self.mu, prec), None), 0
+            self.inverse, self.age = _Moments(self.m, FC(self.mu, self.R.T), None, own=True), 0
+            self.R, self.factored = np.zeros((0, 0)), False
         return self.inverse.held
 
     def update(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> tuple[int, int]:
@@ -1958,11 +2005,13 @@ class _Precision:
     def end(self) -> None:
         pass
 
-    def state(self) -> FC:
-        Sigma = self.R.copy(order="F")
-        invert(Sigma)
-        Sigma = _full(Sigma)
-        return FC(self.mu.copy(), np.ascontiguousarray(Sigma[::-1, ::-1]))
+    def state(self, last: bool = False) -> FC:
+        """A copy of mu, and Σ; for the ``last`` one in the place of the factor."""
+        R = self.R if last else self.R.copy(order="F")
+        invert(R)
+        mirror(R.T, R.T)
+        _reverse(R.T)
+        return FC(self.mu.copy(), R.T)
 
     def valid(self, state: FC) -> bool:
         """gaussians.is_valid of this state, which :meth:`state` gave: every step ends with the factor of its Λ."""
@@ -1989,24 +2038,20 @@ class _BlrPrecision(_Precision):
 
     def begin(self) -> None:
         super().begin()
+        self.A0 = np.zeros(0)
         if self.m.n_iter > 1:
-            if not hasattr(self, "A0"):
-                self.A0 = np.empty((self.P, self.P), order="F")
-            np.copyto(self.A0, self.A)
+            self.A0 = _packed(self.A)
         self.first = True
 
     def step(self, g: Array, rows: Array) -> bool:
         alpha = self.alpha
         g, rows = _reversed(g, rows)
-        if self.first:  # Λ = Λ₀
-            pull = g
-            rank_update(alpha, rows.T, 1.0, self.A)
-        else:
-            pull = dsymv(1.0, self.A0, (self.mu0 - self.mu)[::-1], lower=1) + g
-            rank_update(alpha, rows.T, 1 - alpha, self.A)
-            _add(self.A, alpha, self.A0)
+        pull = g
+        if not self.first:  # else Λ = Λ₀
+            pull = dspmv(self.P, 1.0, self.A0, (self.mu0 - self.mu)[::-1], lower=1) + g
+            mix(self.A.T, 1 - alpha, alpha, self.A0)
         self.first = False
-        if not self.factor():
+        if not update_and_factor(alpha, rows.T, 1.0, self.A, self.R):
             return False
         self.move(alpha * self.solve(pull))
         return self.ok and _finite(self.mu)
@@ -2145,8 +2190,9 @@ class Belief:
     def end(self) -> None:
         self.form.end()
 
-    def state(self) -> FC:
-        return self.form.state()
+    def state(self, last: bool = False) -> FC:
+        """The belief as a state of its own; after the ``last`` one it is worth nothing."""
+        return self.form.state(last)
 
     def several(self, estimator: Compiled, X: Array, Y: Array, seen: Array, t: int) -> tuple[int, bool]:
         """Steps of the compiled loop from t on; the step that is left to :meth:`step`, and whether all is well."""
