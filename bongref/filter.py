@@ -9,6 +9,7 @@ All three are pure: what they are given stays as it was, also when they refuse.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -303,16 +304,17 @@ def run(
     """
     from .checkpoints import check_path, save
 
+    if backend not in ("auto", "reference", "fast"):
+        raise ValueError(f"backend must be 'auto', 'reference' or 'fast', got {backend!r}")
     m = _method(m, prior)
-    prior = _check_prior(m, model, prior)
+    dynamics = Static() if dynamics is None else dynamics
+    with _quiet_blas(m, backend):
+        prior = _check_prior(m, model, prior)
+        propagate(prior, dynamics)  # refuses now what it would refuse later
     xs, ys = _check_stream(m, model, lik, prior, X, Y)
     T = len(xs)
     draws = _check_draws(m, len(prior.mu), rng, samples, None, steps=T)
-    if backend not in ("auto", "reference", "fast"):
-        raise ValueError(f"backend must be 'auto', 'reference' or 'fast', got {backend!r}")
     _check_form(form)
-    dynamics = Static() if dynamics is None else dynamics
-    propagate(prior, dynamics)  # refuses now what it would refuse later
     every = T if every is None else checks.integer("every", every, 1)
     if checkpoint is not None:
         check_path(checkpoint)
@@ -402,6 +404,18 @@ def run(
     finally:
         bar.close()
     return result(*mark(T))
+
+
+def _quiet_blas(m: Method, backend: str) -> Any:
+    """Inside, a BLAS has one thread where a compiled stream may follow: its others would keep their processors for a while afterwards."""
+    if backend != "reference" and m.family in ("fc", "fc_mom"):
+        try:
+            from .fast.streams import one_blas_thread
+
+            return one_blas_thread()
+        except ImportError:
+            pass
+    return contextlib.nullcontext()
 
 
 def _compiled(backend: str, m, model, lik, prior, xs, ys, dynamics, rng, samples, trace, form) -> tuple[Any, str]:

@@ -58,11 +58,18 @@ def inv(a: Array) -> Array:
         return sym(solve(a, np.eye(len(a))))
 
 
+def is_diagonal(a: Array) -> bool:
+    """Whether all entries off the diagonal are zero."""
+    return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
+
+
 def is_pd(a: Array) -> bool:
     """Whether a symmetric matrix is positive definite: every pivot of its elimination is positive."""
     if not is_exact(a):
         if not np.all(np.isfinite(a)):
             return False
+        if is_diagonal(a):  # a prior, as a rule: no elimination
+            return bool(np.all(np.diagonal(a) > 0))
         try:
             np.linalg.cholesky(a)
             return True

@@ -22,7 +22,7 @@ import numpy as np
 from scipy.linalg.blas import dspmv, dsymv, dsyr2, dtrmv, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf, dtrttp
 
-from ...linalg import Array
+from ...linalg import Array, is_diagonal
 from ...methods import FEW, Method
 from ...states import FC
 from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle, times_symmetric, times_triangle, update_and_factor
@@ -1149,10 +1149,6 @@ def _finite(*arrays: Array) -> bool:
     return all(bool(np.isfinite(a).all()) for a in arrays)
 
 
-def _is_diagonal(a: Array) -> bool:
-    return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
-
-
 # --- Σ between the steps ---------------------------------------------------------------------------------------------------
 
 
@@ -1171,7 +1167,7 @@ class _Moments:
         self.mu = np.array(state.mu, dtype=float)
         self.A = state.Sigma.T if own else np.array(state.Sigma.T, dtype=float, order="F")
         self.rows, self.diagonal = self.A.T, self.A.T.reshape(-1)[:: P + 1]  # the same numbers by rows, and those of the diagonal
-        empty = _is_diagonal(state.Sigma)
+        empty = is_diagonal(state.Sigma)
         q = self.diagonal.copy() if empty else np.zeros(P)
         many = min(P // 3, FIRST) if empty and m.params.get("n_samples", 1) <= ROOM else ROOM
         self.held = held(self.rows, q, 0.0 if empty else 1.0, max(ROOM, many))
@@ -1255,6 +1251,10 @@ class _Moments:
 
     def factor(self) -> bool:
         """The Cholesky factor of Σ into R; False if there is none."""
+        if not self.factored and self.diagonal_only:
+            self.R = np.zeros((self.P, self.P), order="F")
+            self.R.T.reshape(-1)[:: self.P + 1] = np.sqrt(self.q)
+            self.factored = True
         if not self.factored:
             self.flush()
             self.factored = self._factor_of(self.A)
@@ -1264,6 +1264,11 @@ class _Moments:
         if not len(self.R):
             self.R = np.zeros((self.P, self.P), order="F")
         return cholesky(A, self.R)
+
+    @property
+    def diagonal_only(self) -> bool:
+        """Whether Σ is a diagonal matrix that has not changed since the first state."""
+        return self.c == 0 and self.n == 0 and bool(np.all(self.q > 0))
 
     # the protocol
 
@@ -1580,6 +1585,7 @@ class _BlrMomPlain(_Moments):
     def begin(self) -> None:
         super().begin()
         self.ok = self.ok and self.factor()
+        self.flush()
         if not len(self.L0):
             self.L0 = np.zeros((self.P, self.P), order="F")
         self.L0, self.R = self.R, self.L0
@@ -1854,7 +1860,7 @@ class _BbbMom(_Krylov):
     def prepare(self) -> Held:
         if not hasattr(self, "inverse") or self.age >= RENEWED:
             self.R = self.inverse.A if hasattr(self, "inverse") else np.zeros((self.P, self.P), order="F")
-            if self.c == 0 and self.n == 0 and np.all(self.q > 0):
+            if self.diagonal_only:
                 self.R.fill(0.0)
                 self.R.T.reshape(-1)[:: self.P + 1] = 1 / self.q
             else:
@@ -1941,7 +1947,7 @@ class _Precision:
         self.mu, self.ok = np.array(state.mu, dtype=float), True
         self.A, self.R = np.zeros((P, P), order="F"), np.zeros((P, P), order="F")
         variance = np.diagonal(state.Sigma)[::-1]
-        if _is_diagonal(state.Sigma) and np.all(variance > 0):
+        if is_diagonal(state.Sigma) and np.all(variance > 0):
             self.A.T.reshape(-1)[:: P + 1] = 1 / variance
             self.R.T.reshape(-1)[:: P + 1] = 1 / np.sqrt(variance)
         else:
