@@ -3,25 +3,17 @@
 import numpy as np
 import pytest
 from problems import spd
+from tiles import forget, small_tiles
 
 from bongref import compare
 from bongref.fast import blocks
 
 
 @pytest.fixture(params=[1, 2, 3])
-def shared(request, monkeypatch):
-    """So many threads, from two rows on; tiles of five and six rows, seven of them at most."""
-    for name, value in (("threads", lambda: request.param), ("WIDE", 2), ("TILE", 5), ("BROAD", 6), ("TILES", 7)):
-        monkeypatch.setattr(blocks, name, value)
-    forget()
-    yield
-    forget()
-
-
-def forget():
-    """Programs are kept by the sizes of their operands; those of other tiles are others."""
-    for kept in (blocks._rank_update, blocks._times_symmetric, blocks._triangle, blocks._cholesky, blocks._update_and_factor, blocks._invert):
-        kept.cache_clear()
+def shared(request):
+    """So many threads, and small tiles."""
+    with small_tiles(request.param):
+        yield
 
 
 def close(got, wanted, cond=1.0):
@@ -145,7 +137,7 @@ def test_the_number_of_threads_is_not_seen_in_the_bits(monkeypatch):
         assert np.array_equal(R, found[0][0]) and np.array_equal(X, found[0][1])
 
 
-def test_a_call_is_planned_as_soon_as_the_longest_way_asks_for_it(monkeypatch):
+def test_a_call_is_planned_as_soon_as_the_longest_way_asks_for_it():
     """Two workers: the second corner of a factor is not left until the first update has ended."""
     w = blocks.Writer(blocks._square(20, 20, 5), blocks._square(20, 20, 5))
     blocks._write_cholesky(w, 0, 1)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from problems import DERIVED
+from tiles import small_tiles
 
 import bongref as br
 from bongref import compare
@@ -151,6 +152,15 @@ def test_given_samples(name):
     c = case(name, "mlp", "poisson", "ou", 5)
     samples = c.prior.mu + 0.1 * np.random.default_rng(0).standard_normal((6, c.m.n_iter, 4, len(c.prior.mu)))
     assert_agree(c, samples=samples)
+
+
+@pytest.mark.parametrize("name", [n for n in COMPILED if "mc-ef-fc" in n])
+@pytest.mark.parametrize("dynamics", ["static", "ou"])
+def test_samples_from_factors_of_many_tiles(name, dynamics):
+    """More samples than a full covariance puts off: the factor that a step ends with is the one that the next draws from."""
+    c = case(name, "mlp", "gaussian", dynamics, 4, T=5)
+    with small_tiles(2):
+        assert_agree(c._replace(m=br.method(name, **{**c.m.params, "n_samples": 40})))
 
 
 @pytest.mark.parametrize("family", ["diag", "dlr", "fc"])

@@ -24,7 +24,7 @@ from scipy.linalg import cython_blas, cython_lapack
 from ..linalg import Array
 from .estimators import threads, together
 from .jit import kernel
-from .teams import LINE, PATIENCE, exchange, give_way, read, write
+from .teams import PATIENCE, exchange, give_way, read, write
 
 TILE, BROAD, TILES = 96, 256, 16  # rows of a tile of a factor and of a product; how many tiles a matrix has at most
 WIDE = 400  # rows for which a second thread pays
@@ -162,7 +162,8 @@ class Writer:
         left = [len(waits) for waits in self.waits]
         ready = [(-way[t], t) for t in range(len(way)) if not left[t]]
         heapq.heapify(ready)
-        order, running = [], []
+        order: list[int] = []
+        running: list[tuple[float, int]] = []
         now = 0.0
         while ready or running:
             while ready and len(running) < workers:
@@ -378,7 +379,7 @@ def _cholesky(n: int, lead: int, lead_r: int, workers: int) -> Program:
 
 
 def cholesky(A: Array, R: Array) -> bool:
-    """The Cholesky factor of A into R, which may be A, of both the lower triangle; False if there is none. Twin of numpy.linalg.cholesky."""
+    """The Cholesky factor of A into R, which may be A; False if there is none. Twin of numpy.linalg.cholesky."""
     workers = _workers(len(A))
     return run(_cholesky(len(A), _lead(A), _lead(R), workers), workers, A, R) and _regular(R)
 
