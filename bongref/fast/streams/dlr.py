@@ -557,7 +557,7 @@ def keep(mu, Ups, Wt, mu0, Ups0, W0):
 
 
 @kernel
-def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
+def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, kept, mu0, Ups0, W0, V, D, s, b, board):
     """BLR over a stream. Twin of filter.run with blr-lin-*-dlr."""
     K = max(1, len(D) - 1)
     mine = Wt, W0, D[:K], D[len(D) - 1], mu0, Ups0, mu, Ups, s, alpha
@@ -571,7 +571,8 @@ def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
-            keep(mu, Ups, Wt, mu0, Ups0, W0)
+            if not kept:
+                keep(mu, Ups, Wt, mu0, Ups0, W0)
             for _ in range(n_iter):
                 forward(net, mu, X[t], work, o)
                 cotangents(lik, hess, o, Y[t], p, V, s, b)
@@ -588,7 +589,7 @@ def stream_blr(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
 
 
 @kernel
-def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, e, V, D, s, b, board):
+def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, kept, mu0, Ups0, e, V, D, s, b, board):
     """BLR over a stream where S has one row and n_iter ≤ R. Twin of filter.run with blr-lin-*-dlr."""
     mine = Wt, D[0], mu0, Ups0, mu, Ups, s, alpha, e
     task = net, work, X[0], V, D, mine
@@ -601,7 +602,8 @@ def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_i
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
-            keep(mu, Ups, Wt[:0], mu0, Ups0, Wt[:0])
+            if not kept:
+                keep(mu, Ups, Wt[:0], mu0, Ups0, Wt[:0])
             code = thin_begin(thin_jobs, task, Wt, e, b, board)
             for _ in range(n_iter if code == OK else 0):
                 forward(net, mu, X[t], work, o)
@@ -620,7 +622,7 @@ def stream_thin(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_i
 
 
 @kernel
-def stream_bbb(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, mu0, Ups0, W0, V, D, s, b, board):
+def stream_bbb(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, kept, mu0, Ups0, W0, V, D, s, b, board):
     """BBB over a stream. Twin of filter.run with bbb-lin-*-dlr."""
     K = max(1, len(D) - 1)
     mine = mu0, Ups0, W0, mu, Ups, Wt, D[:K], D[len(D) - 1], s, alpha
@@ -634,7 +636,8 @@ def stream_bbb(first, net, work, lik, hess, X, Y, seen, mu, Ups, Wt, alpha, n_it
         if f is not None:
             code = predict_step(mu, Ups, Wt, f, c, q, b)
         if code == OK and seen[t]:
-            keep(mu, Ups, Wt, mu0, Ups0, W0)
+            if not kept:
+                keep(mu, Ups, Wt, mu0, Ups0, W0)
             for _ in range(n_iter):
                 forward(net, mu, X[t], work, o)
                 cotangents(lik, hess, o, Y[t], p, V, s, b)
@@ -653,22 +656,49 @@ STREAMS = {"bong": stream_bong, "blr": stream_blr, "bog": stream_bog, "bbb": str
 
 
 def _room(kind: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int, moves: bool) -> list[Any]:
-    """What a stream of this kind is given after the dynamics: the prior of an inner loop, cotangents, rows, their factors, and buffers."""
+    """What a stream of this kind is given after the prior of an inner loop: cotangents, rows, their factors, and buffers."""
     if kind == "one":
         return [buffers(R, P) if moves else None, np.zeros((1, C)), np.empty((1, P)), np.empty(3), one(R, P, parts)]
     loops, rows = kind in ("blr", "bbb", "thin"), K + (K > 1)
     b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(kind))
-    W0: Any = thin(R, P, n_iter, len(b.H)) if kind == "thin" else np.empty((R if loops else 0, P))
-    return [np.empty(P if loops else 0), np.empty(P if loops else 0), W0, np.zeros((rows, C)), np.empty((rows, P)), np.empty(3), b]
+    basis = [thin(R, P, n_iter, len(b.H))] if kind == "thin" else []
+    return [*basis, np.zeros((rows, C)), np.empty((rows, P)), np.empty(3), b]
 
 
-def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, fellows=(), room=None) -> Any:
+def _prior(kind: str, R: int, P: int, given: Any, room: list[Any]) -> tuple[Any, ...]:
+    """What a stream of this kind is given for the prior: whether it is there, and it; or room for it, which is kept in ``room``."""
+    if kind == "one":
+        return ()
+    loops = kind in ("blr", "bbb", "thin")
+    if given is None and not room:
+        room[:] = np.empty(P * loops), np.empty(P * loops), np.empty((R * (kind in ("blr", "bbb")), P))
+    prior = room if given is None else given
+    return *((given is not None,) if loops else ()), *prior[: 2 if kind == "thin" else 3]
+
+
+def copied(mu: Any, Ups: Any, Wt: Any) -> tuple[Any, Any, Any]:
+    """Copies of mu, Ups and Wt, side by side: what one state gives back, the next one fits into."""
+    (R, P), flat = Wt.shape, np.empty((2 + len(Wt)) * len(mu))
+    out = flat[:P], flat[P : 2 * P], flat[2 * P :].reshape(R, P)
+    for new, old in zip(out, (mu, Ups, Wt), strict=True):
+        new[...] = old
+    return out
+
+
+def to_read(state: DLR) -> tuple[Any, Any, Any]:
+    """mu, Ups and Wt of a state for kernels that do not change them: no copies where they are laid out as kernels have them."""
+    out = state.mu, state.Ups, state.W.T
+    return out if all(a.flags.c_contiguous and a.flags.writeable for a in out) else copied(*out)
+
+
+def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, fellows=(), room=None, prior=None) -> Any:
     """Steps done and a code, for lin-hess (hess = 0) or lin-ef (hess = 1); mu (P,), Ups (P,) and Wt (R, P) are changed in place.
 
     ``work`` has room for C + 1 cotangents, and so have the ``fellows``, with which as many more threads take part; ``room`` is a list that
-    keeps the other buffers for the next call of the same kind. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The code is 0,
-    or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite, 3 not
-    covered.
+    keeps the other buffers for the next call of the same kind; ``prior`` is what mu, Ups and Wt are copies of, to be given where there is one
+    observation without dynamics, so that an inner loop needs no copy. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The code
+    is 0, or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite,
+    3 not covered.
     """
     still: tuple[Any, ...] = (None, None, None)  # without dynamics they are not even compiled
     move = (f, c, q) if len(f) > 0 else still
@@ -676,21 +706,22 @@ def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f
     few = "thin" if rule == "blr" and n_iter <= R else "one" if rule in ("bong", "bog") and R < P else rule
     kind = few if K == 1 else rule
     if not rooms:
-        rooms[:] = [], []
+        rooms[:] = [], [], [], []
 
-    def steps(kind: str, t: int, end: int, move: tuple[Any, ...], room: list[Any]) -> Any:
+    def steps(kind: str, t: int, end: int, move: tuple[Any, ...], room: list[Any], before: list[Any]) -> Any:
         """The observations from t to end by one of the STREAMS: how many were done, and a code."""
         if not room:
             room[:] = _room(kind, K, Y.shape[1], R, P, n_iter, len(works), move is not still)
         flat = (Wt.reshape(-1), rule == "bong") if kind == "one" else ()
-        data = X[t:end], Y[t:end], seen[t:end], mu, Ups, Wt, alpha, n_iter, *move, *flat, *room, board(len(works))
+        first = *flat, *_prior(kind, R, P, prior, before)
+        data = X[t:end], Y[t:end], seen[t:end], mu, Ups, Wt, alpha, n_iter, *move, *first, *room, board(len(works))
         return together(len(works), lambda k: STREAMS[kind](k == 0, net, works[k], lik, hess, *data))
 
-    t, code = steps(kind, 0, n, move, rooms[0])
+    t, code = steps(kind, 0, n, move, *rooms[:2])
     while code == REDO:  # the prior of this step is there
-        done, code = steps(rule, t, t + 1, still, rooms[1])
+        done, code = steps(rule, t, t + 1, still, *rooms[2:])
         t += done
         if code == OK and t < n:
-            done, code = steps(kind, t, n, move, rooms[0])
+            done, code = steps(kind, t, n, move, *rooms[:2])
             t += done
     return t, code
