@@ -78,7 +78,7 @@ def buffers(n, P, parts=1, left=None):
     rows = (n + 24) // 24 * 24
     share = -(-P // parts)
     blocks = -(-share // 480)
-    width = 48 * max(-(-share // blocks // 48), -(-n // 48))  # no rest in loops of 16 or 24 columns, but for the last block
+    width = 24 * max(-(-share // blocks // 24), -(-n // 24))  # no rest in loops of 24 columns, but for the last block
     stride = width + (4 if (width + 4) % 16 else 8)  # no power of 2, which would put all rows into the same places of the cache
     X, Y, Z = (aligned(parts, rows, stride) for _ in range(3))
     H, G, T, V, J = (np.zeros((rows, rows)) for _ in range(5))
@@ -323,17 +323,21 @@ def cholesky(H, n, L):
 def solve(L, n, X, first, last):
     """The columns from ``first`` to ``last`` − 1 of X: x = (L Lᵀ)⁻¹ x."""
     for i in range(n):
+        x, back = X[i, first:last], 1.0 / L[i, i]
         for k in range(i):
-            for j in range(first, last):
-                X[i, j] -= L[i, k] * X[k, j]
-        for j in range(first, last):
-            X[i, j] /= L[i, i]
+            y, l = X[k, first:last], L[i, k]
+            for j in range(len(x)):
+                x[j] -= l * y[j]
+        for j in range(len(x)):
+            x[j] *= back
     for i in range(n - 1, -1, -1):
+        x, back = X[i, first:last], 1.0 / L[i, i]
         for k in range(i + 1, n):
-            for j in range(first, last):
-                X[i, j] -= L[k, i] * X[k, j]
-        for j in range(first, last):
-            X[i, j] /= L[i, i]
+            y, l = X[k, first:last], L[k, i]
+            for j in range(len(x)):
+                x[j] -= l * y[j]
+        for j in range(len(x)):
+            x[j] *= back
 
 
 @ordered
@@ -828,7 +832,8 @@ def bog_step(jobs, task, R, K, alpha, b, board):
 def bbb_small(R, n, alpha, H, N, L, F):
     """The coefficients of :func:`bbb_step`, from H = Aᵀ[W, W₀, S] and N, both without what is below the diagonal, and the factor L of M.
 
-    Rows of F: M⁻¹, −WᵀΣW₀ and −WᵀΣS transposed; in the place of H: −α (M⁻¹N + WᵀΣW), α WᵀΣW₀ and α WᵀΣS; N loses the identity.
+    Rows of F: M⁻¹, −WᵀΣW₀ and −WᵀΣS transposed; in the place of H: −α (M⁻¹N + WᵀΣW), α WᵀΣW₀ and α WᵀΣS; N loses the identity, and what
+    is below its diagonal goes to what is above.
     """
     clear(F, 0)
     for r in range(R):
@@ -845,6 +850,8 @@ def bbb_small(R, n, alpha, H, N, L, F):
         for k in range(R):
             H[r, k] = -alpha * (F[r, R + k] + H[r, k])
             F[r, R + k] = 0.0
+        for k in range(r):
+            N[k, r], N[r, k] = 2.0 * N[k, r], 0.0
         for j in range(R, n):
             F[j, r] = -H[r, j]
             H[r, j] *= alpha
@@ -852,10 +859,23 @@ def bbb_small(R, n, alpha, H, N, L, F):
 
 @inner
 def fall(Ups0, Ups, at, w, u):
-    """Row 1 of u = a = Υ₀ − Υ."""
-    x0, x = Ups0[at : at + w], Ups[at : at + w]
+    """Row 1 of u = (Υ₀ − Υ)/Υ; row 0 is 1/Υ."""
+    x0, x, f, v = Ups0[at : at + w], Ups[at : at + w], u[1], u[0]
     for p in range(w):
-        u[1, p] = x0[p] - x[p]
+        f[p] = (x0[p] - x[p]) * v[p]
+
+
+@inner
+def add_weighed(Y, Z, u, f, alpha, R, at, w, Wt):
+    """A block of W gains the rows of Υ⁻¹(Y + α Diag(f) Z); 0 where the result is finite."""
+    wrong = 0.0
+    for r in range(R):
+        o, y, z = Wt[r, at : at + w], Y[r], Z[r]
+        for p in range(w):
+            o[p] += u[p] * (y[p] + alpha * f[p] * z[p])
+        for p in range(w):
+            wrong += 0.0 * o[p]
+    return wrong
 
 
 @inner
@@ -869,11 +889,10 @@ def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
         w = min(width, P - at)
         inverse(Ups, at, w, u)
         fall(Ups0, Ups, at, w, u)
-        if kind == MEASURE:
+        if kind == MEASURE or blocks > 1:  # a single block is still there
             load(rows, s[0], at, w, X, load(W0, 1.0, at, w, X, load(Wt, 1.0, at, w, X, 0)))
+        if kind == MEASURE:
             weigh(X, R, u[0], w, Y)
-            for p in range(w):
-                u[1, p] *= u[0, p]
             weigh(X, R, u[1], w, Z)
             gram(b.z[k], R, b.y[k], R, w, stride, b.g[k], cols)
             for p in range(w):
@@ -882,22 +901,16 @@ def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
                 Y[R, p] = 0.0
             gram(b.y[k], R + 1, b.x[k], n, w, stride, b.h[k], cols)
         else:
-            load_weighed(rows, s[0], u[0], at, w, X, load_weighed(W0, 1.0, u[0], at, w, X, load_weighed(Wt, 1.0, u[0], at, w, X, 0)))
-            pulled(b.x[k], stride, b.size, R, at, w, mu0, Ups0, mu, Ups, g, s[1], u[2])
-            for p in range(w):
-                u[1, p] *= u[0, p]
-            combine(b.v, cols, n, R, b.x[k], w, stride, b.z[k])  # ΣW, then what ΣW₀ and ΣS differ by from Υ⁻¹W₀ and Υ⁻¹S
-            combine(b.t, cols, R, R, b.z[k], w, stride, b.y[k])
+            pulled(b.x[k], stride, b.size, R, at, w, mu0, Ups0, mu, g, s[1], u[2])
+            combine(b.v, cols, n, R, b.x[k], w, stride, b.z[k])  # Υ ΣW, then what Υ ΣW₀ and Υ ΣS differ by from W₀ and S
+            for r in range(0, R, 2):
+                combine(b.t[r * (cols + 1) :], cols, 2, R - r, b.z[k, r * stride :], w, stride, b.y[k, r * stride :])
             curve(b.x[k], b.y[k], b.z[k], stride, R, n, u, w, 0.5 * alpha, Ups, at)
             combine(b.j, cols, R, n, b.z[k], w, stride, b.y[k])
             more = advance(at, w, alpha, u[2], mu, Ups)
             wrong += more[0]
             below += more[1]
-            for r in range(R):
-                o = Wt[r, at : at + w]
-                for p in range(w):
-                    o[p] += Y[r, p] + alpha * u[1, p] * Z[r, p]
-                    wrong += 0.0 * o[p]
+            wrong += add_weighed(Y, Z, u[0], u[1], alpha, R, at, w, Wt)
     b.wrong[k, 0] = wrong
     b.wrong[k, 1] = below
 
@@ -907,7 +920,8 @@ def bbb_step(jobs, task, R, K, alpha, b, board):
     """One iteration of BBB, in place. Twin of dlr.bbb_woodbury.
 
     With A = Υ⁻¹W, M = I + WᵀA, a = Υ₀ − Υ and N = Aᵀ Diag(a) A: ΣW = AM⁻¹, ΣX = Υ⁻¹X − A C with C = M⁻¹AᵀX = WᵀΣX for X = W₀ and S,
-    WᵀΣW = M⁻¹(M − I), and ΣDiag(a)ΣW = aΥ⁻¹ΣW − ΣW N M⁻¹. So one reading of the state gives all small matrices, one more the step.
+    WᵀΣW = M⁻¹(M − I), and ΣDiag(a)ΣW = aΥ⁻¹ΣW − ΣW N M⁻¹. So one reading of the state gives all small matrices, one more the step, or
+    none where a part of the parameters is one block.
     """
     n = 2 * R + K
     jobs(MEASURE, task, b, board)
@@ -925,11 +939,8 @@ def bbb_step(jobs, task, R, K, alpha, b, board):
 
 
 @inner
-def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
-    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + times · g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on, divided by Υ.
-
-    Twin of dlr._pull.
-    """
+def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, g, times, pull):
+    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + times · g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on. Twin of dlr._pull."""
     for p in range(0, w, 8):
         a = b = fill4(0.0)
         for r in range(R):
@@ -937,27 +948,36 @@ def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
             a, b = muladd(a, c, load4(X, x)), muladd(b, c, load4(X, x + 4))
         store4(pull, p, a)
         store4(pull, p + 4, b)
+    m0, u0, m, more = mu0[at : at + w], Ups0[at : at + w], mu[at : at + w], g[at : at + w]
     for p in range(w):
-        pull[p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + Ups[at + p] * pull[p] + times * g[at + p]
+        pull[p] += u0[p] * (m0[p] - m[p]) + times * more[p]
 
 
 @inner
 def curve(X, Y, Z, stride, R, n, u, w, half, Ups, at):
-    """Υ gains half of diag(ΣDiag(a)Σ) − diag(ΣWWᵀΣ), then ΣW₀ and ΣS are completed and Υ gains half of their squares."""
-    new, more, cross, one = Ups[at : at + w], u[3], u[4], fill4(1.0)
-    for p in range(0, w, 4):
-        a = b = fill4(0.0)
+    """Υ gains half of diag(ΣDiag(a)Σ) − diag(ΣWWᵀΣ), then Υ ΣW₀ and Υ ΣS are completed and Υ gains half of the squares of ΣW₀ and ΣS."""
+    new, v, f, more, cross, one = Ups[at : at + w], u[0], u[1], u[3], u[4], fill4(1.0)
+    for p in range(0, w, 12):
+        a0 = a1 = a2 = b0 = b1 = b2 = fill4(0.0)
         for x in range(p, R * stride, stride):
-            z = load4(Z, x)
-            a, b = muladd(a, z, load4(Y, x)), muladd(b, z, load4(X, x))
+            z0, z1, z2 = load4(Z, x), load4(Z, x + 4), load4(Z, x + 8)
+            a0, a1, a2 = muladd(a0, z0, load4(Y, x)), muladd(a1, z1, load4(Y, x + 4)), muladd(a2, z2, load4(Y, x + 8))
+            b0, b1, b2 = muladd(b0, z0, load4(X, x)), muladd(b1, z1, load4(X, x + 4)), muladd(b2, z2, load4(X, x + 8))
         for x in range(R * stride + p, n * stride, stride):
-            z = muladd(load4(Z, x), one, load4(X, x))
-            store4(Z, x, z)
-            a = muladd(a, z, z)
-        store4(more, p, a)
-        store4(cross, p, b)
+            z0, z1 = muladd(load4(Z, x), one, load4(X, x)), muladd(load4(Z, x + 4), one, load4(X, x + 4))
+            z2 = muladd(load4(Z, x + 8), one, load4(X, x + 8))
+            store4(Z, x, z0)
+            store4(Z, x + 4, z1)
+            store4(Z, x + 8, z2)
+            a0, a1, a2 = muladd(a0, z0, z0), muladd(a1, z1, z1), muladd(a2, z2, z2)
+        store4(more, p, a0)
+        store4(more, p + 4, a1)
+        store4(more, p + 8, a2)
+        store4(cross, p, b0)
+        store4(cross, p + 4, b1)
+        store4(cross, p + 8, b2)
     for p in range(w):
-        new[p] += half * (u[0, p] * u[1, p] + more[p] - 2.0 * u[1, p] * cross[p])
+        new[p] += half * v[p] * (f[p] + v[p] * (more[p] - 2.0 * f[p] * cross[p]))
 
 
 # --- blr with one row in S ---------------------------------------------------------------------------------------------------
