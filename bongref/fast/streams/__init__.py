@@ -23,6 +23,7 @@ from ..normals import is_pcg
 BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
 # numbers for which a second thread pays; see Stream._threads
 WORTH = {"parts": 20_000, "rows": 200_000, "loop": 8_000, "image": 20_000, "samples": 10**6}
+TALL = 20_000  # parameters from which an inner loop in the DLR family takes one observation at a time, whose prior is the state before it
 LONG_BREATH = 0.5  # the same for a loop of Python, which can be interrupted at any time
 
 
@@ -76,6 +77,7 @@ class Stream:
         self.whole = self.builtin and m.family in ("diag", "diag_mom", "dlr") and (m.hess.startswith("lin") or drawn)
         steps = min(4e9 / P**2, 1e4) if self.rank_one else 256 if m.hess.startswith("lin") else 32  # about a breath, to begin with
         self.pace = 1 if self.whole else max(1, int(steps / m.n_iter))
+        self.alone = self.whole and m.family == "dlr" and m.rule in ("blr", "bbb") and P >= TALL
         if self.builtin:
             self.X = np.ascontiguousarray([np.ravel(x) for x in xs] if not isinstance(xs, np.ndarray) else xs.reshape(len(xs), -1))
             none = np.zeros(model.n_outputs)
@@ -109,7 +111,7 @@ class Stream:
             with one_blas_thread():
                 state, done = self._whole(state, first, last) if self.whole else self._step_by_step(state, first, last)
         spent, breath = time.perf_counter() - start, BREATH if self.whole and not drawn else LONG_BREATH
-        if done == self.pace:
+        if done == self.pace and not self.alone:
             self.pace = max(1, int(self.pace * min(16.0, breath / max(spent, 1e-6))))
         return state, done, done < last - first
 
@@ -162,12 +164,13 @@ class Stream:
                 self.loop = LowRank(m, self.estimator, self.rng, self.dyn)
             return self.loop.run(state, *data)
         if m.family == "dlr":
-            from .dlr import stream
+            from .dlr import copied, stream, to_read
 
-            mu, Ups, Wt = np.array(state.mu), np.array(state.Ups), np.array(state.W.T, order="C")
+            prior = to_read(state) if self.dyn is None and m.rule in ("blr", "bbb") and last - first == 1 else None
+            mu, Ups, Wt = copied(*(prior or (state.mu, state.Ups, state.W.T)))
             loop: Any = stream
             fellows = self.estimator.works[1:]
-            done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q, fellows, self.room)
+            done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q, fellows, self.room, prior)
             return (DLR(mu, Ups, Wt.T) if code == 0 else state), done
         if self.loop is None:
             from .diag import Linearised, Sampled
