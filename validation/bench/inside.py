@@ -1,17 +1,19 @@
-"""What one observation of a diagonal family on the MLP is made of, and an inner iteration of bbb in the DLR family:
+"""What one observation of a diagonal family on the MLP is made of, and bbb in the DLR family and with a full covariance:
 ``python -m validation.bench.inside``.
 
 These cells are far from the bandwidth of the cache, because other things bound them. The table has the nanoseconds of each part of the
 compiled step, alone in a loop, beside what the machine needs at least for the operation that the part is full of, measured in the same run:
 divisions (one for each parameter in a step of a natural family), products that are added up, stores.
-Of bbb the tall parts are those of one thread of two, beside what their products alone would take; an iteration of a stream also has the
-network, and two threads that wait for one another twice and read what the other has written.
+Of bbb in the DLR family the tall parts are those of one thread of two, beside what their products alone would take; an iteration of a stream also has the
+network, and two threads that wait for one another twice and read what the other has written. With a full covariance in moments an update
+is mostly products of the prior's precision with the vectors of a basis.
 """
 
 from __future__ import annotations
 
 import time
 from typing import Any
+from unittest import mock
 
 import numpy as np
 
@@ -22,7 +24,10 @@ from bongref.fast.kernels.dlr import MEASURE, SETTLE, bbb_part, bbb_small, buffe
 from bongref.fast.likelihoods import describe as describe_likelihood
 from bongref.fast.likelihoods import weighted_rows
 from bongref.fast.networks import activate, describe, forward, part, pull, workspace
+from bongref.fast.streams import fc
 from bongref.fast.streams.diag import _steps
+
+from .cells import TRIES
 
 TIMES = 20_000  # of each part in a loop
 
@@ -106,15 +111,22 @@ def _products(n, rows, columns, b):
         combine(b.v, len(b.V), rows, columns, b.x[0], 24, b.X.shape[2], b.z[0])
 
 
-def nanoseconds(part: Any, *args: Any) -> float:
+@kernel
+def _times(n, h, x, y):
+    h = borrowed(h)
+    for _ in range(n):
+        fc._times(h, x, y)
+
+
+def nanoseconds(part: Any, *args: Any, times: int = TIMES) -> float:
     """The best of seven loops."""
     part(1, *args)
     best = float("inf")
     for _ in range(7):
         start = time.perf_counter()
-        part(TIMES, *args)
+        part(times, *args)
         best = min(best, time.perf_counter() - start)
-    return best / TIMES * 1e9
+    return best / times * 1e9
 
 
 def rows() -> list[tuple[str, float]]:
@@ -161,7 +173,22 @@ def bbb_rows(R: int = 10, I: int = 10) -> list[tuple[str, float]]:
     return [*found, ("bbb: an iteration in a stream", min(seconds) / len(X) / I * 1e9)]
 
 
+def krylov_rows(I: int = 10) -> list[tuple[str, float]]:
+    """(what, nanoseconds) of an update of bbb-lin-hess-fc_mom: the products that its basis needs, and all of it."""
+    model, rng = models.mlp([21, 20, 20, 1], activation="gelu"), np.random.default_rng(0)
+    (var, alpha), P, basis, commit = TRIES["bbb"][0], model.n_params, [], fc._BbbMom.commit
+    m, lik = method("bbb-lin-hess-fc_mom", n_iter=I, alpha=alpha), likelihoods.Gaussian(var=0.1)
+    prior, X, Y = m.prior(mu=model.init(rng), var=var), rng.standard_normal((40, 21)), rng.standard_normal((40, 1))
+    counted = lambda self, Q, *rest: basis.append(len(Q)) or commit(self, Q, *rest)
+    with mock.patch.object(fc._BbbMom, "commit", counted):
+        seconds = [run(m, model, lik, prior, X, Y, backend="fast").info["seconds"] for _ in range(4)]
+    h, x = fc.held(np.eye(P), np.zeros(P), 1.0, fc.ROOM), np.ones(P)
+    each, k = nanoseconds(_times, h, x, np.empty(P), times=500), sum(basis) / len(basis)
+    found = [(f"bbb-fc_mom: {k:.0f} products with a matrix of {P} rows, half of them", each * k / 2)]
+    return [*found, ("bbb-fc_mom: an update in a stream", min(seconds) / len(X) * 1e9)]
+
+
 if __name__ == "__main__":
     print("| part | ns |\n|---|---|")
-    for what, ns in [*rows(), *bbb_rows()]:
+    for what, ns in [*rows(), *bbb_rows(), *krylov_rows()]:
         print(f"| {what} | {ns:.0f} |", flush=True)

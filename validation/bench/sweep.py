@@ -26,7 +26,7 @@ from . import cells, ours, report, worker
 WIDTHS = {"fc": (4, 7, 12, 20, 34), "diag": (4, 20, 45, 90, 170, 300, 988)}  # P = h² + 24h + 1
 TINY, DATA = 3, 2000
 LONGEST = 60.0  # seconds of one observation
-SOME = 8  # observations of a second run, where that does not take too long
+SOME = 8  # observations of the other runs at least, where that does not take too long
 
 
 def widths(family: str, largest: float) -> list[int]:
@@ -74,7 +74,7 @@ class Sweep(ours.Ours):
         n, seconds = 1, self.run(1)[1]
         if SOME * seconds < budget / 2:  # how long one more takes: what a run costs once must not count
             each = max((self.run(SOME)[1] - seconds) / (SOME - 1), 1e-7)
-            n = worker.how_many(each, target, DATA)
+            n = max(SOME, worker.how_many(each, target, DATA))
             seconds = self.run(n)[1]
         seconds /= n
         best, repeats = seconds, 1
