@@ -194,16 +194,17 @@ def test_sums_and_rows_of_four_outer_products(m, n, k):
     rng = np.random.default_rng(m + n)
     delta, h, at, P = rng.standard_normal((m, 4)), rng.standard_normal((n, 4)), 3, m * n + m + 5
     delta[:, k:] = 0
-    H, g, d, rows = np.empty((8, n + 2)), rng.standard_normal(P), rng.standard_normal(P), np.full((k, P), 7.0)
-    each = [np.concatenate([np.full(at, 0.0), np.outer(delta[:, i], h[:, i]).ravel(), delta[:, i], np.zeros(2)]) for i in range(k)]
+    H, g, d, rows = np.empty((8, n + 2)), rng.standard_normal(P), rng.standard_normal(P), np.full((P, 4), 7.0)
+    each = [np.concatenate([np.full(at, 0.0), np.outer(delta[:, i], h[:, i]).ravel(), delta[:, i], np.zeros(2)]) for i in range(4)]
     total, squares = g + sum(each), d - sum(r * r for r in each)
-    lanes.turned(np.concatenate([np.zeros(8), h.ravel()]), 2, n, H)
+    flat = np.concatenate([np.zeros(8), h.ravel()])
+    lanes.turned(flat, 2, n, H)
     lanes.add_outer(delta.ravel(), m, H, n, g, d, at)
     lanes.add_sums(delta.ravel(), m, g, d, at + m * n)
-    lanes.put_outer(delta.ravel(), m, H, n, 1, rows, at)
+    lanes.put_outer(delta.ravel(), m, flat, 2, n, 1, rows.reshape(-1), at)
     assert np.max(np.abs(g - total)) <= 64 * EPS and np.max(np.abs(d - squares)) <= 256 * EPS
-    assert np.all(rows[:, :at] == 7) and np.all(rows[:, -2:] == 7)
-    assert np.max(np.abs(rows[:, at:-2] - np.array(each)[:, at:-2])) <= 8 * EPS
+    assert np.all(rows[:at] == 7) and np.all(rows[-2:] == 7)
+    assert np.max(np.abs(rows.T[:, at:-2] - np.array(each)[:, at:-2])) <= 8 * EPS
 
 
 # --- threads -----------------------------------------------------------------------------------------------------------------

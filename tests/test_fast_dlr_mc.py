@@ -130,7 +130,7 @@ def test_bbb_with_many_rows_far_from_its_prior(jobs):
 
 @pytest.mark.parametrize("size", [1e-3, 1.0, 4.0, 20.0, 1e4])
 def test_samples_are_placed_as_the_reference_places_them(size):
-    """By the matrix F where WᵀΥ⁻¹W is small, by singular vectors where it is not; singular values that are far apart."""
+    """By the matrix F where WᵀΥ⁻¹W is small, by singular vectors where it is not; singular values that are far apart. W Wᵀ stays."""
     m, model, X, Y, prior = problem("bog", 6)
     rng, P = np.random.default_rng(8), len(prior.mu)
     U, V = (np.linalg.qr(rng.standard_normal((k, 3)))[0] for k in (P, 3))
@@ -139,12 +139,13 @@ def test_samples_are_placed_as_the_reference_places_them(size):
     stream = drivers.Stream(m, model, br.likelihoods.Gaussian(var=1.0), X, Y, br.dynamics.Static(), rng, None)
     loop, q = streams.Sampled(m, stream.estimator, rng, None), streams.Belief(m, prior, None)
     steps = streams.Wide((q.mu, q.Ups, q.Wt), (), 6).data._replace(rows=loop.rows)
-    parts = *stream.estimator.parts(0), X, X[:, :2], loop.source, steps, loop.rooms[0], loop.turn, board(loop.jobs)
+    source = loop.source._replace(w=q.Wt.reshape(-1))
+    parts = *stream.estimator.parts(0), X, X[:, :2], source, steps, loop.rooms[0], loop.turn, board(loop.jobs)
     loop.root(q, lambda kind: wide.team(True, kind, 0, *parts))
-    z, C = rng.standard_normal((20, P)), len(loop.A)
-    A, F = loop.A[:3, :P], loop.source.F.reshape(C, C)[:3, :3]
+    z, A, F = rng.standard_normal((20, P)), q.Wt * loop.scale, loop.F[:3, :3]
     error = (z - z @ A.T @ F @ A) - gaussians._dlr_noise(prior.Ups, prior.W, z) * np.sqrt(prior.Ups)
     assert np.max(np.abs(error)) < 64 * compare.EPS * max(1, size)
+    assert np.max(np.abs(q.Wt.T @ q.Wt - prior.W @ prior.W.T)) < 64 * compare.EPS * max(1, size) ** 2 * np.max(Ups)
 
 
 # --- streams -------------------------------------------------------------------------------------------------------------------

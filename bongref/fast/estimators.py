@@ -68,9 +68,10 @@ class Compiled:
         self.net, self.lik = describe(model), describe_likelihood(lik, model.n_outputs)
         self.hess, self.threads, C, P = m.hess, threads, model.n_outputs, model.n_params
         self.n_rows = C if m.hess == "lin-hess" else 1
-        first = workspace(self.net, self.n_rows + 1)
         own = m.family not in ("diag", "diag_mom")  # rows; a diagonal family needs only sums of them
-        another = (lambda: fellow(self.net, first, self.n_rows + 1, own)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
+        each = self.n_rows + 1 if rows or not own else -(-(self.n_rows + 1) // threads)  # cotangents of a thread
+        first = workspace(self.net, each)
+        another = (lambda: fellow(self.net, first, each, own)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
         self.works = [first, *(another() for _ in range(threads - 1))]
         self.P, self.V = P, np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C))
         self.g = np.empty(P if rows else 0)

@@ -65,50 +65,49 @@ def add_sums(delta, m, g, d, at):
 
 
 @inner
-def put_outer(delta, m, H, n, bias, rows, at):
-    """rows[k] = δ_k h_kᵀ, (m, n), flat from ``at`` on, and then δ_k, for as many of the four as there are rows. Twin of numpy.outer."""
+def add_layer(delta, m, H, n, bias, g, d, at):
+    """Both, of a dense layer."""
+    add_outer(delta, m, H, n, g, d, at)
+    if bias:
+        add_sums(delta, m, g, d, at + m * n)
+
+
+@inner
+def put_outer(delta, m, h, here, n, bias, out, at):
+    """out (·, 4) = δ_k h_kᵀ, (m, n), flat from ``at`` on, and then δ_k; δ (m, 4) flat, h (n, 4) from ``here`` on. Twin of numpy.outer."""
     zero = fill4(0.0)
-    for k in range(len(rows)):
-        to, h = rows[k], H[k]
-        for i in range(m):
-            x, r = delta[4 * i + k], at + i * n
-            if n >= 4:  # of the last four numbers some may be written twice
-                v = fill4(x)
-                for j in range(0, n - 4, 4):
-                    store4(to, r + j, muladd(zero, v, load4(h, j)))
-                store4(to, r + n - 4, muladd(zero, v, load4(h, n - 4)))
-            else:
-                for j in range(n):
-                    to[r + j] = x * h[j]
-            if bias:
-                to[at + m * n + i] = x
+    for i in range(m):
+        v, to = load4(delta, 4 * i), 4 * (at + i * n)
+        for j in range(0, 4 * n, 4):
+            store4(out, to + j, muladd(zero, v, load4(h, 4 * here + j)))
+        if bias:
+            store4(out, 4 * (at + m * n + i), v)
 
 
 # --- four samples at a time --------------------------------------------------------------------------------------------------
 
 
-def layer(out, delta, m, H, n, bias, at):
-    """What a dense layer gives for δ (m, 4) and H, see :func:`add_outer`: added to (g, d), or put into rows."""
-    return (layer_sums if isinstance(out, tuple) else layer_rows)(out, delta, m, H, n, bias, at)
+def layer(out, delta, m, h, here, n, H, bias, at):
+    """What a dense layer gives for δ (m, 4) and h (n, 4): added to (g, d), with H as a buffer, or written down."""
+    return (layer_sums if isinstance(out, tuple) else layer_lanes)(out, delta, m, h, here, n, H, bias, at)
 
 
 @inlined
-def layer_sums(out, delta, m, H, n, bias, at):
+def layer_sums(out, delta, m, h, here, n, H, bias, at):
     """:func:`layer` added to (g, d)."""
-    add_outer(delta, m, H, n, out[0], out[1], at)
-    if bias:
-        add_sums(delta, m, out[0], out[1], at + m * n)
+    turned(h, here, n, H)
+    add_layer(delta, m, H, n, bias, out[0], out[1], at)
 
 
 @inlined
-def layer_rows(out, delta, m, H, n, bias, at):
-    """:func:`layer` put into rows."""
-    put_outer(delta, m, H, n, bias, out, at)
+def layer_lanes(out, delta, m, h, here, n, H, bias, at):
+    """:func:`layer` written down."""
+    put_outer(delta, m, h, here, n, bias, out, at)
 
 
 @overload(layer, jit_options=CHOSEN)
-def _overload_layer(out, delta, m, H, n, bias, at):
-    return (layer_sums if isinstance(out, types.BaseTuple) else layer_rows).py_func
+def _overload_layer(out, delta, m, h, here, n, H, bias, at):
+    return (layer_sums if isinstance(out, types.BaseTuple) else layer_lanes).py_func
 
 
 @inner
@@ -127,8 +126,8 @@ def _affine(theta, at, n, h, here, m, bias, z):
 
 
 @inner
-def _pull_back(theta, at, n, delta, m, slopes, here, z):
-    """delta = slope · Wᵀ delta, W (m, n) in θ from ``at`` on, the slopes (n,) from ``here`` on; z is a buffer. Twin of numpy.matmul."""
+def _pull_back(theta, at, n, delta, m, z):
+    """z = Wᵀ delta, W (m, n) in θ from ``at`` on. Twin of numpy.matmul."""
     for j in range(4 * n):
         z[j] = 0.0
     for i in range(0, m // 2 * 2, 2):
@@ -139,9 +138,6 @@ def _pull_back(theta, at, n, delta, m, slopes, here, z):
         v, w = load4(delta, 4 * m - 4), 4 * (at + (m - 1) * n)
         for j in range(0, 4 * n, 4):
             store4(z, j, muladd(load4(z, j), v, load4(theta, w + j)))
-    slope = slopes[4 * here : 4 * (here + n)]
-    for j in range(4 * n):
-        delta[j] = z[j] * slope[j]
 
 
 @inner
@@ -169,7 +165,10 @@ def lanes_room(net, x, C):
 
 @inlined
 def gradients4(net, room, lik, y, theta, n, scale, out):
-    """``scale`` times the gradients at the first n of four samples theta (P, 4), flat, for :func:`layer`. Twin of Model.vjp."""
+    """``scale`` times the gradients at the first n of four samples theta (P, 4), flat, for :func:`layer`. Twin of Model.vjp.
+
+    ``out`` may be theta: what a layer gives is written after the last reading of its parameters.
+    """
     h, slopes, z, delta, H, small = room
     sizes, C, at, here = net.sizes, len(y), 0, 0
     o, s, buffer = small[0], small[1], small[2]
@@ -189,10 +188,11 @@ def gradients4(net, room, lik, y, theta, n, scale, out):
     for i in range(len(sizes) - 1, 0, -1):
         n_in, n_out = sizes[i - 1], sizes[i]
         here, at = here - n_in, at - n_out * (n_in + net.bias)
-        turned(h, here, n_in, H)
-        layer(out, delta, n_out, H, n_in, net.bias, at)
         if i > 1:
-            _pull_back(theta, at, n_in, delta, n_out, slopes, here, z)
+            _pull_back(theta, at, n_in, delta, n_out, z)
+        layer(out, delta, n_out, h, here, n_in, H, net.bias, at)
+        for j in range(4 * n_in if i > 1 else 0):
+            delta[j] = z[j] * slopes[4 * here + j]
 
 
 @inlined
@@ -243,8 +243,8 @@ def single_sums(net, work, lik, x, y, mu, deviations, n, chains, jumps, coeffici
         for c in range(C):
             e[4 * c + k] = s[c]
         if k == 3 or m == n - 1:
-            layer((g, d), G, hidden, H, flat, 1, W)
-            layer((g, d), e, C, h, hidden, 1, U)
+            add_layer(G, hidden, H, flat, 1, g, d, W)
+            add_layer(e, C, h, hidden, 1, g, d, U)
             for i in range(4 * hidden):
                 G[i] = 0.0
             for c in range(4 * C):

@@ -138,6 +138,16 @@ def _sums4(typing, a, b, c, d):
     return four(four, four, four, four), build
 
 
+def _turned4(typing, a, b, c, d):
+    def build(context, builder, signature, args):
+        choose = lambda x, y, *lanes: builder.shuffle_vector(x, y, ir.Constant(ir.VectorType(ir.IntType(32), LANES), list(lanes)))
+        pairs = [choose(*args[k : k + 2], *lanes) for lanes in ((0, 4, 2, 6), (1, 5, 3, 7)) for k in (0, 2)]
+        halves = [choose(*pairs[k : k + 2], *lanes) for lanes in ((0, 1, 4, 5), (2, 3, 6, 7)) for k in (0, 2)]
+        return context.make_tuple(builder, signature.return_type, halves)
+
+    return types.UniTuple(four, LANES)(four, four, four, four), build
+
+
 def _first(typing, v):
     return types.float64(four), lambda context, builder, signature, args: builder.extract_element(args[0], ir.Constant(ir.IntType(32), 0))
 
@@ -170,6 +180,7 @@ spread4 = _choose(lambda a, i: np.full(LANES, a[i]), _spread4)  # a[i] four time
 fill4 = _choose(lambda x: np.full(LANES, x), _fill4)  # x four times
 gather4 = _choose(lambda a, i, step: np.array([a[i + k * step] for k in range(LANES)]), _gather4)  # a[i], a[i + step], …
 sums4 = _choose(lambda a, b, c, d: np.array([v[0] + v[1] + (v[2] + v[3]) for v in (a, b, c, d)]), _sums4)  # the sums of four vectors
+turned4 = _choose(lambda a, b, c, d: tuple(np.array([a, b, c, d]).T.copy()), _turned4)  # the columns of the matrix that has these rows
 first = _choose(lambda v: v[0], _first)  # the first of four numbers
 muladd = _choose(lambda acc, x, y: acc + x * y, _muladd)  # acc + x · y
 divide4 = _choose(lambda x, y: np.divide(x, y), _divide4)  # x / y

@@ -1407,16 +1407,15 @@ def _directions(n, b):
     return directions(n, b)
 
 
-def svd_arrays(A, V, size):
-    """The right singular vectors of Aᵀ as the rows of V (n, n), and its singular values, for the rows of A (n, P). Twin of linalg.svd."""
-    n, P = A.shape
-    b = buffers(n, P)
-    _triangle(A, b)
-    T = np.tril(b.T[:n, :n])
+def svd_arrays(T, V, size):
+    """The left singular vectors of T (n, n), lower triangular, as the rows of V (n, n), and its singular values. Twin of linalg.svd."""
+    n = len(T)
+    b = buffers(n, n)
+    b.T[:n, :n] = T
     if not _directions(n, b):
         return False
     V[...] = b.V[:n, :n]
-    size[...] = np.sqrt(np.sum((V @ T) ** 2, axis=1))  # |Tᵀ v_k|, where v_k is a left vector of T
+    size[...] = np.sqrt(np.sum((V @ T) ** 2, axis=1))  # |Tᵀ v_k|
     return True
 
 
@@ -1456,8 +1455,10 @@ def project(Ups_tilde: Any, W_tilde: Any, rank: int) -> tuple[Any, Any]:
     """Υ̃ + W̃W̃ᵀ to rank R. Twin of dlr.project, for W̃ of any size: it is scaled by a power of 2 for its singular vectors."""
     Wt = np.array(np.transpose(W_tilde), dtype=float, order="C")
     V, size = np.zeros((len(Wt), len(Wt))), np.zeros(len(Wt))
-    top = float(np.max(np.abs(Wt), initial=0))
-    if not np.isfinite(top) or not svd_arrays(np.ldexp(Wt, -math.frexp(top)[1]), V, size):
+    top, T = float(np.max(np.abs(Wt), initial=0)), np.zeros((len(Wt), len(Wt)))
+    if np.isfinite(top):
+        triangle_arrays(np.ldexp(Wt, -math.frexp(top)[1]), T)
+    if not np.isfinite(top) or not svd_arrays(T, V, size):
         return dlr.project(Ups_tilde, W_tilde, rank)
     out = V @ Wt
     return Ups_tilde + np.sum(out[rank:] ** 2, axis=0), np.ascontiguousarray(out[:rank].T)

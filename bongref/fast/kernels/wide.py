@@ -5,6 +5,8 @@ what is left to do with matrices of size R, and those of size R + M are the busi
 The products keep twelve vectors of sums in registers: four rows against three, or four rows of twelve columns.
 A block of columns is copied to where its rows are so close to one another that they stay in the second level cache; the rows of a block,
 and its columns, are filled up with 0 to a multiple of 12.
+The normals of four samples, the samples, and their gradients are one after the other in the same place. Those of dense networks are there
+as (P, 4), which is how they are drawn and computed, and are turned into rows where a block of them is copied.
 """
 
 from __future__ import annotations
@@ -21,14 +23,12 @@ from ..networks import Dense, forward, is_dense, sweep
 from ..normals import draw as draw_normals
 from ..normals import lcg, place_chains
 from ..packs import pack
-from ..parts import MAKING
+from ..parts import CHOSEN, MAKING
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
-from ..vectors import apart, fill4, gather4, load4, muladd, spread4, store4, sum4
+from ..vectors import apart, fill4, load4, muladd, spread4, store4, sum4, turned4
 from .dlr import BEYOND
 
 WIDTH = 240  # columns of a block
-
-
 SPAN = 960  # columns of four samples that stay in the first level cache
 FOUR = 4  # samples in a job
 SMALL = 64.0  # for the eigenvalues of WᵀΥ⁻¹W: rounding in this matrix then moves a sample by a few eps of its deviation
@@ -49,10 +49,9 @@ class Room(NamedTuple):
     Y: Any  # (C, WIDTH)
     y: Any
     weights: Any  # (2, WIDTH)
-    theta: Any  # (FOUR, S), samples
-    t: Any
+    theta: Any  # a sample, or four gradients, or nothing
     chains: Any  # (4, 2) of the generator
-    coefficients: Any  # (2 · FOUR · C,)
+    coefficients: Any  # (2 · FOUR · C,): W y and what W is multiplied with, of four samples
 
 
 @pack
@@ -65,7 +64,8 @@ class Step(NamedTuple):
     mu0: Any
     Ups0: Any
     W0: Any
-    rows: Any  # (K, P)
+    rows: Any  # (count, P), or in fours (·, P, 4), flat
+    count: Any
     pull: Any  # (P,), which gains the mean of the gradients
     scales: Any  # (4,): of Wt, W0 and rows in W̃; of the sum of the rows of W̃ in the pull
     rates: Any  # (2,): of the mean; by how much Υ moves to Υ₀
@@ -79,17 +79,16 @@ class Step(NamedTuple):
 
 @pack
 class Draw(NamedTuple):
-    """What samples are drawn from: θ = μ + (z − A F Aᵀ z) / √Υ. Twin of gaussians._dlr_noise."""
+    """What samples are drawn from: θ = μ + y − Υ⁻¹W F Wᵀy with y = Υ^{-1/2} z. Twin of gaussians._dlr_noise."""
 
-    A: Any  # (C, S), R rows and P columns of it
-    a: Any
+    w: Any  # Wᵀ, flat
     F: Any  # (C · C,)
     scale: Any  # (P,) = 1/√Υ
     state: Any  # of PCG64
-    jumps: Any  # one number, four, to the samples of each job, and past them all
+    jumps: Any  # one number; from a chain to the next; of a chain, from number to number; to the samples of each job; past them all
     table: Any
-    Z: Any  # (FOUR · jobs, S), z drawn in advance; without rows where it is drawn by the jobs themselves
-    z: Any
+    numbers: Any  # (FOUR · jobs · P,), where a job has its z, then y, θ, and gradients: the rows
+    z: Any  # the same, z drawn in advance; empty where it is drawn by the jobs themselves
     ahead: Any  # the board of those who draw in advance
 
 
@@ -98,26 +97,26 @@ def padded(n: int) -> int:
     return -(-n // 12) * 12
 
 
-def room(n: int, R: int, P: int) -> Room:
-    """Buffers for n rows of W̃ᵀ, of which R are kept, and for samples of P parameters."""
-    C, S = padded(R + 1), padded(P)
-    X, Z, Y, T = (np.zeros(shape) for shape in ((padded(n + 3), WIDTH), (C, WIDTH), (C, WIDTH), (FOUR, S)))
+def room(n: int, R: int, size: int = 0) -> Room:
+    """Buffers for n rows of W̃ᵀ, of which R are kept, and ``size`` numbers of samples."""
+    C = padded(R + 1)
+    X, Z, Y = (np.zeros(shape) for shape in ((padded(n + 3), WIDTH), (C, WIDTH), (C, WIDTH)))
     blocks = X, X.reshape(-1), Z, Z.reshape(-1), Y, Y.reshape(-1)
-    return Room(*blocks, np.zeros((2, WIDTH)), T, T.reshape(-1), np.zeros((4, 2), np.uint64), np.zeros(2 * FOUR * C))
+    return Room(*blocks, np.zeros((2, WIDTH)), np.empty(size), np.zeros((4, 2), np.uint64), np.zeros(2 * FOUR * C))
 
 
 # --- products ------------------------------------------------------------------------------------------------------------------
 
 
 @inner
-def dots(X, x, dx, Y, y, dy, w, out, at, step):
-    """out[at + i step + j] += Σ_p X[x + i dx + p] Y[y + j dy + p] for i < 4 and j < 3, w a multiple of 4. Twin of numpy.matmul."""
+def dots(X, x, dx, Y, y0, y1, y2, w, out, at, step):
+    """out[at + i step + j] += Σ_p X[x + i dx + p] Y[y_j + p] for i < 4 and j < 3, w a multiple of 4. Twin of numpy.matmul."""
     a0, a1, a2 = fill4(0.0), fill4(0.0), fill4(0.0)
     b0, b1, b2 = fill4(0.0), fill4(0.0), fill4(0.0)
     c0, c1, c2 = fill4(0.0), fill4(0.0), fill4(0.0)
     d0, d1, d2 = fill4(0.0), fill4(0.0), fill4(0.0)
     for p in range(0, w, 4):
-        u0, u1, u2 = load4(Y, y + p), load4(Y, y + dy + p), load4(Y, y + 2 * dy + p)
+        u0, u1, u2 = load4(Y, y0 + p), load4(Y, y1 + p), load4(Y, y2 + p)
         v = load4(X, x + p)
         a0, a1, a2 = muladd(a0, v, u0), muladd(a1, v, u1), muladd(a2, v, u2)
         v = load4(X, x + dx + p)
@@ -190,10 +189,45 @@ def load(A, scale, at, w, X, n):
 
 
 @inner
-def block(s, at, w, X):
-    """Columns of W̃ᵀ = [c W, c₀ W₀, c_s S]ᵀ; how many rows it has."""
+def load_fours(A, s, scale, at, w, b, n):
+    """As :func:`load`, of the rows of a step in fours. Twin of numpy.transpose."""
+    zero, c, whole, x = fill4(0.0), fill4(scale), w // 4 * 4, b.x
+    for k in range(0, s.count, FOUR):
+        o, i = 4 * (k // FOUR * len(s.mu) + at), (n + k) * WIDTH
+        for p in range(0, whole, 4):
+            v0, v1, v2, v3 = turned4(load4(A, o), load4(A, o + 4), load4(A, o + 8), load4(A, o + 12))
+            store4(x, i + p, muladd(zero, c, v0))
+            store4(x, i + p + WIDTH, muladd(zero, c, v1))
+            store4(x, i + p + 2 * WIDTH, muladd(zero, c, v2))
+            store4(x, i + p + 3 * WIDTH, muladd(zero, c, v3))
+            o += 16
+        for m in range(FOUR):
+            for p in range(whole, (w + 11) // 12 * 12):
+                x[i + m * WIDTH + p] = scale * A[o + 4 * (p - whole) + m] if p < w else 0.0
+    return n + s.count
+
+
+def load_rows(A, s, scale, at, w, b, n):
+    """:func:`load` of rows as they are."""
+    return load(A, scale, at, w, b.X, n)
+
+
+def load_either(A, s, scale, at, w, b, n):
+    """:func:`load` or :func:`load_fours`, for what the rows A of a step are."""
+    return (load_fours if A.ndim == 1 else load_rows)(A, s, scale, at, w, b, n)
+
+
+@overload(load_either, jit_options=CHOSEN)
+def _overload_load_either(A, s, scale, at, w, b, n):
+    return load_fours.py_func if A.ndim == 1 else load_rows
+
+
+@inner
+def block(s, at, w, b):
+    """Columns of W̃ᵀ = [c W, c₀ W₀, c_s S]ᵀ in X; how many rows it has."""
     apart()
-    return load(s.rows, s.scales[2], at, w, X, load(s.W0, s.scales[1], at, w, X, load(s.Wt, s.scales[0], at, w, X, 0)))
+    n = load(s.W0, s.scales[1], at, w, b.X, load(s.Wt, s.scales[0], at, w, b.X, 0))
+    return load_either(s.rows, s, s.scales[2], at, w, b, n)
 
 
 @inner
@@ -202,7 +236,7 @@ def mean(s, n, at, w, b):
     pull, x = s.pull[at : at + w], b.X[n]
     for p in range((w + 11) // 12 * 12):
         x[p] = 0.0
-    for k in range(n - s.rows.shape[0], n):
+    for k in range(n - s.count, n):
         row = b.X[k]
         for p in range(w):
             x[p] += row[p]
@@ -233,7 +267,7 @@ def gram(x, n, m, w, out, N):
     apart()
     for i in range(0, n, 4):
         for j in range(i // 3 * 3, m, 3):
-            dots(x, i * WIDTH, WIDTH, x, j * WIDTH, WIDTH, w, out, i * N + j, N)
+            dots(x, i * WIDTH, WIDTH, x, j * WIDTH, (j + 1) * WIDTH, (j + 2) * WIDTH, w, out, i * N + j, N)
 
 
 @inlined
@@ -245,7 +279,7 @@ def grams(s, k, first, last, b):
         G[i], H[i] = 0.0, 0.0
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
-        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b)
         mean(s, n, at, w, b)
         gram(b.x, n, n, whole, G, N)
         weigh(s, n, at, w, b)
@@ -273,7 +307,7 @@ def products(b, n, w, out):
     N = b.X.shape[0]
     for i in range(0, b.Z.shape[0], 4):
         for j in range(0, n, 3):
-            dots(b.z, i * WIDTH, WIDTH, b.x, j * WIDTH, WIDTH, w, out, i * N + j, N)
+            dots(b.z, i * WIDTH, WIDTH, b.x, j * WIDTH, (j + 1) * WIDTH, (j + 2) * WIDTH, w, out, i * N + j, N)
 
 
 @inlined
@@ -284,7 +318,7 @@ def check(s, k, first, last, b):
         Y[i] = 0.0
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
-        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b)
         combinations(s.V, n, whole, b, b.Z, b.z)
         products(b, n, whole, Y)
 
@@ -295,7 +329,7 @@ def settle(s, k, first, last, b):
     R, wrong = s.Wt.shape[0], 0.0
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
-        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b)
         combinations(s.V, n, whole, b, b.Z, b.z)
         mu, Ups, pull, lost = s.mu[at : at + w], s.Ups[at : at + w], s.pull[at : at + w], b.Z[R]
         for p in range(w):
@@ -324,7 +358,7 @@ def slopes(s, k, first, last, b):
         H[i], T[i] = 0.0, 0.0
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
-        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b)
         mean(s, n, at, w, b)
         Ups, mu = s.Ups[at : at + w], s.mu[at : at + w]
         for r in range(R):
@@ -379,7 +413,7 @@ def descend(s, k, first, last, b):
     R, half, wrong, below = s.Wt.shape[0], 0.5 * s.rates[0], 0.0, 0
     for at in range(first, last, WIDTH):
         w = min(WIDTH, last - at)
-        whole, n = (w + 11) // 12 * 12, block(s, at, w, b.X)
+        whole, n = (w + 11) // 12 * 12, block(s, at, w, b)
         mu, Ups, pull, u = s.mu[at : at + w], s.Ups[at : at + w], s.pull[at : at + w], b.weights[0]
         for p in range(w):
             u[p] = 1.0 / Ups[p]
@@ -457,7 +491,7 @@ def woodbury(s, N, C):
 
     With H = WᵀΥ⁻¹[W, W₀, S] and T the other sum: X = (I + H_W)⁻¹ [H, T, I]. Twin of dlr.bog_woodbury and dlr.bbb_woodbury.
     """
-    R, n, prior, alpha = s.Wt.shape[0], s.Wt.shape[0] + s.W0.shape[0] + s.rows.shape[0], len(s.mu0) > 0, s.rates[0]
+    R, n, prior, alpha = s.Wt.shape[0], s.Wt.shape[0] + s.W0.shape[0] + s.count, len(s.mu0) > 0, s.rates[0]
     if not (add_up(s.sums[:, 0], C * N) and add_up(s.sums[:, 1], C * N)):
         return False
     H, T = s.sums[0, 0, : C * N].reshape(C, N), s.sums[0, 1, : C * N].reshape(C, N)
@@ -513,23 +547,22 @@ def alone(kind, down, s, b):
 
 
 @inner
-def root(d, s, k, jobs):
-    """Part k of A = WᵀΥ^{-1/2}, which is written down with 1/√Υ, and of AAᵀ. Twin of linalg.gram."""
-    (C, S), P, R, G = d.A.shape, len(s.mu), s.Wt.shape[0], s.sums[k, 0]
-    first, last = S // 12 * k // jobs * 12, S // 12 * (k + 1) // jobs * 12
-    scale, Ups = d.scale[first : min(last, P)], s.Ups[first : min(last, P)]
-    for i in range(C * C):
+def root(d, s, k, jobs, b):
+    """Part k of 1/√Υ, and of WᵀΥ⁻¹W. Twin of linalg.gram."""
+    P, R, G = len(s.mu), s.Wt.shape[0], s.sums[k, 0]
+    for i in range(b.Z.shape[0] * b.X.shape[0]):
         G[i] = 0.0
-    for p in range(len(scale)):
-        scale[p] = 1.0 / np.sqrt(Ups[p])
-    for r in range(R):
-        a, w = d.A[r, first : min(last, P)], s.Wt[r, first : min(last, P)]
-        for p in range(len(a)):
-            a[p] = scale[p] * w[p]
-    for at in range(first, last, SPAN):
-        for i in range(0, R, 4):
-            for j in range(i // 3 * 3, R, 3):
-                dots(d.a, i * S + at, S, d.a, j * S + at, S, min(SPAN, last - at), G, i * C + j, C)
+    for at in range(P * k // jobs, P * (k + 1) // jobs, WIDTH):
+        w = min(WIDTH, P * (k + 1) // jobs - at)
+        scale, Ups = d.scale[at : at + w], s.Ups[at : at + w]
+        load(s.Wt, 1.0, at, w, b.X, 0)
+        for p in range(w):
+            scale[p] = 1.0 / np.sqrt(Ups[p])
+        for r in range(R):
+            x = b.X[r]
+            for p in range(w):
+                x[p] *= scale[p]
+        gram(b.x, R, R, (w + 11) // 12 * 12, G, b.X.shape[0])
 
 
 @inner
@@ -561,15 +594,15 @@ def turn_to_diagonal(B, V):
 
 
 @making
-def weigh_root(d, s):
-    """F = V D Vᵀ with D = 1/(h + h²), h = √(1 + Λ²), AᵀA = V Λ² Vᵀ; whether Λ² is so small that this loses no digits."""
-    C, R = len(d.A), s.Wt.shape[0]
-    if not add_up(s.sums[:, 0], C * C):
+def weigh_root(d, s, N, C):
+    """F = V D Vᵀ with D = 1/(h + h²), h = √(1 + Λ²), WᵀΥ⁻¹W = V Λ² Vᵀ; whether Λ² is so small that this loses no digits."""
+    R = s.Wt.shape[0]
+    if not add_up(s.sums[:, 0], C * N):
         return False
     B, V = np.empty((R, R)), np.empty((R, R))
     for i in range(R):
         for j in range(i, R):
-            B[i, j] = B[j, i] = s.sums[0, 0, i * C + j]
+            B[i, j] = B[j, i] = s.sums[0, 0, i * N + j]
         if B[i, i] > SMALL:
             return False
     turn_to_diagonal(B, V)
@@ -588,97 +621,201 @@ def weigh_root(d, s):
 
 
 @inner
-def normals(d, k, n, P, Z, chains):
-    """The standard normals of the n samples of job k, rows of Z. Twin of gaussians.normals."""
-    place_chains(d.state, d.jumps[0], d.jumps[0], d.jumps[2 + k], chains)
-    for m in range(n):
-        draw_normals(chains, d.jumps[1], d.table, Z[m, :P])
+def normals(d, k, P, z, chains):
+    """The standard normals of job k, in z. Twin of gaussians.normals."""
+    place_chains(d.state, d.jumps[0], d.jumps[1], d.jumps[3 + k], chains)
+    draw_normals(chains, d.jumps[2], d.table, z[FOUR * k * P : FOUR * (k + 1) * P])
 
 
 @inner
-def draw(d, k, n, P, R, b):
-    """z of the n samples of job k, an array and where in it they begin; −F Aᵀz is in the coefficients. Twin of gaussians._dlr_noise."""
-    C, S, c, t, o = len(d.A), b.theta.shape[1], b.coefficients, b.t, 0
-    if len(d.Z) > 0:
-        t, o = d.z, FOUR * k * S
-    else:
-        normals(d, k, n, P, b.theta, b.chains)
-    for i in range(len(c)):
-        c[i] = 0.0
-    for at in range(0, S, SPAN):
-        for r in range(0, R, 3):
-            dots(t, o + at, S, d.a, r * S + at, S, min(SPAN, S - at), c, r, C)
-    for i in range(FOUR * C):
+def scale_fours(z, scale, low, high, y):
+    """y = scale · z, of columns of (P, 4)."""
+    zero = fill4(0.0)
+    for p in range(low, high):
+        store4(y, 4 * p, muladd(zero, spread4(scale, p), load4(z, 4 * p)))
+
+
+@inner
+def dots_fours(y, low, high, w, r, R, P, c):
+    """Rows r, … r + 3 of c (·, 4) gain those of W y over some columns; from R on the last one again. Twin of numpy.matmul."""
+    w0, w1, w2, w3 = r * P, min(r + 1, R - 1) * P, min(r + 2, R - 1) * P, min(r + 3, R - 1) * P
+    a0, a1, a2, a3 = load4(c, 4 * r), load4(c, 4 * r + 4), load4(c, 4 * r + 8), load4(c, 4 * r + 12)
+    b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = fill4(0.0)
+    whole, one = low + (high - low) // 3 * 3, fill4(1.0)
+    for p in range(low, whole, 3):
+        v = load4(y, 4 * p)
+        a0, a1 = muladd(a0, spread4(w, w0 + p), v), muladd(a1, spread4(w, w1 + p), v)
+        a2, a3 = muladd(a2, spread4(w, w2 + p), v), muladd(a3, spread4(w, w3 + p), v)
+        v = load4(y, 4 * p + 4)
+        b0, b1 = muladd(b0, spread4(w, w0 + p + 1), v), muladd(b1, spread4(w, w1 + p + 1), v)
+        b2, b3 = muladd(b2, spread4(w, w2 + p + 1), v), muladd(b3, spread4(w, w3 + p + 1), v)
+        v = load4(y, 4 * p + 8)
+        c0, c1 = muladd(c0, spread4(w, w0 + p + 2), v), muladd(c1, spread4(w, w1 + p + 2), v)
+        c2, c3 = muladd(c2, spread4(w, w2 + p + 2), v), muladd(c3, spread4(w, w3 + p + 2), v)
+    for p in range(whole, high):
+        v = load4(y, 4 * p)
+        a0, a1 = muladd(a0, spread4(w, w0 + p), v), muladd(a1, spread4(w, w1 + p), v)
+        a2, a3 = muladd(a2, spread4(w, w2 + p), v), muladd(a3, spread4(w, w3 + p), v)
+    store4(c, 4 * r, muladd(a0, one, muladd(b0, one, c0)))
+    store4(c, 4 * r + 4, muladd(a1, one, muladd(b1, one, c1)))
+    store4(c, 4 * r + 8, muladd(a2, one, muladd(b2, one, c2)))
+    store4(c, 4 * r + 12, muladd(a3, one, muladd(b3, one, c3)))
+
+
+@inner
+def weigh_fours(F, R, C, c):
+    """What W is multiplied with, −F W y: the second half of c, for the first one. Both (C, 4)."""
+    for r in range(R):
+        a = fill4(0.0)
+        for i in range(R):
+            a = muladd(a, fill4(-F[r * C + i]), load4(c, 4 * i))
+        store4(c, 4 * (C + r), a)
+
+
+@inner
+def sample(y, p, mu, scale, a):
+    """Column p of y becomes μ + y + a/Υ."""
+    s, one = spread4(scale, p), fill4(1.0)
+    store4(y, 4 * p, muladd(muladd(load4(y, 4 * p), one, spread4(mu, p)), s, muladd(fill4(0.0), s, a)))
+
+
+@inner
+def samples_fours(y, mu, scale, w, R, C, c):
+    """y (P, 4), flat, becomes θ. Twin of gaussians.draw."""
+    P = len(mu)
+    for p in range(0, P // 8 * 8, 8):
+        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = fill4(0.0)
+        i = p
         for r in range(R):
-            c[FOUR * C + i] -= d.F[i % C * C + r] * c[i // C * C + r]
-    return t, o
+            v = load4(c, 4 * (C + r))
+            a0, a1 = muladd(a0, spread4(w, i), v), muladd(a1, spread4(w, i + 1), v)
+            a2, a3 = muladd(a2, spread4(w, i + 2), v), muladd(a3, spread4(w, i + 3), v)
+            a4, a5 = muladd(a4, spread4(w, i + 4), v), muladd(a5, spread4(w, i + 5), v)
+            a6, a7 = muladd(a6, spread4(w, i + 6), v), muladd(a7, spread4(w, i + 7), v)
+            i += P
+        sample(y, p, mu, scale, a0)
+        sample(y, p + 1, mu, scale, a1)
+        sample(y, p + 2, mu, scale, a2)
+        sample(y, p + 3, mu, scale, a3)
+        sample(y, p + 4, mu, scale, a4)
+        sample(y, p + 5, mu, scale, a5)
+        sample(y, p + 6, mu, scale, a6)
+        sample(y, p + 7, mu, scale, a7)
+    for p in range(P // 8 * 8, P):
+        a = fill4(0.0)
+        for r in range(R):
+            a = muladd(a, spread4(w, r * P + p), load4(c, 4 * (C + r)))
+        sample(y, p, mu, scale, a)
 
 
 @inner
-def noise(d, R, b, t, o, low, high):
-    """Columns of z become those of z − A F Aᵀz. Twin of gaussians._dlr_noise."""
-    C, S = d.A.shape
-    for p in range(low, high, 12):
-        combine(b.coefficients, FOUR * C, C, R, d.a, p, S, t, o + p, S)
-
-
-@inner
-def draw_ahead(d, M, P, chains):
+def draw_ahead(d, jobs, P, chains):
     """Some of the standard normals of the next samples, if any are left to be drawn; whether there were."""
     job = claim(d.ahead)
     if job >= 0:
-        k = job % (len(d.Z) // FOUR)
-        normals(d, k, min(FOUR, M - FOUR * k), P, d.Z[FOUR * k :], chains)
-        write(d.ahead, DONE + LINE * k, job + 1)
+        normals(d, job % jobs, P, d.z, chains)
+        write(d.ahead, DONE + LINE * (job % jobs), job + 1)
     return job >= 0
 
 
 @inner
-def offer_ahead(d, turn):
+def offer_ahead(d, jobs, turn):
     """The standard normals of the next samples, for anyone who has nothing else to do."""
-    write(d.ahead, OFFERED, read(d.ahead, OFFERED) + len(d.Z) // FOUR)
+    write(d.ahead, OFFERED, read(d.ahead, OFFERED) + jobs)
     turn[AHEAD] = 1
 
 
 @inner
-def finish_ahead(d, M, P, turn, chains):
+def finish_ahead(d, jobs, P, turn, chains):
     """All standard normals of the next samples."""
     if turn[AHEAD] == 0:
-        offer_ahead(d, turn)
-    while draw_ahead(d, M, P, chains):
+        offer_ahead(d, jobs, turn)
+    while draw_ahead(d, jobs, P, chains):
         pass
-    wait(d.ahead, len(d.Z) // FOUR)
+    wait(d.ahead, jobs)
 
 
 @inlined
 def dense_samples(net, work, lik, x, y, d, k, s, b):
-    """:func:`samples` of a Dense, all four at once."""
-    M, P, S, R = s.rows.shape[0], s.rows.shape[1], b.theta.shape[1], s.Wt.shape[0]
-    n, mu, scale, theta = min(FOUR, M - FOUR * k), s.mu, d.scale, np.empty(FOUR * s.rows.shape[1])
-    t, o = draw(d, k, n, P, R, b)
-    for low in range(0, S, SPAN):
-        noise(d, R, b, t, o, low, min(low + SPAN, S))
-        for p in range(low, min(low + SPAN, P)):
-            store4(theta, 4 * p, muladd(spread4(mu, p), spread4(scale, p), gather4(t, o + p, S)))
-    gradients4(net, lanes_room(net, x, len(y)), lik, y, theta, n, 1.0 / np.sqrt(M), s.rows[FOUR * k : FOUR * k + n])
+    """:func:`samples` of a Dense, all four at once; as rows (4, P) where there is room to turn them."""
+    P, R, C, c, first = len(s.mu), s.Wt.shape[0], b.Z.shape[0], b.coefficients, FOUR * k * len(s.mu)
+    here, z = d.numbers[first : first + FOUR * P], (d.z if len(d.z) > 0 else d.numbers)[first : first + FOUR * P]
+    if len(d.z) == 0:
+        normals(d, k, P, d.numbers, b.chains)
+    for i in range(len(c)):
+        c[i] = 0.0
+    for low in range(0, P, SPAN):
+        high = min(P, low + SPAN)
+        scale_fours(z, d.scale, low, high, here)
+        for r in range(0, R, 4):
+            dots_fours(here, low, high, d.w, r, R, P, c)
+    weigh_fours(d.F, R, C, c)
+    samples_fours(here, s.mu, d.scale, d.w, R, C, c)
+    gradients4(net, lanes_room(net, x, len(y)), lik, y, here, min(FOUR, s.count - FOUR * k), 1.0 / np.sqrt(s.count), here)
+    for i in range(len(b.theta)):
+        b.theta[i] = here[i]
+    for m in range(FOUR if len(b.theta) > 0 else 0):
+        for p in range(P):
+            here[m * P + p] = b.theta[4 * p + m]
+
+
+@inner
+def place_rows(d, k, s, b):
+    """z becomes θ: four rows of ``numbers`` from FOUR · k on. Twin of gaussians.draw."""
+    P, R, C, c, t, o = len(s.mu), s.Wt.shape[0], b.Z.shape[0], b.coefficients, d.numbers, FOUR * k * len(s.mu)
+    for i in range(len(c)):
+        c[i] = 0.0
+    for low in range(0, P, SPAN):
+        w = min(SPAN, P - low)
+        scale = d.scale[low : low + w]
+        for m in range(FOUR):
+            y = t[o + m * P + low : o + m * P + low + w]
+            for p in range(w):
+                y[p] *= scale[p]
+        for r in range(0, R, 3):
+            y0, y1, y2 = r * P + low, min(r + 1, R - 1) * P + low, min(r + 2, R - 1) * P + low
+            dots(t, o + low, P, d.w, y0, y1, y2, w // 4 * 4, c, r, C)
+        for p in range(low + w // 4 * 4, low + w):
+            for m in range(FOUR):
+                for r in range(R):
+                    c[m * C + r] += t[o + m * P + p] * d.w[r * P + p]
+    for i in range(FOUR * C):
+        for r in range(R):
+            c[FOUR * C + i] -= d.F[i % C * C + r] * c[i // C * C + r]
+    for low in range(0, P, SPAN):
+        w = min(SPAN, P - low)
+        mu, scale, Ups = s.mu[low : low + w], d.scale[low : low + w], s.Ups[low : low + w]
+        for m in range(FOUR):
+            y = t[o + m * P + low : o + m * P + low + w]
+            for p in range(w):
+                y[p] *= Ups[p]
+        for p in range(low, low + w // 12 * 12, 12):
+            combine(c, FOUR * C, C, R, d.w, p, P, t, o + p, P)
+        for p in range(low + w // 12 * 12, low + w):
+            for m in range(FOUR):
+                for r in range(R):
+                    t[o + m * P + p] += c[(FOUR + m) * C + r] * d.w[r * P + p]
+        for m in range(FOUR):
+            y = t[o + m * P + low : o + m * P + low + w]
+            for p in range(w):
+                y[p] = mu[p] + scale[p] * (scale[p] * y[p])
 
 
 @inlined
 def single_samples(net, work, lik, x, y, d, k, s, b):
     """:func:`samples` of a Conv, one after the other."""
-    M, P, C, S, R = s.rows.shape[0], s.rows.shape[1], len(y), b.theta.shape[1], s.Wt.shape[0]
-    V, o, v, buffer = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C)
-    n, scale = min(FOUR, M - FOUR * k), 1.0 / np.sqrt(M)
-    t, at = draw(d, k, n, P, R, b)
-    for low in range(0, S, SPAN):
-        noise(d, R, b, t, at, low, min(low + SPAN, S))
-        mu, width = s.mu[low : low + SPAN], d.scale[low : low + SPAN]
-        for m in range(n):
-            z = t[at + m * S + low : at + m * S + low + len(mu)]
-            for p in range(len(mu)):
-                z[p] = mu[p] + width[p] * z[p]
-    for m in range(n):
-        theta = t[at + m * S : at + m * S + P]
+    P, C = len(s.mu), len(y)
+    V, o, v, buffer, theta = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C), b.theta
+    here, scale, first = d.numbers[FOUR * k * P : FOUR * (k + 1) * P], 1.0 / np.sqrt(s.count), FOUR * k * P
+    if len(d.z) > 0:
+        for i in range(len(here)):
+            here[i] = d.z[first + i]
+    else:
+        normals(d, k, P, d.numbers, b.chains)
+    place_rows(d, k, s, b)
+    for m in range(min(FOUR, s.count - FOUR * k)):
+        for p in range(P):
+            theta[p] = here[m * P + p]
         forward(net, theta, x, work, o)
         score(lik, o, y, v, buffer)
         for c in range(C):
@@ -687,7 +824,7 @@ def single_samples(net, work, lik, x, y, d, k, s, b):
 
 
 def samples(net, work, lik, x, y, d, k, s, b):
-    """Rows FOUR · k, … of s.rows = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
+    """The rows of job k = gradients at samples, divided by √M. Twin of curvature.mc_ef."""
     return (dense_samples if isinstance(net, Dense) else single_samples)(net, work, lik, x, y, d, k, s, b)
 
 
@@ -702,11 +839,11 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
 
     The others, when there is no job, draw what the next samples need. ``down`` and what is returned as in :func:`alone`.
     """
-    M, P = s.rows.shape
-    if first and kind == SAMPLES and len(d.Z) > 0:
-        finish_ahead(d, M, P, turn, b.chains)
+    P, fours = len(s.mu), (s.count + FOUR - 1) // FOUR
+    if first and kind == SAMPLES and len(d.z) > 0:
+        finish_ahead(d, fours, P, turn, b.chains)
     if first:
-        jobs = len(s.wrong) if kind != SAMPLES else (s.rows.shape[0] + FOUR - 1) // FOUR
+        jobs = len(s.wrong) if kind != SAMPLES else fours
         turn[KIND], turn[FIRST], turn[COUNT] = kind, read(board, OFFERED), jobs
         write(board, OFFERED, turn[FIRST] + jobs)
     while True:
@@ -716,7 +853,7 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             if turn[KIND] == SAMPLES:
                 samples(net, work, lik, X[turn[TIME]], Y[turn[TIME]], d, k, s, b)
             elif turn[KIND] == ROOT:
-                root(d, s, k, turn[COUNT])
+                root(d, s, k, turn[COUNT], b)
             elif down is None:
                 projected(turn[KIND], k, turn[COUNT], s, b)
             else:
@@ -724,16 +861,16 @@ def team(first, kind, down, net, work, lik, X, Y, d, s, b, turn, board):
             write(board, DONE + LINE * k, job + 1)
         elif first or job == -2:
             break
-        elif len(d.Z) > 0:
-            draw_ahead(d, M, P, b.chains)
+        elif len(d.z) > 0:
+            draw_ahead(d, fours, P, b.chains)
     if first:
         wait(board, turn[COUNT])
     if first and kind == ROOT:
-        return weigh_root(d, s)
+        return weigh_root(d, s, b.X.shape[0], b.Z.shape[0])
     if first and down is not None and kind == SLOPES:
         return woodbury(s, b.X.shape[0], b.Z.shape[0])
     if first and kind == SAMPLES:
         d.state[0], d.state[1] = lcg(d.state[0], d.state[1], d.jumps[len(d.jumps) - 1])
-        if len(d.Z) > 0:
-            offer_ahead(d, turn)
+        if len(d.z) > 0:
+            offer_ahead(d, fours, turn)
     return True

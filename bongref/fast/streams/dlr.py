@@ -44,12 +44,12 @@ from ..kernels.dlr import (
 )
 from ..kernels.one import REDO, bog_one, bong_one, one, one_part
 from ..likelihoods import info_rows, score
-from ..networks import forward, sweep
+from ..networks import Dense, forward, sweep
 from ..normals import PCG, table
 from ..teams import CLOSED, DONE, LINE, OFFERED, board, claim, read, wait, write
 from ..vectors import apart
 
-ROWS = 16  # samples that are placed at once
+ROWS, COLUMNS = 16, 4800  # samples that are placed at once; parameters of a part of what NumPy does
 WIDE = 40  # rows of W̃ from which the jobs of kernels.wide are faster than the kernels for few rows
 NEAR, GAP = 8.0, 2.0**-20  # σ₁/(σ_R + σ_{R+1}) and (σ_R² − σ_{R+1}²)/σ₁² for which the eigenvectors of W̃ᵀW̃ are good as they are
 
@@ -71,14 +71,17 @@ class Belief:
 
     ok = True  # every step is checked
 
-    def __init__(self, m: Method, state: DLR, dyn: tuple[Any, Any, Any] | None):
+    def __init__(self, m: Method, state: DLR, dyn: tuple[Any, Any, Any] | None, once: bool = False):
+        """``once`` says that there is one observation: the prior of its inner loop is then the state itself where nothing moves it."""
         if not np.all(state.Ups > 0):
             raise NotHere
-        self.rule, self.alpha = m.rule, float(m.params.get("alpha", 1))
-        self.mu, self.Ups = np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float)
-        self.Wt = np.array(state.W.T, dtype=float, order="C")
+        self.rule, self.alpha, self.kept = m.rule, float(m.params.get("alpha", 1)), once and dyn is None
         self.dyn = None if dyn is None else tuple(np.ascontiguousarray(a, dtype=float) for a in dyn)
-        self.prior = tuple(np.empty_like(a) for a in (self.mu, self.Ups, self.Wt)) if self.rule in ("blr", "bbb") else ()
+        loops = self.rule in ("blr", "bbb")
+        self.prior: tuple[Any, ...] = to_read(state) if loops and self.kept else ()
+        self.mu, self.Ups, self.Wt = copied(*(self.prior or (state.mu, state.Ups, state.W.T)))
+        if loops and not self.kept:
+            self.prior = copied(self.mu, self.Ups, self.Wt)
         self.wide: Wide | None = None
         self.down = None if self.rule in ("bong", "blr") else 0
 
@@ -89,28 +92,29 @@ class Belief:
 
     def begin(self) -> None:
         """The inner loop starts at the prior."""
-        for kept, now in zip(self.prior, (self.mu, self.Ups, self.Wt), strict=False):
+        for kept, now in zip(() if self.kept else self.prior, (self.mu, self.Ups, self.Wt), strict=False):
             kept[...] = now
 
-    def root(self, scale: Any, AV: Any) -> Any:
-        """scale = 1/√Υ, AV (R, P), and D with Σ^{1/2} z = scale (z − (AV)ᵀ D (AV) z). Twin of gaussians._dlr_noise."""
+    def turn(self) -> Any:
+        """D with Σ^{1/2} z = y − Υ⁻¹W D Wᵀy, y = Υ^{-1/2} z, after W has been turned, with the same W Wᵀ. Twin of gaussians._dlr_noise."""
         R = len(self.Wt)
-        np.divide(1, np.sqrt(self.Ups), out=scale)
-        A, V, size = self.Wt * scale, np.empty((R, R)), np.empty(R)
-        if not svd_arrays(A, V, size):
+        T, V, size = np.zeros((R, R)), np.empty((R, R)), np.empty(R)
+        for at in range(0, len(self.mu), COLUMNS):
+            triangle_arrays(self.Wt[:, at : at + COLUMNS] / np.sqrt(self.Ups[at : at + COLUMNS]), T)
+        if not svd_arrays(T, V, size):
             raise NotHere
-        np.matmul(V, A, out=AV)
+        for at in range(0, len(self.mu), COLUMNS):
+            self.Wt[:, at : at + COLUMNS] = V @ self.Wt[:, at : at + COLUMNS]
         h = np.hypot(1, size)
         return 1 / (h + h**2)
 
     def draw(self, Z: Any) -> None:
         """The rows of standard normals Z become θ̂, a few at a time. Twin of gaussians.draw."""
-        scale, AV = np.empty_like(self.mu), np.empty_like(self.Wt)
-        D = self.root(scale, AV)
+        D = self.turn()
         for k in range(0, len(Z), ROWS):
             z = Z[k : k + ROWS]
-            z -= ((z @ AV.T) * D) @ AV
-            z *= scale
+            z /= np.sqrt(self.Ups)
+            z -= ((z @ self.Wt.T) * D) @ self.Wt / self.Ups
             z += self.mu
 
     def step(self, g: Any, rows: Any) -> bool:
@@ -161,7 +165,7 @@ class Wide:
         self.N, self.C = wide.padded(self.n + 3), wide.padded(R + 1)  # one row more, and room for four at a time
         V, less = np.zeros(self.C * self.N), np.zeros(self.N * R)
         small = np.ones(4), np.ones(2), np.zeros((jobs, 2, self.N**2)), V, less, np.zeros_like(V), np.zeros(R), np.zeros(jobs)
-        self.data = wide.Step(*now, mu0, Ups0, W0, np.empty((0, P)), np.zeros(P), *small)
+        self.data = wide.Step(*now, mu0, Ups0, W0, np.empty((0, P)), K, np.zeros(P), *small)
         self.down = down
         self.team: Any = None
         n, N = self.n, self.N
@@ -171,7 +175,7 @@ class Wide:
     @functools.cached_property
     def room(self) -> wide.Room:
         """The buffers of a thread that is alone."""
-        return wide.room(self.n, self.R, len(self.data.mu))
+        return wide.room(self.n, self.R)
 
     def go(self, kind: int) -> Any:
         """All jobs of a kind, alone or by the function ``team``."""
@@ -187,14 +191,20 @@ class Wide:
         """Twin of dlr.bong_woodbury and dlr.blr_woodbury; ``g`` is None where it is the mean of the gradients in ``rows``."""
         s = self.take(rows)
         rate, kept, new = (alpha, math.sqrt(1 - alpha), math.sqrt(alpha)) if prior else (1.0, 1.0, 1.0)
-        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * math.sqrt(len(rows)))
+        s.scales[:] = kept, new, new, 0 if g is not None else 1 / (new * math.sqrt(s.count))
         s.rates[:] = rate
         s.pull[:] = 0 if g is None else g
         if prior:
-            delta = prior[0] - s.mu
-            s.pull[:] += prior[1] * delta + (prior[2] @ delta) @ prior[2]
+            self.pull_to(*prior)
         self.go(wide.GRAMS)
         return self.project()
+
+    def pull_to(self, mu0: Any, Ups0: Any, W0: Any) -> None:
+        """The pull gains (Υ₀ + W₀W₀ᵀ)(μ₀ − μ). Twin of dlr._pull."""
+        s, parts = self.data, [slice(at, at + COLUMNS) for at in range(0, len(mu0), COLUMNS)]
+        along = sum(W0[:, p] @ (mu0[p] - s.mu[p]) for p in parts)
+        for p in parts:
+            s.pull[p] += Ups0[p] * (mu0[p] - s.mu[p]) + along @ W0[:, p]
 
     def project(self) -> int:
         """The new belief from the sums. Twin of dlr.project."""
@@ -216,7 +226,7 @@ class Wide:
     def descend(self, prior: tuple[Any, ...], g: Any, rows: Any, alpha: float) -> int:
         """Twin of dlr.bog_woodbury and dlr.bbb_woodbury; ``g`` as in :meth:`absorb`."""
         s = self.take(rows)
-        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / math.sqrt(len(rows))
+        s.scales[:] = 1, 1, 1, 0 if g is not None else 1 / math.sqrt(s.count)
         s.rates[:] = alpha
         s.pull[:] = 0 if g is None else g
         if not self.go(wide.SLOPES):
@@ -266,9 +276,11 @@ class Wide:
     def by_triangle(self) -> Any:
         """As :meth:`leading`, by the triangular factor of W̃."""
         s, T = self.data, np.zeros((self.n, self.n))
+        fours = s.rows.reshape(-1, len(s.mu), wide.FOUR) if s.rows.ndim == 1 else None
         for at in range(0, len(s.mu), 1000):
-            parts = zip(s.scales, (s.Wt, s.W0, s.rows), strict=False)
-            triangle_arrays(np.concatenate([scale * a[:, at : at + 1000] for scale, a in parts]), T)
+            p = slice(at, at + 1000)
+            rows = s.rows[:, p] if fours is None else fours[:, p].swapaxes(1, 2).reshape(-1, len(s.mu[p]))[: s.count]
+            triangle_arrays(np.concatenate([scale * a for scale, a in zip(s.scales, (s.Wt[:, p], s.W0[:, p], rows), strict=False)]), T)
         return np.linalg.svd(T)[0][:, : self.R].T
 
 
@@ -277,34 +289,36 @@ class Sampled:
 
     def __init__(self, m: Method, estimator: Any, rng: np.random.Generator, dyn: tuple[Any, Any, Any] | None):
         M, R, P = m.params["n_samples"], m.params["rank"], estimator.P
-        jobs, C, S = -(-M // wide.FOUR), wide.padded(R + 1), wide.padded(P)
-        self.m, self.estimator, self.dyn, self.pcg = m, estimator, dyn, PCG(rng)
-        self.rows, self.A, self.scale, self.turn = np.empty((M, P)), np.zeros((C, S)), np.empty(P), np.zeros(5, np.int64)
-        Z = np.zeros((wide.FOUR * jobs if estimator.threads > 1 and M * P <= LARGE else 0, S))
-        jumps = self.pcg.jumps(1, 4, *(wide.FOUR * k * P for k in range(jobs)), M * P)
-        drawn = self.pcg.state, jumps, table(), Z, Z.reshape(-1), board(jobs)
-        self.source = wide.Draw(self.A, self.A.reshape(-1), np.zeros(C * C), self.scale, *drawn)
+        jobs, C, dense = -(-M // wide.FOUR), wide.padded(R + 1), isinstance(estimator.net, Dense)
+        self.m, self.estimator, self.dyn, self.pcg, self.jobs = m, estimator, dyn, PCG(rng), jobs
         n, self.many = R * (2 if m.rule in ("blr", "bbb") else 1) + M, is_wide(m.rule, R, M)
-        self.rooms, self.jobs = [wide.room(n, R, P) for _ in range(estimator.threads)], jobs
+        numbers, size = np.empty(wide.FOUR * jobs * P), (0 if self.many else wide.FOUR * P) if dense else P
+        self.rows = numbers if dense and self.many else numbers[: M * P].reshape(M, P)
+        self.scale, self.F, self.turn = np.empty(P), np.zeros((C, C)), np.zeros(5, np.int64)
+        z = np.empty(wide.FOUR * jobs * P if estimator.threads > 1 and M * P <= LARGE else 0)
+        jumps = self.pcg.jumps(1, *((P, 1) if dense else (1, wide.FOUR)), *(wide.FOUR * k * P for k in range(jobs)), M * P)
+        drawn = self.pcg.state, jumps, table(), numbers, z, board(jobs)
+        self.source = wide.Draw(np.empty(0), self.F.reshape(-1), self.scale, *drawn)
+        self.rooms = [wide.room(n, R, size) for _ in range(estimator.threads)]
 
     def run(self, state: DLR, X: Any, Y: Any, seen: Any) -> tuple[DLR, int]:
         """The state after these steps; or the given one, and how many steps there are before one that the reference takes."""
         try:
-            q = Belief(self.m, state, self.dyn)
+            q = Belief(self.m, state, self.dyn, once=len(X) == 1)
         except NotHere:
             return state, 0
         self.pcg.read()
         self.turn[wide.AHEAD], self.source.ahead[:] = 0, 0
-        on_board = board(max(self.jobs, self.estimator.threads))
-        steps = Wide((q.mu, q.Ups, q.Wt), q.prior, len(self.rows), self.estimator.threads)
-        steps.data = steps.data._replace(rows=self.rows)
+        source, on_board = self.source._replace(w=q.Wt.reshape(-1)), board(max(self.jobs, self.estimator.threads))
+        steps = Wide((q.mu, q.Ups, q.Wt), q.prior, self.m.params["n_samples"], self.estimator.threads)
+        steps.data = steps.data._replace(rows=self.rows, pull=self.scale)  # which are not needed at the same time
         if self.many:
             q.wide = steps
 
         def loop(k: int) -> int:
             try:
                 go = lambda kind: wide.team(
-                    k == 0, kind, q.down, *self.estimator.parts(k), X, Y, self.source, steps.data, self.rooms[k], self.turn, on_board
+                    k == 0, kind, q.down, *self.estimator.parts(k), X, Y, source, steps.data, self.rooms[k], self.turn, on_board
                 )
                 if k > 0:
                     return go(0)
@@ -319,13 +333,10 @@ class Sampled:
         return (DLR(q.mu, q.Ups, q.Wt.T) if done == len(X) else state), done
 
     def root(self, q: Belief, go: Any) -> None:
-        """What samples are drawn from. Twin of gaussians._dlr_noise.
-
-        Where digits would be lost in AᵀA, A becomes AV by its singular vectors, and F is D.
-        """
-        (R, P), C = q.Wt.shape, len(self.A)
+        """What samples are drawn from; by singular vectors where digits would be lost in WᵀΥ⁻¹W. Twin of gaussians._dlr_noise."""
+        R = len(q.Wt)
         if not go(wide.ROOT):
-            self.source.F.reshape(C, C)[:R, :R] = np.diag(q.root(self.scale, self.A[:R, :P]))
+            self.F[:R, :R] = np.diag(q.turn())
 
     def lead(self, q: Belief, seen: Any, go: Any) -> int:
         """What the first thread does: how many steps are good."""
@@ -695,10 +706,10 @@ def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f
     """Steps done and a code, for lin-hess (hess = 0) or lin-ef (hess = 1); mu (P,), Ups (P,) and Wt (R, P) are changed in place.
 
     ``work`` has room for C + 1 cotangents, and so have the ``fellows``, with which as many more threads take part; ``room`` is a list that
-    keeps the other buffers for the next call of the same kind; ``prior`` is what mu, Ups and Wt are copies of, to be given where there is one
-    observation without dynamics, so that an inner loop needs no copy. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The code
-    is 0, or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not finite,
-    3 not covered.
+    keeps the other buffers for the next call of the same kind; ``prior`` is what mu, Ups and Wt are copies of, to be given where there is
+    one observation without dynamics, so that an inner loop needs no copy. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The
+    code is 0, or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not
+    finite, 3 not covered.
     """
     still: tuple[Any, ...] = (None, None, None)  # without dynamics they are not even compiled
     move = (f, c, q) if len(f) > 0 else still
