@@ -17,6 +17,7 @@ from bongref.curvature import Curv
 from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.exact import _mpf
 from bongref.fast import likelihoods, networks
+from bongref.fast import streams as drivers
 from bongref.fast.kernels import dlr as fast
 from bongref.fast.kernels import one, wide
 from bongref.fast.streams import dlr as streams
@@ -554,6 +555,28 @@ def test_what_is_lost_is_measured_on_the_rows():
         part(one.CHECK)
         turns.append(one.correct(n, N, 1.0, b))
     assert before > 1e-11 and off() < 64 * 1e4 * compare.EPS and turns[1] < 1e-3 * turns[0]
+
+
+@pytest.mark.parametrize("rule", ["blr", "bbb"])
+@pytest.mark.parametrize("hess", ["lin-hess", "lin-ef", "mc-ef"])
+@pytest.mark.parametrize("C", [1, 3])
+def test_the_prior_of_one_observation_is_read_where_it_is(rule, hess, C, monkeypatch):
+    """One observation at a time, whose prior is the state before it: the same bits as several at a time, and no state is written to."""
+    m = make_method(rule, hess, **({"n_samples": 5} if hess == "mc-ef" else {}))
+    model, rng = br.models.mlp([2, 3, C], activation="tanh"), np.random.default_rng(C)
+    P, X, Y = model.n_params, rng.standard_normal((9, 2)), rng.standard_normal((9, C))
+    prior = DLR(model.init(rng), rng.uniform(20, 60, P), rng.standard_normal((P, 2)))
+    for a in prior:
+        a.flags.writeable = False
+    seen = []
+    several, alone = (
+        br.run(m, model, br.likelihoods.Gaussian(var=1.0), prior, X, Y, rng=np.random.default_rng(3), backend="fast", **more).state
+        for more in ({}, {"every": 1, "metrics": lambda m, model, lik, state, rng: seen.append((state, [a.copy() for a in state])) or {}})
+    )
+    monkeypatch.setattr(drivers, "TALL", 0)
+    tall = br.run(m, model, br.likelihoods.Gaussian(var=1.0), prior, X, Y, rng=np.random.default_rng(3), backend="fast").state
+    assert all(np.array_equal(a, b) and np.array_equal(a, c) for a, b, c in zip(several, alone, tall, strict=True))
+    assert len(seen) == 9 and all(np.array_equal(a, b) for state, then in seen for a, b in zip(state, then, strict=True))
 
 
 @pytest.mark.skipif(SLOW, reason="plain Python has one thread")

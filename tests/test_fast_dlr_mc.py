@@ -113,6 +113,25 @@ def test_eigenvectors_are_corrected_where_the_singular_values_are_far_apart(rati
     assert compare.difference("W W^T", Wt.T @ Wt, wanted[1] @ wanted[1].T, 2 * ratio).agrees
 
 
+@pytest.mark.parametrize("P", [30, 263])
+@pytest.mark.parametrize("K", [8, 13])
+def test_rows_in_fours_are_rows(P, K):
+    """The same bits from (·, P, 4), also where the rows and columns do not go into fours, and by the triangular factor."""
+    rng = np.random.default_rng(P + K)
+    R, found = 3, []
+    rows, start, fours = rng.standard_normal((K, P)), rng.standard_normal((R, P)), np.zeros((-(-K // 4), 4, P))
+    fours.reshape(-1, P)[:K] = rows
+    for given in (rows, fours.swapaxes(1, 2).ravel()):
+        Ups, Wt = np.full(P, 2.0), start.copy()
+        many = streams.Wide((np.zeros(P), Ups, Wt), (), K, jobs=2)
+        many.data = many.data._replace(rows=given)
+        V = many.by_triangle()
+        many.go(wide.GRAMS)
+        assert many.project() == streams.OK
+        found.append((V, Ups, Wt))
+    assert all(np.array_equal(a, b) for a, b in zip(*found, strict=True))
+
+
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_bbb_with_many_rows_far_from_its_prior(jobs):
     """Every term of the divergence counts: Υ, W and μ of the iterate are not those of the prior."""
@@ -191,11 +210,13 @@ def test_streams_with_many_samples_in_any_number_of_threads(rule, n_samples, mon
 
 @pytest.mark.skipif(SLOW, reason="too large without compilation")
 @pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
-def test_streams_over_several_blocks(rule, monkeypatch):
-    """More parameters than a block has columns, in two parts."""
+@pytest.mark.parametrize("kind", ["mlp", "cnn"])
+def test_streams_over_several_blocks(rule, kind, monkeypatch):
+    """More parameters than a block has columns, in two parts, and than are placed at a time; samples that do not go into fours."""
     monkeypatch.setitem(drivers.WORTH, "parts", 0)
-    m, model, X, Y, prior = problem(rule, 50, br.models.mlp([20, 30, 2], activation="tanh"))
-    assert model.n_params > 2 * wide.WIDTH
+    nets = {"mlp": br.models.mlp([20, 45, 2], activation="tanh"), "cnn": br.models.cnn((8, 8, 1), 2, features=(3, 4), hidden=61)}
+    m, model, X, Y, prior = problem(rule, 50, nets[kind])
+    assert model.n_params > max(4 * wide.WIDTH, wide.SPAN) and model.n_params % 4 > 0
     wanted = lambda prior, X: run(m, model, X, Y, prior, "reference")
     agree(run(m, model, X, Y, prior, "fast"), wanted(prior, X), compare.condition(wanted, prior, X, draws=2), rule)
 

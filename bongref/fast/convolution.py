@@ -29,7 +29,7 @@ from ..models import Model
 from . import packs
 from .jit import inlined, inner
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, combine, outer, outer_squares
-from .vectors import apart, fill4, load4, muladd, spread4, store4
+from .vectors import aligned, apart, fill4, load4, muladd, spread4, store4
 
 SEVERAL = 4  # cotangents from which on work is shared
 
@@ -185,19 +185,12 @@ def conv_workspace(net: Conv, K: int) -> ConvWork:
         end[SLOPE], end[POOLED], end[DELTA], net.hidden, net.hidden, R * net.n_flat + 8, 2 * (R * np.max(inputs) + 8),
         max(K * listed, np.max(products)), listed,
     )  # fmt: skip
-    X, B, Z, D, S, E, h, d, F, Y, Q, slopes = (_aligned(int(n)) for n in sizes)
+    X, B, Z, D, S, E, h, d, F, Y, Q, slopes = (aligned(int(n)) for n in sizes)
     entries, terms = np.zeros((2, listed), np.int64), np.zeros((2, max(len(net.eights), net.hidden)), np.int64)
     starts, rows = np.zeros(int(np.max(L[:, N_WINDOWS])) + 1, np.int64), np.zeros(R, np.int64)
     V, G, rows_of = np.empty((K, net.n_outputs)), np.empty((K, net.hidden)), np.empty((K, net.dense))
     e, s = np.empty(net.hidden + net.n_outputs), np.empty(net.hidden + net.n_outputs)
     return ConvWork(X, B, Z, D, S, E, h, d, V, G, rows_of, e, s, F, Y.reshape(2, -1), Q, slopes, entries, starts, terms, rows, np.zeros(8))
-
-
-def _aligned(n: int) -> np.ndarray:
-    """n zeros that begin at a multiple of 64 bytes: vectors then cross fewer cache lines."""
-    a = np.zeros(n + 8)
-    start = -a.ctypes.data // 8 % 8
-    return a[start : start + n]
 
 
 # --- matrix products ---------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from ...curvature import Curv, factor
 from ...states import DLR
 from ..jit import inlined, inner, kernel, ordered
 from ..packs import pack
-from ..vectors import apart, fill4, load4, muladd, spread4, store4
+from ..vectors import aligned, apart, fill4, load4, muladd, spread4, store4
 
 OK, LOST, INFINITE, ELSEWHERE = 0, 1, 2, 3
 MEASURE, TRIANGLE, SETTLE, SWEEP, PRODUCTS, CLEAN, GRAM, UNIT, WRITE = range(9)  # kinds of jobs
@@ -80,7 +80,7 @@ def buffers(n, P, parts=1, left=None):
     blocks = -(-share // 480)
     width = 48 * max(-(-share // blocks // 48), -(-n // 48))  # no rest in loops of 16 or 24 columns, but for the last block
     stride = width + (4 if (width + 4) % 16 else 8)  # no power of 2, which would put all rows into the same places of the cache
-    X, Y, Z = (np.zeros((parts, rows, stride)) for _ in range(3))
+    X, Y, Z = (aligned(parts, rows, stride) for _ in range(3))
     H, G, T, V, J = (np.zeros((rows, rows)) for _ in range(5))
     sums = 4 * rows * (rows if left is None else -(-left // 4) * 4)
     return Buffers(

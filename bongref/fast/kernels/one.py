@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..jit import inlined, inner, ordered
-from ..vectors import apart, fill4, load4, muladd, spread4, store4, sum4
+from ..vectors import aligned, apart, fill4, load4, muladd, spread4, store4, sum4
 from .dlr import LARGE, LOST, MEASURE, OK, SETTLE, SMALL, SWEEPS, divide, triangular, verdict
 
 REDO = 4  # a code: the step is one for the kernels of dlr
@@ -34,7 +34,7 @@ class One(NamedTuple):
     x: Any  # (parts, 2 · n · stride) blocks of the rows, as they are and over Υ
     sums: Any  # (parts, 2, …) the products of the rows in vectors, as ring gives them
     dots: Any  # (parts, 4 · N)
-    tall: Any  # (3, P): 1/Υ; z; Υ times the step of the mean
+    tall: Any  # (3, P): 1/Υ; z; Υ times the step of the mean, or for bog Υ^{-1/2}
     small: Any  # (3, N · N): W̃ᵀW̃; W̃ᵀΥ⁻¹W̃; the last triangular factor
     few: Any  # (5, N): of the last row z has s₀ and this; v; the mean's coefficients; what is left; 1 over the diagonal of the factor
     places: Any  # where a row is in a block, the rows in a ring
@@ -51,7 +51,7 @@ def one(R, P, parts):
     stride = width + 4
     across, around = -(-n // 4) * 4, -(-(n // 2 + 1) // 3) * 3
     return One(
-        np.zeros((parts, 2 * n * stride)), np.zeros((parts, 2, 4 * across * around)), np.zeros((parts, 4 * N)), np.zeros((3, P)),
+        aligned(parts, 2 * n * stride), np.zeros((parts, 2, 4 * across * around)), np.zeros((parts, 4 * N)), np.zeros((3, P)),
         np.zeros((3, N * N)), np.zeros((5, N)), np.arange(across + around + 3) % n * stride, np.zeros((parts, 2)),
         np.array([width, share, 0]),
     )  # fmt: skip
@@ -120,27 +120,45 @@ def place(rows, at, w, u, here, x, to, mid):
 
 
 @inner
-def measure(first, last, lose, flat, j, R, Ups, inverse, x, width, places, sums):
-    """The products of the rows of [W, j], over Υ and, where bong loses a direction, as they are; 1/Υ."""
-    n, P, stride, mid = R + 1, len(j), width + 4, (R + 1) * (width + 4)
-    for i in range(sums.shape[1]):
-        sums[0, i] = sums[1, i] = 0.0
-    u, ups = inverse[first:last], Ups[first:last]
-    for p in range(len(u)):
-        u[p] = 1.0 / ups[p]
-    for at in range(first, last, width):
-        w = min(width, last - at)
-        for i in range(R):
-            place(flat, i * P + at, w, inverse, at, x, i * stride, mid + i * stride)
-        place(j, at, w, inverse, at, x, R * stride, mid + R * stride)
-        ring(n, x, mid, (w + 3) // 4 * 4, places, sums[1])
-        if lose:
-            ring(n, x, 0, (w + 3) // 4 * 4, places, sums[0])
+def place_weighed(rows, at, w, u, here, x, to):
+    """``w`` numbers of flat rows from ``at`` on, times u, in x from ``to`` on; then 0 up to a multiple of 4."""
+    whole, zero = w // 4 * 4, fill4(0.0)
+    for p in range(0, whole, 4):
+        store4(x, to + p, muladd(zero, load4(rows, at + p), load4(u, here + p)))
+    if whole < w:
+        store4(x, to + whole, zero)
+        for p in range(whole, w):
+            x[to + p] = rows[at + p] * u[here + p]
 
 
 @inner
-def check(first, last, lose, flat, j, R, P, few, tall, dots):
-    """z and Υ times the step of the mean, both combinations of the rows; for bong the dots of z with the rows, in vectors."""
+def measure(first, last, lose, flat, j, R, Ups, tall, x, width, places, sums):
+    """The products of the rows of [W, j], over Υ and, where bong loses a direction, as they are; 1/Υ, and else its root."""
+    n, P, stride, mid, inverse, root = R + 1, len(j), width + 4, (R + 1) * (width + 4), tall[INVERSE], tall[STEP]
+    for i in range(sums.shape[1]):
+        sums[0, i] = sums[1, i] = 0.0
+    u, v, ups = inverse[first:last], root[first:last], Ups[first:last]
+    for p in range(len(u)):
+        u[p] = 1.0 / ups[p]
+    for p in range(0 if lose else len(u)):
+        v[p] = math.sqrt(u[p])
+    for at in range(first, last, width):
+        w = min(width, last - at)
+        if lose:
+            for i in range(R):
+                place(flat, i * P + at, w, inverse, at, x, i * stride, mid + i * stride)
+            place(j, at, w, inverse, at, x, R * stride, mid + R * stride)
+            ring(n, x, mid, (w + 3) // 4 * 4, places, sums[WEIGHED])
+        else:
+            for i in range(R):
+                place_weighed(flat, i * P + at, w, root, at, x, i * stride)
+            place_weighed(j, at, w, root, at, x, R * stride)
+        ring(n, x, 0, (w + 3) // 4 * 4, places, sums[GRAM if lose else WEIGHED])
+
+
+@inner
+def check(first, last, flat, j, R, P, few, tall, dots):
+    """z and Υ times the step of the mean, both combinations of the rows; the dots of z with the rows, in vectors."""
     z, c, v, y, back = tall[LOSS], tall[STEP], few[DIRECTION], few[MEAN], few[SPARE]
     whole = first + (last - first) // 16 * 16
     for p in range(first, whole, 16):
@@ -169,7 +187,7 @@ def check(first, last, lose, flat, j, R, P, few, tall, dots):
         store4(c, p + 8, b2)
         store4(c, p + 12, b3)
         at = p
-        for i in range(R if lose else 0):
+        for i in range(R):
             s = muladd(load4(dots, 4 * i), a0, load4(flat, at))
             s = muladd(s, a1, load4(flat, at + 4))
             s = muladd(s, a2, load4(flat, at + 8))
@@ -208,6 +226,50 @@ def turn(first, last, flat, j, R, P, few, z):
 
 
 @inner
+def gain(first, last, flat, j, R, P, few, inverse, rate, half, mu, Ups):
+    """The new state of bog: z = Υ⁻¹ (W v + s₀ j), half of α z² for Υ, the rate times j for μ, and z for each row of W its times."""
+    v, rest, back, whole, zero = few[DIRECTION], few[REST], few[SPARE], first + (last - first) // 16 * 16, fill4(0.0)
+    for p in range(first, whole, 16):
+        s, t = spread4(back, 0), fill4(rate)
+        x0, x1, x2, x3 = load4(j, p), load4(j, p + 4), load4(j, p + 8), load4(j, p + 12)
+        store4(mu, p, muladd(load4(mu, p), t, x0))
+        store4(mu, p + 4, muladd(load4(mu, p + 4), t, x1))
+        store4(mu, p + 8, muladd(load4(mu, p + 8), t, x2))
+        store4(mu, p + 12, muladd(load4(mu, p + 12), t, x3))
+        a0, a1, a2, a3 = muladd(zero, s, x0), muladd(zero, s, x1), muladd(zero, s, x2), muladd(zero, s, x3)
+        at = p
+        for i in range(R):
+            s = spread4(v, i)
+            a0, a1 = muladd(a0, s, load4(flat, at)), muladd(a1, s, load4(flat, at + 4))
+            a2, a3 = muladd(a2, s, load4(flat, at + 8)), muladd(a3, s, load4(flat, at + 12))
+            at += P
+        a0, a1 = muladd(zero, a0, load4(inverse, p)), muladd(zero, a1, load4(inverse, p + 4))
+        a2, a3 = muladd(zero, a2, load4(inverse, p + 8)), muladd(zero, a3, load4(inverse, p + 12))
+        t = fill4(half)
+        store4(Ups, p, muladd(load4(Ups, p), muladd(zero, t, a0), a0))
+        store4(Ups, p + 4, muladd(load4(Ups, p + 4), muladd(zero, t, a1), a1))
+        store4(Ups, p + 8, muladd(load4(Ups, p + 8), muladd(zero, t, a2), a2))
+        store4(Ups, p + 12, muladd(load4(Ups, p + 12), muladd(zero, t, a3), a3))
+        at = p
+        for i in range(R):
+            f = spread4(rest, i)
+            store4(flat, at, muladd(load4(flat, at), f, a0))
+            store4(flat, at + 4, muladd(load4(flat, at + 4), f, a1))
+            store4(flat, at + 8, muladd(load4(flat, at + 8), f, a2))
+            store4(flat, at + 12, muladd(load4(flat, at + 12), f, a3))
+            at += P
+    for p in range(whole, last):
+        z = back[0] * j[p]
+        for i in range(R):
+            z += v[i] * flat[i * P + p]
+        z *= inverse[p]
+        mu[p] += rate * j[p]
+        Ups[p] += half * z * z
+        for i in range(R):
+            flat[i * P + p] += rest[i] * z
+
+
+@inner
 def one_part(kind, k, lose, Wt, flat, j, mu, Ups, s, alpha, b):
     """Part k of one of the jobs of :func:`one_step`: the products of the rows; z; the new state."""
     apart()
@@ -215,29 +277,25 @@ def one_part(kind, k, lose, Wt, flat, j, mu, Ups, s, alpha, b):
     first = min(P, k * b.shape[1])
     last, wrong, below = min(P, first + b.shape[1]), 0.0, 0
     if kind == MEASURE:
-        measure(first, last, lose, flat, j, R, Ups, b.tall[INVERSE], b.x[k], b.shape[0], b.places, b.sums[k])
-    if kind == CHECK or (kind == SETTLE and not lose):
+        measure(first, last, lose, flat, j, R, Ups, b.tall, b.x[k], b.shape[0], b.places, b.sums[k])
+    if kind == CHECK:
         dots = b.dots[k]
         for i in range(len(dots)):
             dots[i] = 0.0
-        check(first, last, lose, flat, j, R, P, b.few, b.tall, dots)
+        check(first, last, flat, j, R, P, b.few, b.tall, dots)
     if kind == SETTLE:
-        m, u, g = mu[first:last], Ups[first:last], j[first:last]
-        inverse, z, c = b.tall[INVERSE, first:last], b.tall[LOSS, first:last], b.tall[STEP, first:last]
+        m, u, inverse = mu[first:last], Ups[first:last], b.tall[INVERSE, first:last]
         if lose:
+            z, c = b.tall[LOSS, first:last], b.tall[STEP, first:last]
             for p in range(len(m)):
                 m[p] += inverse[p] * c[p]
                 u[p] += z[p] * z[p]
+            turn(first, last, flat, j, R, P, b.few, b.tall[LOSS])
         else:
-            rate, half = alpha * s[1], 0.5 * alpha
-            for p in range(len(m)):
-                z[p] *= inverse[p]
-                m[p] += rate * g[p]
-                u[p] += half * z[p] * z[p]
+            gain(first, last, flat, j, R, P, b.few, b.tall[INVERSE], alpha * s[1], 0.5 * alpha, mu, Ups)
         for p in range(len(m)):
             wrong += 0.0 * (m[p] + u[p])
             below += 0 if u[p] > 0.0 else 1
-        turn(first, last, flat, j, R, P, b.few, b.tall[LOSS])
     b.wrong[k, 0] = wrong
     b.wrong[k, 1] = below
 
@@ -404,6 +462,6 @@ def bog_one(jobs, task, R, s, alpha, b, board):
     for i in range(R):
         v[i] = -rest[i]
         rest[i] *= alpha
-    back[0], back[1] = s[0], 0.0
+    back[0] = s[0]
     jobs(SETTLE, task, b, board)
     return verdict(b, R)

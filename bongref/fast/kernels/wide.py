@@ -25,7 +25,7 @@ from ..normals import lcg, place_chains
 from ..packs import pack
 from ..parts import CHOSEN, MAKING
 from ..teams import DONE, LINE, OFFERED, claim, read, wait, write
-from ..vectors import apart, fill4, load4, muladd, spread4, store4, sum4, turned4
+from ..vectors import aligned, apart, fill4, load4, muladd, spread4, store4, sum4, turned4
 from .dlr import BEYOND
 
 WIDTH = 240  # columns of a block
@@ -100,7 +100,7 @@ def padded(n: int) -> int:
 def room(n: int, R: int, size: int = 0) -> Room:
     """Buffers for n rows of W̃ᵀ, of which R are kept, and ``size`` numbers of samples."""
     C = padded(R + 1)
-    X, Z, Y = (np.zeros(shape) for shape in ((padded(n + 3), WIDTH), (C, WIDTH), (C, WIDTH)))
+    X, Z, Y = aligned(padded(n + 3), WIDTH), aligned(C, WIDTH), aligned(C, WIDTH)
     blocks = X, X.reshape(-1), Z, Z.reshape(-1), Y, Y.reshape(-1)
     return Room(*blocks, np.zeros((2, WIDTH)), np.empty(size), np.zeros((4, 2), np.uint64), np.zeros(2 * FOUR * C))
 
