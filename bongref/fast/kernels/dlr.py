@@ -27,7 +27,7 @@ from ...curvature import Curv, factor
 from ...states import DLR
 from ..jit import inlined, inner, kernel, ordered
 from ..packs import pack
-from ..vectors import aligned, apart, fill4, load4, muladd, spread4, store4
+from ..vectors import aligned, apart, fill4, load4, muladd, spread4, store4, sum4
 
 OK, LOST, INFINITE, ELSEWHERE = 0, 1, 2, 3
 MEASURE, TRIANGLE, SETTLE, SWEEP, PRODUCTS, CLEAN, GRAM, UNIT, WRITE = range(9)  # kinds of jobs
@@ -35,6 +35,7 @@ LARGE, SMALL = 1e140, 1e-140  # of T: squares and their sums stay in range
 BEYOND = 1e12  # of WᵀΥ⁻¹W: rounding decides whether the next Υ of BBB is positive, so it must be the reference's
 TINY = 1e-290  # below this a square is taken for 0
 SWEEPS = 60  # of Jacobi; five are the rule
+PANEL = 96  # columns of the blocks of bbb that stay in the first level cache
 NOISE, NEAT = 2.0**-92, 2.0**-98  # squares of 64 eps and of 8 eps
 
 
@@ -78,7 +79,7 @@ def buffers(n, P, parts=1, left=None):
     rows = (n + 24) // 24 * 24
     share = -(-P // parts)
     blocks = -(-share // 480)
-    width = 48 * max(-(-share // blocks // 48), -(-n // 48))  # no rest in loops of 16 or 24 columns, but for the last block
+    width = 24 * max(-(-share // blocks // 24), -(-n // 24))  # no rest in loops of 24 columns, but for the last block
     stride = width + (4 if (width + 4) % 16 else 8)  # no power of 2, which would put all rows into the same places of the cache
     X, Y, Z = (aligned(parts, rows, stride) for _ in range(3))
     H, G, T, V, J = (np.zeros((rows, rows)) for _ in range(5))
@@ -173,8 +174,8 @@ def gram(Y, m, X, n, w, stride, H, cols):
 def combine(V, cols, m, n, X, w, stride, out):
     """out = V X: m rows, rounded up to an even number, w columns, to a multiple of 24, of combinations of n rows; V (m, cols) is flat."""
     apart()
-    for r in range(0, m, 2):
-        for p in range(0, w, 24):
+    for p in range(0, w, 24):
+        for r in range(0, m, 2):
             a0 = a1 = a2 = a3 = a4 = a5 = b0 = b1 = b2 = b3 = b4 = b5 = fill4(0.0)
             i, x = r * cols, p
             for _ in range(n):
@@ -238,7 +239,7 @@ def fold(sums, m, n, H):
             s = 4 * (i * cols + j)
             total = 0.0
             for k in range(len(sums)):
-                total += (sums[k, s] + sums[k, s + 1]) + (sums[k, s + 2] + sums[k, s + 3])
+                total += sum4(load4(sums[k], s))
             H[i, j] = total
     for k in range(len(sums)):
         for s in range(sums.shape[1]):
@@ -323,17 +324,44 @@ def cholesky(H, n, L):
 def solve(L, n, X, first, last):
     """The columns from ``first`` to ``last`` − 1 of X: x = (L Lᵀ)⁻¹ x."""
     for i in range(n):
+        x, back = X[i, first:last], 1.0 / L[i, i]
         for k in range(i):
-            for j in range(first, last):
-                X[i, j] -= L[i, k] * X[k, j]
-        for j in range(first, last):
-            X[i, j] /= L[i, i]
+            y, l = X[k, first:last], L[i, k]
+            for j in range(len(x)):
+                x[j] -= l * y[j]
+        for j in range(len(x)):
+            x[j] *= back
     for i in range(n - 1, -1, -1):
+        x, back = X[i, first:last], 1.0 / L[i, i]
         for k in range(i + 1, n):
-            for j in range(first, last):
-                X[i, j] -= L[k, i] * X[k, j]
-        for j in range(first, last):
-            X[i, j] /= L[i, i]
+            y, l = X[k, first:last], L[k, i]
+            for j in range(len(x)):
+                x[j] -= l * y[j]
+        for j in range(len(x)):
+            x[j] *= back
+
+
+@ordered
+def solve_all(L, n, x, cols):
+    """All columns of x, flat (·, cols), cols a multiple of 24: x = (L Lᵀ)⁻¹ x."""
+    for step in range(2 * n):
+        i = step if step < n else 2 * n - 1 - step
+        first, last = (0, i) if step < n else (i + 1, n)
+        back = fill4(1.0 / L[i, i])
+        for at in range(0, cols, 24):
+            o, zero = i * cols + at, fill4(0.0)
+            a0, a1, a2 = load4(x, o), load4(x, o + 4), load4(x, o + 8)
+            a3, a4, a5 = load4(x, o + 12), load4(x, o + 16), load4(x, o + 20)
+            for k in range(first, last):
+                c, y = fill4(-(L[i, k] if step < n else L[k, i])), k * cols + at
+                a0, a1, a2 = muladd(a0, c, load4(x, y)), muladd(a1, c, load4(x, y + 4)), muladd(a2, c, load4(x, y + 8))
+                a3, a4, a5 = muladd(a3, c, load4(x, y + 12)), muladd(a4, c, load4(x, y + 16)), muladd(a5, c, load4(x, y + 20))
+            store4(x, o, muladd(zero, a0, back))
+            store4(x, o + 4, muladd(zero, a1, back))
+            store4(x, o + 8, muladd(zero, a2, back))
+            store4(x, o + 12, muladd(zero, a3, back))
+            store4(x, o + 16, muladd(zero, a4, back))
+            store4(x, o + 20, muladd(zero, a5, back))
 
 
 @ordered
@@ -825,10 +853,12 @@ def bog_step(jobs, task, R, K, alpha, b, board):
 
 
 @inner
-def bbb_small(R, n, alpha, H, N, L, F):
+def bbb_small(R, n, alpha, H, N, L, F, h, f):
     """The coefficients of :func:`bbb_step`, from H = Aᵀ[W, W₀, S] and N, both without what is below the diagonal, and the factor L of M.
 
-    Rows of F: M⁻¹, −WᵀΣW₀ and −WᵀΣS transposed; in the place of H: −α (M⁻¹N + WᵀΣW), α WᵀΣW₀ and α WᵀΣS; N loses the identity.
+    h and f are H and F, flat.
+    Rows of F: M⁻¹, −WᵀΣW₀ and −WᵀΣS transposed; in the place of H: −α (M⁻¹N + WᵀΣW), α WᵀΣW₀ and α WᵀΣS; N loses the identity, and what
+    is below its diagonal goes to what is above.
     """
     clear(F, 0)
     for r in range(R):
@@ -839,12 +869,14 @@ def bbb_small(R, n, alpha, H, N, L, F):
             F[r, R + k] = N[r, k]
         F[r, r] = 1.0
         N[r, r] -= 1.0
-    solve(L, R, F, 0, 2 * R)
-    solve(L, R, H, 0, n)
+    solve_all(L, R, f, F.shape[1])
+    solve_all(L, R, h, H.shape[1])
     for r in range(R):
         for k in range(R):
             H[r, k] = -alpha * (F[r, R + k] + H[r, k])
             F[r, R + k] = 0.0
+        for k in range(r):
+            N[k, r], N[r, k] = 2.0 * N[k, r], 0.0
         for j in range(R, n):
             F[j, r] = -H[r, j]
             H[r, j] *= alpha
@@ -852,10 +884,35 @@ def bbb_small(R, n, alpha, H, N, L, F):
 
 @inner
 def fall(Ups0, Ups, at, w, u):
-    """Row 1 of u = a = Υ₀ − Υ."""
-    x0, x = Ups0[at : at + w], Ups[at : at + w]
+    """Row 1 of u = (Υ₀ − Υ)/Υ; row 0 is 1/Υ."""
+    x0, x, f, v = Ups0[at : at + w], Ups[at : at + w], u[1], u[0]
     for p in range(w):
-        u[1, p] = x0[p] - x[p]
+        f[p] = (x0[p] - x[p]) * v[p]
+
+
+@inner
+def weigh_twice(X, n, u, w, Y, Z):
+    """Y = X Diag(u₀), Z = X Diag(u₁), and 0 up to a multiple of 4."""
+    v, f = u[0], u[1]
+    for i in range(n):
+        x, y, z = X[i], Y[i], Z[i]
+        for p in range(w):
+            y[p], z[p] = v[p] * x[p], f[p] * x[p]
+        for p in range(w, (w + 3) // 4 * 4):
+            y[p] = z[p] = 0.0
+
+
+@inner
+def add_weighed(Y, Z, u, f, alpha, R, at, w, Wt):
+    """A block of W gains the rows of (Y + α Z Diag(f)) Diag(u), u and f as :func:`fall` has them; 0 where the result is finite."""
+    wrong = 0.0
+    for r in range(R):
+        o, y, z = Wt[r, at : at + w], Y[r], Z[r]
+        for p in range(w):
+            o[p] += u[p] * (y[p] + alpha * f[p] * z[p])
+        for p in range(w):
+            wrong += 0.0 * o[p]
+    return wrong
 
 
 @inner
@@ -869,12 +926,10 @@ def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
         w = min(width, P - at)
         inverse(Ups, at, w, u)
         fall(Ups0, Ups, at, w, u)
-        if kind == MEASURE:
+        if kind == MEASURE or blocks > 1:  # a single block is still there
             load(rows, s[0], at, w, X, load(W0, 1.0, at, w, X, load(Wt, 1.0, at, w, X, 0)))
-            weigh(X, R, u[0], w, Y)
-            for p in range(w):
-                u[1, p] *= u[0, p]
-            weigh(X, R, u[1], w, Z)
+        if kind == MEASURE:
+            weigh_twice(X, R, u, w, Y, Z)
             gram(b.z[k], R, b.y[k], R, w, stride, b.g[k], cols)
             for p in range(w):
                 Y[R, p] = mu0[at + p] - mu[at + p]
@@ -882,22 +937,18 @@ def bbb_part(kind, k, mu0, Ups0, W0, mu, Ups, Wt, rows, g, s, alpha, b):
                 Y[R, p] = 0.0
             gram(b.y[k], R + 1, b.x[k], n, w, stride, b.h[k], cols)
         else:
-            load_weighed(rows, s[0], u[0], at, w, X, load_weighed(W0, 1.0, u[0], at, w, X, load_weighed(Wt, 1.0, u[0], at, w, X, 0)))
-            pulled(b.x[k], stride, b.size, R, at, w, mu0, Ups0, mu, Ups, g, s[1], u[2])
-            for p in range(w):
-                u[1, p] *= u[0, p]
-            combine(b.v, cols, n, R, b.x[k], w, stride, b.z[k])  # ΣW, then what ΣW₀ and ΣS differ by from Υ⁻¹W₀ and Υ⁻¹S
-            combine(b.t, cols, R, R, b.z[k], w, stride, b.y[k])
-            curve(b.x[k], b.y[k], b.z[k], stride, R, n, u, w, 0.5 * alpha, Ups, at)
-            combine(b.j, cols, R, n, b.z[k], w, stride, b.y[k])
+            pulled(b.x[k], stride, b.size, R, at, w, mu0, Ups0, mu, g, s[1], u[2])
+            for p in range(0, w, PANEL):
+                x, v = b.x[k, p:], min(PANEL, w - p)
+                combine(b.v, cols, n, R, x, v, stride, b.z[k])  # Υ ΣW, then what Υ ΣW₀ and Υ ΣS differ by from W₀ and S
+                for r in range(0, R, 2):
+                    combine(b.t[r * (cols + 1) :], cols, 2, R - r, b.z[k, r * stride :], v, stride, b.y[k, r * stride :])
+                curve(x, b.y[k], b.z[k], stride, R, n, u[0, p:], u[1, p:], u[3], u[4], v, 0.5 * alpha, Ups[at + p : at + p + v])
+                combine(b.j, cols, R, n, b.z[k], v, stride, b.y[k])
+                wrong += add_weighed(Y, Z, u[0, p:], u[1, p:], alpha, R, at + p, v, Wt)
             more = advance(at, w, alpha, u[2], mu, Ups)
             wrong += more[0]
             below += more[1]
-            for r in range(R):
-                o = Wt[r, at : at + w]
-                for p in range(w):
-                    o[p] += Y[r, p] + alpha * u[1, p] * Z[r, p]
-                    wrong += 0.0 * o[p]
     b.wrong[k, 0] = wrong
     b.wrong[k, 1] = below
 
@@ -907,7 +958,8 @@ def bbb_step(jobs, task, R, K, alpha, b, board):
     """One iteration of BBB, in place. Twin of dlr.bbb_woodbury.
 
     With A = Υ⁻¹W, M = I + WᵀA, a = Υ₀ − Υ and N = Aᵀ Diag(a) A: ΣW = AM⁻¹, ΣX = Υ⁻¹X − A C with C = M⁻¹AᵀX = WᵀΣX for X = W₀ and S,
-    WᵀΣW = M⁻¹(M − I), and ΣDiag(a)ΣW = aΥ⁻¹ΣW − ΣW N M⁻¹. So one reading of the state gives all small matrices, one more the step.
+    WᵀΣW = M⁻¹(M − I), and ΣDiag(a)ΣW = aΥ⁻¹ΣW − ΣW N M⁻¹. So one reading of the state gives all small matrices, one more the step, or
+    none where a part of the parameters is one block.
     """
     n = 2 * R + K
     jobs(MEASURE, task, b, board)
@@ -919,17 +971,14 @@ def bbb_step(jobs, task, R, K, alpha, b, board):
         if b.J[r, r] > BEYOND:
             return ELSEWHERE
         b.size[r] = b.J[R, R + r]  # W₀ᵀ(μ₀ − μ)
-    bbb_small(R, n, alpha, b.J, b.T, b.G, b.V)
+    bbb_small(R, n, alpha, b.J, b.T, b.G, b.V, b.j, b.v)
     jobs(SETTLE, task, b, board)
     return verdict(b, R)
 
 
 @inner
-def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
-    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + times · g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on, divided by Υ.
-
-    Twin of dlr._pull.
-    """
+def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, g, times, pull):
+    """pull = (Υ₀ + W₀W₀ᵀ)(μ₀ − μ) + times · g in a block, s = W₀ᵀ(μ₀ − μ), W₀ in the rows of X from R on. Twin of dlr._pull."""
     for p in range(0, w, 8):
         a = b = fill4(0.0)
         for r in range(R):
@@ -937,27 +986,36 @@ def pulled(X, stride, s, R, at, w, mu0, Ups0, mu, Ups, g, times, pull):
             a, b = muladd(a, c, load4(X, x)), muladd(b, c, load4(X, x + 4))
         store4(pull, p, a)
         store4(pull, p + 4, b)
+    m0, u0, m, more = mu0[at : at + w], Ups0[at : at + w], mu[at : at + w], g[at : at + w]
     for p in range(w):
-        pull[p] = Ups0[at + p] * (mu0[at + p] - mu[at + p]) + Ups[at + p] * pull[p] + times * g[at + p]
+        pull[p] += u0[p] * (m0[p] - m[p]) + times * more[p]
 
 
 @inner
-def curve(X, Y, Z, stride, R, n, u, w, half, Ups, at):
-    """Υ gains half of diag(ΣDiag(a)Σ) − diag(ΣWWᵀΣ), then ΣW₀ and ΣS are completed and Υ gains half of their squares."""
-    new, more, cross, one = Ups[at : at + w], u[3], u[4], fill4(1.0)
-    for p in range(0, w, 4):
-        a = b = fill4(0.0)
+def curve(X, Y, Z, stride, R, n, u, f, more, cross, w, half, Ups):
+    """Υ gains half of diag(ΣDiag(a)Σ) − diag(ΣWWᵀΣ), then Υ ΣW₀ and Υ ΣS are completed and Υ gains half of the squares of ΣW₀ and ΣS."""
+    one = fill4(1.0)
+    for p in range(0, w, 12):
+        a0 = a1 = a2 = b0 = b1 = b2 = fill4(0.0)
         for x in range(p, R * stride, stride):
-            z = load4(Z, x)
-            a, b = muladd(a, z, load4(Y, x)), muladd(b, z, load4(X, x))
+            z0, z1, z2 = load4(Z, x), load4(Z, x + 4), load4(Z, x + 8)
+            a0, a1, a2 = muladd(a0, z0, load4(Y, x)), muladd(a1, z1, load4(Y, x + 4)), muladd(a2, z2, load4(Y, x + 8))
+            b0, b1, b2 = muladd(b0, z0, load4(X, x)), muladd(b1, z1, load4(X, x + 4)), muladd(b2, z2, load4(X, x + 8))
         for x in range(R * stride + p, n * stride, stride):
-            z = muladd(load4(Z, x), one, load4(X, x))
-            store4(Z, x, z)
-            a = muladd(a, z, z)
-        store4(more, p, a)
-        store4(cross, p, b)
+            z0, z1 = muladd(load4(Z, x), one, load4(X, x)), muladd(load4(Z, x + 4), one, load4(X, x + 4))
+            z2 = muladd(load4(Z, x + 8), one, load4(X, x + 8))
+            store4(Z, x, z0)
+            store4(Z, x + 4, z1)
+            store4(Z, x + 8, z2)
+            a0, a1, a2 = muladd(a0, z0, z0), muladd(a1, z1, z1), muladd(a2, z2, z2)
+        store4(more, p, a0)
+        store4(more, p + 4, a1)
+        store4(more, p + 8, a2)
+        store4(cross, p, b0)
+        store4(cross, p + 4, b1)
+        store4(cross, p + 8, b2)
     for p in range(w):
-        new[p] += half * (u[0, p] * u[1, p] + more[p] - 2.0 * u[1, p] * cross[p])
+        Ups[p] += half * u[p] * (f[p] + u[p] * (more[p] - 2.0 * f[p] * cross[p]))
 
 
 # --- blr with one row in S ---------------------------------------------------------------------------------------------------
