@@ -1,8 +1,11 @@
-"""What one observation of a diagonal family on the MLP is made of: ``python -m validation.bench.inside``.
+"""What one observation of a diagonal family on the MLP is made of, and an inner iteration of bbb in the DLR family:
+``python -m validation.bench.inside``.
 
 These cells are far from the bandwidth of the cache, because other things bound them. The table has the nanoseconds of each part of the
 compiled step, alone in a loop, beside what the machine needs at least for the operation that the part is full of, measured in the same run:
 divisions (one for each parameter in a step of a natural family), products that are added up, stores.
+Of bbb the tall parts are those of one thread of two, beside what their products alone would take; an iteration of a stream also has the
+network, and two threads that wait for one another twice and read what the other has written.
 """
 
 from __future__ import annotations
@@ -12,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from bongref import likelihoods, models
+from bongref import likelihoods, method, models, run
 from bongref.fast.borrow import borrowed
 from bongref.fast.jit import kernel
+from bongref.fast.kernels.dlr import MEASURE, SETTLE, bbb_part, bbb_small, buffers, cholesky, combine, fold
 from bongref.fast.likelihoods import describe as describe_likelihood
 from bongref.fast.likelihoods import weighted_rows
 from bongref.fast.networks import activate, describe, forward, part, pull, workspace
@@ -81,6 +85,27 @@ def _store(n, a, b, c):
             c[i] = a[i] * b[i]
 
 
+@kernel
+def _bbb_part(n, kind, prior, now, rows, s, b):
+    for _ in range(n):
+        bbb_part(kind, 0, *prior, *now, rows, rows[0], s, 1e-14, b)
+
+
+@kernel
+def _bbb_small(n, R, columns, b):
+    for _ in range(n):
+        fold(b.h, R + 1, columns, b.J)
+        fold(b.g, R, R, b.T)
+        cholesky(b.J, R, b.G)
+        bbb_small(R, columns, 1e-14, b.J, b.T, b.G, b.V, b.j, b.v)
+
+
+@kernel
+def _products(n, rows, columns, b):
+    for _ in range(n):
+        combine(b.v, len(b.V), rows, columns, b.x[0], 24, b.X.shape[2], b.z[0])
+
+
 def nanoseconds(part: Any, *args: Any) -> float:
     """The best of seven loops."""
     part(1, *args)
@@ -114,7 +139,29 @@ def rows() -> list[tuple[str, float]]:
     return found
 
 
+def bbb_rows(R: int = 10, I: int = 10) -> list[tuple[str, float]]:
+    """(what, nanoseconds) of an iteration of bbb-lin-hess-dlr, parts first."""
+    model, rng = models.mlp([21, 20, 20, 1], activation="gelu"), np.random.default_rng(0)
+    P, n, half = model.n_params, 2 * R + 1, (model.n_params + 1) // 2
+    b, Ups = buffers(n, P, 2, R + 1), rng.uniform(90, 110, P)
+    prior = np.zeros(P), Ups + 0.1, 1e-3 * rng.standard_normal((R, P))
+    now, rows = (np.full(P, 1e-3), Ups, 1e-3 * rng.standard_normal((R, P))), 1e-3 * rng.standard_normal((1, P))
+    tall = [nanoseconds(_bbb_part, kind, prior, now, rows, np.ones(3), b) for kind in (MEASURE, SETTLE)]
+    each = nanoseconds(_products, R, n, b) / (24 * R * n)  # of a product and a sum
+    counts = 12 * 27, 2 * (R + 1) * R + R * R // 2 + R * n  # for each parameter, in tiles of 4 × 3 and of 2 rows
+    found = [("bbb: Gram matrices, half of the parameters", tall[0]), ("limit: their products", each * counts[0] * half)]
+    found += [("bbb: the new state, half of the parameters", tall[1]), ("limit: its products", each * counts[1] * half)]
+    found += [("bbb: small matrices", nanoseconds(_bbb_small, R, n, b))]
+    m = method("bbb-lin-hess-dlr", rank=R, n_iter=I, alpha=1e-5)
+    X, Y = rng.standard_normal((500, 21)), rng.standard_normal((500, 1))
+    seconds = [
+        run(m, model, likelihoods.Gaussian(var=1.0), m.prior(mu=model.init(rng), var=0.01), X, Y, backend="fast").info["seconds"]
+        for _ in range(4)
+    ]
+    return [*found, ("bbb: an iteration in a stream", min(seconds) / len(X) / I * 1e9)]
+
+
 if __name__ == "__main__":
     print("| part | ns |\n|---|---|")
-    for what, ns in rows():
+    for what, ns in [*rows(), *bbb_rows()]:
         print(f"| {what} | {ns:.0f} |", flush=True)
