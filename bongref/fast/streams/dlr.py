@@ -673,6 +673,7 @@ def _room(kind: str, K: int, C: int, R: int, P: int, n_iter: int, parts: int, mo
     loops, rows = kind in ("blr", "bbb", "thin"), K + (K > 1)
     b = buffers((2 * R if loops else R) + K, P, parts, {"bog": R, "bbb": R + 1}.get(kind))
     basis = [thin(R, P, n_iter, len(b.H))] if kind == "thin" else []
+    b = b._replace(Z=b.Y, z=b.y) if kind == "thin" else b  # which are not needed at the same time
     return [*basis, np.zeros((rows, C)), np.empty((rows, P)), np.empty(3), b]
 
 
