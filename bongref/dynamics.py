@@ -68,10 +68,10 @@ def predict(state: State, dynamics: Dynamics) -> State:
 
 def propagate(state: State, dynamics: Dynamics) -> State:
     """:func:`predict` of a state that has been checked."""
-    P = len(state.mu)
-    F, b, Q = matrices(dynamics, P)
     if isinstance(dynamics, Static):
         return state
+    P = len(state.mu)
+    F, b, Q = matrices(dynamics, P)
     if isinstance(state, FC):
         mu = (F * state.mu if F.ndim == 1 else F @ state.mu) + b  # sec:pseudocode#3
         FSF = F[:, None] * state.Sigma * F if F.ndim == 1 else F @ state.Sigma @ F.T

@@ -640,26 +640,23 @@ def dots_fours(y, low, high, w, r, R, P, c):
     """Rows r, … r + 3 of c (·, 4) gain those of W y over some columns; from R on the last one again. Twin of numpy.matmul."""
     w0, w1, w2, w3 = r * P, min(r + 1, R - 1) * P, min(r + 2, R - 1) * P, min(r + 3, R - 1) * P
     a0, a1, a2, a3 = load4(c, 4 * r), load4(c, 4 * r + 4), load4(c, 4 * r + 8), load4(c, 4 * r + 12)
-    b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = fill4(0.0)
-    whole, one = low + (high - low) // 3 * 3, fill4(1.0)
-    for p in range(low, whole, 3):
+    b0 = b1 = b2 = b3 = fill4(0.0)
+    whole, one = low + (high - low) // 2 * 2, fill4(1.0)
+    for p in range(low, whole, 2):
         v = load4(y, 4 * p)
         a0, a1 = muladd(a0, spread4(w, w0 + p), v), muladd(a1, spread4(w, w1 + p), v)
         a2, a3 = muladd(a2, spread4(w, w2 + p), v), muladd(a3, spread4(w, w3 + p), v)
         v = load4(y, 4 * p + 4)
         b0, b1 = muladd(b0, spread4(w, w0 + p + 1), v), muladd(b1, spread4(w, w1 + p + 1), v)
         b2, b3 = muladd(b2, spread4(w, w2 + p + 1), v), muladd(b3, spread4(w, w3 + p + 1), v)
-        v = load4(y, 4 * p + 8)
-        c0, c1 = muladd(c0, spread4(w, w0 + p + 2), v), muladd(c1, spread4(w, w1 + p + 2), v)
-        c2, c3 = muladd(c2, spread4(w, w2 + p + 2), v), muladd(c3, spread4(w, w3 + p + 2), v)
     for p in range(whole, high):
         v = load4(y, 4 * p)
         a0, a1 = muladd(a0, spread4(w, w0 + p), v), muladd(a1, spread4(w, w1 + p), v)
         a2, a3 = muladd(a2, spread4(w, w2 + p), v), muladd(a3, spread4(w, w3 + p), v)
-    store4(c, 4 * r, muladd(a0, one, muladd(b0, one, c0)))
-    store4(c, 4 * r + 4, muladd(a1, one, muladd(b1, one, c1)))
-    store4(c, 4 * r + 8, muladd(a2, one, muladd(b2, one, c2)))
-    store4(c, 4 * r + 12, muladd(a3, one, muladd(b3, one, c3)))
+    store4(c, 4 * r, muladd(a0, one, b0))
+    store4(c, 4 * r + 4, muladd(a1, one, b1))
+    store4(c, 4 * r + 8, muladd(a2, one, b2))
+    store4(c, 4 * r + 12, muladd(a3, one, b3))
 
 
 @inner
@@ -683,15 +680,14 @@ def sample(y, p, mu, scale, a):
 def samples_fours(y, mu, scale, w, R, C, c):
     """y (P, 4), flat, becomes θ. Twin of gaussians.draw."""
     P = len(mu)
-    for p in range(0, P // 8 * 8, 8):
-        a0 = a1 = a2 = a3 = a4 = a5 = a6 = a7 = fill4(0.0)
+    for p in range(0, P // 6 * 6, 6):
+        a0 = a1 = a2 = a3 = a4 = a5 = fill4(0.0)
         i = p
         for r in range(R):
             v = load4(c, 4 * (C + r))
             a0, a1 = muladd(a0, spread4(w, i), v), muladd(a1, spread4(w, i + 1), v)
             a2, a3 = muladd(a2, spread4(w, i + 2), v), muladd(a3, spread4(w, i + 3), v)
             a4, a5 = muladd(a4, spread4(w, i + 4), v), muladd(a5, spread4(w, i + 5), v)
-            a6, a7 = muladd(a6, spread4(w, i + 6), v), muladd(a7, spread4(w, i + 7), v)
             i += P
         sample(y, p, mu, scale, a0)
         sample(y, p + 1, mu, scale, a1)
@@ -699,9 +695,7 @@ def samples_fours(y, mu, scale, w, R, C, c):
         sample(y, p + 3, mu, scale, a3)
         sample(y, p + 4, mu, scale, a4)
         sample(y, p + 5, mu, scale, a5)
-        sample(y, p + 6, mu, scale, a6)
-        sample(y, p + 7, mu, scale, a7)
-    for p in range(P // 8 * 8, P):
+    for p in range(P // 6 * 6, P):
         a = fill4(0.0)
         for r in range(R):
             a = muladd(a, spread4(w, r * P + p), load4(c, 4 * (C + r)))

@@ -39,9 +39,10 @@ def why_not(m: Method, model: Any, lik: Any, prior: State, dynamics: Any, *, tra
         return f"{m.name} needs the Hessian of the network, which autograd computes"
     if getattr(lik, "name", None) not in KINDS:
         return f"the likelihood {lik!r} is not one of {', '.join(KINDS)}"
-    F, _, Q = matrices(dynamics, len(prior.mu))
-    if m.family not in ("fc", "fc_mom") and (F.ndim == 2 or Q.ndim == 2):
-        return "the dynamics are not diagonal"
+    if m.family not in ("fc", "fc_mom") and not isinstance(dynamics, Static):
+        F, _, Q = matrices(dynamics, len(prior.mu))
+        if F.ndim == 2 or Q.ndim == 2:
+            return "the dynamics are not diagonal"
     return ""
 
 
@@ -164,10 +165,10 @@ class Stream:
                 self.loop = LowRank(m, self.estimator, self.rng, self.dyn)
             return self.loop.run(state, *data)
         if m.family == "dlr":
-            from .dlr import copied, stream, to_read
+            from .dlr import copied, stream
 
-            prior = to_read(state) if self.dyn is None and m.rule in ("blr", "bbb") and last - first == 1 else None
-            mu, Ups, Wt = copied(*(prior or (state.mu, state.Ups, state.W.T)))
+            prior = state if self.dyn is None and m.rule in ("blr", "bbb") and last - first == 1 else None
+            mu, Ups, Wt = copied(state.mu, state.Ups, state.W.T)
             loop: Any = stream
             fellows = self.estimator.works[1:]
             done, code = loop(*self.estimator.description, m.rule, *data, mu, Ups, Wt, alpha, m.n_iter, f, b, q, fellows, self.room, prior)

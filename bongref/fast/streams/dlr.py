@@ -78,7 +78,7 @@ class Belief:
         self.rule, self.alpha, self.kept = m.rule, float(m.params.get("alpha", 1)), once and dyn is None
         self.dyn = None if dyn is None else tuple(np.ascontiguousarray(a, dtype=float) for a in dyn)
         loops = self.rule in ("blr", "bbb")
-        self.prior: tuple[Any, ...] = to_read(state) if loops and self.kept else ()
+        self.prior: tuple[Any, ...] = to_read(state, whole=True) if loops and self.kept else ()
         self.mu, self.Ups, self.Wt = copied(*(self.prior or (state.mu, state.Ups, state.W.T)))
         if loops and not self.kept:
             self.prior = copied(self.mu, self.Ups, self.Wt)
@@ -684,7 +684,7 @@ def _prior(kind: str, R: int, P: int, given: Any, room: list[Any]) -> tuple[Any,
     loops = kind in ("blr", "bbb", "thin")
     if given is None and not room:
         room[:] = np.empty(P * loops), np.empty(P * loops), np.empty((R * (kind in ("blr", "bbb")), P))
-    prior = room if given is None else given
+    prior = room if given is None else to_read(given) if kind == "thin" else to_read(given, whole=True)
     return *((given is not None,) if loops else ()), *prior[: 2 if kind == "thin" else 3]
 
 
@@ -697,17 +697,19 @@ def copied(mu: Any, Ups: Any, Wt: Any) -> tuple[Any, Any, Any]:
     return out
 
 
-def to_read(state: DLR) -> tuple[Any, Any, Any]:
-    """mu, Ups and Wt of a state for kernels that do not change them: no copies where they are laid out as kernels have them."""
-    out = state.mu, state.Ups, state.W.T
-    return out if all(a.flags.c_contiguous and a.flags.writeable for a in out) else copied(*out)
+def to_read(state: DLR, whole: bool = False) -> tuple[Any, ...]:
+    """mu, Ups and, if ``whole``, Wt for kernels that do not change them: no copies where they are laid out as kernels have them."""
+    out = (state.mu, state.Ups, state.W.T) if whole else (state.mu, state.Ups)
+    if all(a.flags.c_contiguous and a.flags.writeable for a in out):
+        return out
+    return copied(state.mu, state.Ups, state.W.T if whole else state.W.T[:0])
 
 
 def stream(net, work, lik, hess, rule, X, Y, seen, mu, Ups, Wt, alpha, n_iter, f, c, q, fellows=(), room=None, prior=None) -> Any:
     """Steps done and a code, for lin-hess (hess = 0) or lin-ef (hess = 1); mu (P,), Ups (P,) and Wt (R, P) are changed in place.
 
     ``work`` has room for C + 1 cotangents, and so have the ``fellows``, with which as many more threads take part; ``room`` is a list that
-    keeps the other buffers for the next call of the same kind; ``prior`` is what mu, Ups and Wt are copies of, to be given where there is
+    keeps the other buffers for the next call of the same kind; ``prior`` is the state that they are copies of, to be given where there is
     one observation without dynamics, so that an inner loop needs no copy. ``f``, ``c`` and ``q`` are the diagonal dynamics, or empty. The
     code is 0, or says why the stream stopped, with the state in any condition: 1 lost positive definiteness, 2 a gradient or Hessian not
     finite, 3 not covered.
