@@ -24,6 +24,7 @@ from bongref.fast.kernels import diag_nat as fast_nat
 from bongref.fast.likelihoods import describe as describe_likelihood
 from bongref.fast.likelihoods import info_rows, n_rows, score, weighted_rows
 from bongref.fast.networks import describe, forward, sweep, workspace
+from bongref.fast.vectors import flat
 
 EPS = float(np.finfo(float).eps)
 
@@ -443,3 +444,20 @@ def test_concurrent_first_uses_share_one_compilation(tmp_path, monkeypatch):
     announced = [err for _, err in finished if "compiling fast.streams.diag.stream" in err]
     assert announced and "compiling" not in finished[-1][1]
     assert len(list(tmp_path.rglob("*.nbc"))) == len(list(tmp_path.rglob("*.nbi"))) == 1
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (1, 5), (2, 3, 2)])
+def test_an_array_as_one_row(shape):
+    """A view of the same numbers, also of some rows of a larger array, that is written to where they are."""
+    a = np.arange(np.prod(shape), dtype=float).reshape(shape)
+    wanted = a[1:].ravel() * 2 if shape[0] > 1 else a.ravel() * 2
+    part = a[1:] if shape[0] > 1 else a
+    _double(part)
+    assert np.array_equal(part.ravel(), wanted)
+
+
+@kernel
+def _double(a):
+    numbers = flat(a)
+    for i in range(len(numbers)):
+        numbers[i] *= 2.0

@@ -29,7 +29,7 @@ from ..models import Model
 from . import packs
 from .jit import inlined, inner
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, combine, outer, outer_squares
-from .vectors import aligned, apart, fill4, load4, muladd, spread4, store4
+from .vectors import aligned, apart, fill4, flat, load4, muladd, spread4, store4
 
 SEVERAL = 4  # cotangents from which on work is shared
 
@@ -688,7 +688,7 @@ def _sweep(net, theta, work, V, first, last):
     apart()
     L, X, B, Z, D, Q = net.layers, work.X, work.B, work.Z, work.D, work.Q
     K, kh, kw, zero, none, rows = last - first, net.kernel[0], net.kernel[1], work.zero, np.int64(0), work.rows
-    flat, entries, terms, P = work.R[first:last].reshape(-1), work.entries, work.terms, net.dense
+    numbers, entries, terms, P = flat(work.R[first:last]), work.entries, work.terms, net.dense
     _dense_sweep(net, theta, work, V, first, last)
     Y, to_k, to_y = work.F, net.n_flat, L[len(L) - 1, C_IN]  # cotangents of a pooled image: strides between them and between pixels
     for i in range(len(L) - 2, -1, -1):
@@ -700,9 +700,9 @@ def _sweep(net, theta, work, V, first, last):
                 _layer_back(net, work, i, first, k, 0, 1)
         else:
             blocks, taps = net.blocks[layer[WINDOWS] :], net.taps[layer[TAPS] :]
-            bias_rows(Y, to_k, to_y, K, work.S, layer, Z, flat, P)
+            bias_rows(Y, to_k, to_y, K, work.S, layer, Z, numbers, P)
             pack_cotangents(Y, to_k, to_y, K, layer, Q)
-            shared_products(X, layer, taps, D, Q, K, Z, flat, P)
+            shared_products(X, layer, taps, D, Q, K, Z, numbers, P)
             if i > 0:
                 m = list_slopes(D, layer, blocks, to_y, entries, work.slopes, work.starts)
                 list_values(Y, to_k, K, entries[1], work.slopes, m, Q, rows)
@@ -771,7 +771,7 @@ def _dense_sweep(net, theta, work, V, first, last):
             work.rows[i] = (first + min(i, K - 1)) * H
         for i in range(H):
             numbers[i], places[i] = i, i * n
-        correlate(G.reshape(-1), zero, work.rows, K, numbers, places, H, theta, W, 8, n, work.zero, zero, zero, F, zero, n)
+        correlate(flat(G), zero, work.rows, K, numbers, places, H, theta, W, 8, n, work.zero, zero, zero, F, zero, n)
 
 
 @inner

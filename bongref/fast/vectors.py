@@ -20,6 +20,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic, models, register_model
+from numba.np.arrayobj import populate_array
 
 config: Any = numba.config
 LANES = 4
@@ -157,6 +158,15 @@ def _turned4(typing, a, b, c, d):
     return types.UniTuple(four, LANES)(four, four, four, four), build
 
 
+def _flat(typing, a):
+    def build(context, builder, signature, args):
+        given = context.make_array(signature.args[0])(context, builder, args[0])
+        row = context.make_array(signature.return_type)(context, builder)
+        return populate_array(row, given.data, (given.nitems,), (given.itemsize,), given.itemsize, None)._getvalue()
+
+    return types.Array(a.dtype, 1, "C")(a), build
+
+
 def _first(typing, v):
     return types.float64(four), lambda context, builder, signature, args: builder.extract_element(args[0], ir.Constant(ir.IntType(32), 0))
 
@@ -190,6 +200,7 @@ fill4 = _choose(lambda x: np.full(LANES, x), _fill4)  # x four times
 gather4 = _choose(lambda a, i, step: np.array([a[i + k * step] for k in range(LANES)]), _gather4)  # a[i], a[i + step], …
 sums4 = _choose(lambda a, b, c, d: np.array([v[0] + v[1] + (v[2] + v[3]) for v in (a, b, c, d)]), _sums4)  # the sums of four vectors
 turned4 = _choose(lambda a, b, c, d: tuple(np.array([a, b, c, d]).T.copy()), _turned4)  # the columns of the matrix that has these rows
+flat = _choose(lambda a: a.reshape(-1), _flat)  # an array in C order as one row; Numba's reshape compiles the words of its errors too
 first = _choose(lambda v: v[0], _first)  # the first of four numbers
 muladd = _choose(lambda acc, x, y: acc + x * y, _muladd)  # acc + x · y
 divide4 = _choose(lambda x, y: np.divide(x, y), _divide4)  # x / y

@@ -4,9 +4,9 @@
 These cells are far from the bandwidth of the cache, because other things bound them. The table has the nanoseconds of each part of the
 compiled step, alone in a loop, beside what the machine needs at least for the operation that the part is full of, measured in the same run:
 divisions (one for each parameter in a step of a natural family), products that are added up, stores.
-Of bbb in the DLR family the tall parts are those of one thread of two, beside what their products alone would take; an iteration of a stream also has the
-network, and two threads that wait for one another twice and read what the other has written. With a full covariance in moments an update
-is mostly products of the prior's precision with the vectors of a basis.
+Of bbb in the DLR family the tall parts are those of one thread of two, beside what their products alone would take; an iteration of a
+stream also has the network, and two threads that wait for one another twice and read what the other has written. With a full covariance in
+moments an update is to a third products of the prior's precision with the vectors of a basis.
 """
 
 from __future__ import annotations

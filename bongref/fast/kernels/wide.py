@@ -494,14 +494,18 @@ def woodbury(s, N, C):
     R, n, prior, alpha = s.Wt.shape[0], s.Wt.shape[0] + s.W0.shape[0] + s.count, len(s.mu0) > 0, s.rates[0]
     if not (add_up(s.sums[:, 0], C * N) and add_up(s.sums[:, 1], C * N)):
         return False
-    H, T = s.sums[0, 0, : C * N].reshape(C, N), s.sums[0, 1, : C * N].reshape(C, N)
+    H, T = s.sums[0, 0], s.sums[0, 1]  # (C, N), flat
     L, X = np.zeros((R, R)), np.zeros((R, n + 2 * R))
     for i in range(R):
-        if prior and H[i, i] > BEYOND:
+        if prior and H[i * N + i] > BEYOND:
             return False
-        X[i, :n], X[i, n : n + R], X[i, n + R + i] = H[i, :n], T[i, :R], 1.0
+        x, X[i, n + R + i] = X[i], 1.0
+        for j in range(n):
+            x[j] = H[i * N + j]
+        for j in range(R):
+            x[n + j] = T[i * N + j]
         for j in range(i, R):  # column i of the Cholesky factor
-            t = H[i, j] + (1.0 if i == j else 0.0)
+            t = H[i * N + j] + (1.0 if i == j else 0.0)
             for k in range(i):
                 t -= L[i, k] * L[j, k]
             if i == j and not t > 0.0:
@@ -522,8 +526,8 @@ def woodbury(s, N, C):
         if prior:
             for i in range(R):
                 s.V[r * N + i], s.less[i * R + r] = -alpha * (X[r, i] + X[r, n + i]), X[r, n + R + i]
-                s.twist[r * N + i] = T[r, i] - (1.0 if r == i else 0.0)
-            s.along[r] = H[R, R + r]
+                s.twist[r * N + i] = T[r * N + i] - (1.0 if r == i else 0.0)
+            s.along[r] = H[R * N + R + r]
     return True
 
 
