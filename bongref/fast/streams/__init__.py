@@ -20,7 +20,7 @@ from ..estimators import Compiled, Normals, threads
 from ..likelihoods import KINDS
 from ..normals import is_pcg
 
-BREATH = 0.03  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
+BREATH = 0.1  # seconds after which a compiled loop comes back, so that it can be interrupted and show where it is
 # numbers for which a second thread pays; see Stream._threads
 WORTH = {"parts": 20_000, "rows": 200_000, "loop": 8_000, "image": 20_000, "samples": 10**6}
 TALL = 20_000  # parameters from which an inner loop in the DLR family takes one observation at a time, whose prior is the state before it
