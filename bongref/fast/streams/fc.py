@@ -1174,7 +1174,7 @@ class _Moments:
         self.q, self.V, self.s, self.v = q, self.held.V, self.held.s, np.zeros(P)
         self.R: Array = np.zeros((0, 0))  # the Cholesky factor, once it is needed
         self.factored, self.ok = False, True
-        self.drawing = False  # whether the next step will draw from Σ
+        self.drawing = False  # whether the factor of the next Σ will be asked for
 
     # the matrix
 
@@ -1199,7 +1199,7 @@ class _Moments:
             flush(self.held)
 
     def reduce(self, W: Array, scale: float = 1.0) -> bool:
-        """Σ − scale WᵀW; False if samples are to be drawn from it and cannot."""
+        """Σ − scale WᵀW; False if its factor is asked for and there is none."""
         if len(W) <= max(self.room - self.n, ROOM):
             self.subtract(np.sqrt(scale) * W, np.ones(len(W)))
             return True
@@ -1332,7 +1332,7 @@ class _Moments:
 
     def draw(self, Z: Array) -> None:
         """gaussians.draw: the rows of standard normals Z become θ̂."""
-        self.drawing = True
+        self.drawing = self.dyn is None or self.m.rule == "bog"  # else Σ changes before the next samples; _BogMom asks for its factor
         if not self.factor():
             self.ok = False
             Z.fill(np.nan)
