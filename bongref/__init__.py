@@ -10,42 +10,47 @@ Every update of the paper, equation by equation, right by independent routes. St
 True
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import conformance, curvature, dynamics, likelihoods, metrics, models, oracle, paper, predictive
+    from . import conformance, curvature, dynamics, likelihoods, metrics, models, paper, predictive
     from .checkpoints import load, save
     from .curvature import Curv
     from .dynamics import predict
     from .filter import Info, Interrupted, NotPositiveDefinite, Result, run, step, update
     from .gaussians import kl, log_density, sample
-    from .methods import Method, NotDerived, method, methods
+    from .grid import Method, NotDerived, method, methods
+    from .routes import oracle
     from .states import DLR, FC, Diag
 
-# what is loaded at first use, so that a program pays only for what it asks for (a pytest session that has our plugin, for nothing)
-_MODULES = ("conformance", "curvature", "dynamics", "fast", "likelihoods", "metrics", "models", "oracle", "paper", "predictive")
-_HOMES = {
+# Loaded at first use, so that a program pays only for what it asks for.
+_NAMES = {
     "checkpoints": ("load", "save"),
     "curvature": ("Curv",),
     "dynamics": ("predict",),
     "filter": ("Info", "Interrupted", "NotPositiveDefinite", "Result", "run", "step", "update"),
     "gaussians": ("kl", "log_density", "sample"),
-    "methods": ("Method", "NotDerived", "method", "methods"),
+    "grid": ("Method", "NotDerived", "method", "methods"),
     "states": ("DLR", "FC", "Diag"),
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_MODULES = {
+    "": ("conformance", "curvature", "dynamics", "fast", "likelihoods", "metrics", "models", "paper", "predictive"),
+    "families.": ("fc_nat", "fc_mom", "diag_nat", "diag_mom", "dlr"),
+    "routes.": ("audit", "compare", "definition", "exact", "oracle"),
+    "theory.": ("batch", "conjugate", "costs", "literature", "mirror", "nist"),
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+_PATH = {name: package + name for package, names in _MODULES.items() for name in names}
 
 
-def __getattr__(name: str):
+def __getattr__(name: str) -> Any:
     if name in _HOME:
         value = getattr(import_module(f".{_HOME[name]}", __name__), name)
-    elif name in _MODULES:
-        value = import_module(f".{name}", __name__)
+    elif name in _PATH:
+        value = import_module(f".{_PATH[name]}", __name__)
     else:
         raise AttributeError(f"module 'bongref' has no attribute {name!r}")
     globals()[name] = value
@@ -55,16 +60,6 @@ def __getattr__(name: str):
 def __dir__() -> list[str]:
     return sorted({*globals(), *__all__})
 
-
-class _Package(ModuleType):
-    """``bongref.methods`` is the function, also after an import of the module of that name."""
-
-    def __setattr__(self, name, value):
-        if not (name == "methods" and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 __all__ = [
     "DLR",

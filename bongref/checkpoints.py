@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from .filter import Result
-from .methods import STATES, method
+from .grid import STATES, method
 
 VERSION = 1
 

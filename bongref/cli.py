@@ -119,8 +119,9 @@ def _bar() -> Callable[[str], None] | None:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from . import audit, checks
-    from .exact import _mpmath
+    from . import checks
+    from .routes import audit
+    from .routes.exact import _mpmath
 
     options = {name: checks.integer(name, getattr(args, name), 0 if name == "seed" else 1) for name in ("seed", "P", "C", "M", "R")}
     checks.rank("R", args.R, args.P)
@@ -161,7 +162,7 @@ def _ledger(args: argparse.Namespace) -> int:
 
 
 def _methods(args: argparse.Namespace) -> int:
-    from .methods import NOT_DERIVED, cost, method, methods
+    from .grid import NOT_DERIVED, cost, method, methods
 
     names = methods(args.pattern)
     if not names:

@@ -21,8 +21,8 @@ from . import checks, curvature
 from .curvature import Curv
 from .dynamics import Dynamics, Static, propagate
 from .gaussians import draw, is_valid
+from .grid import STATES, Method, method
 from .linalg import Array
-from .methods import STATES, Method, method
 from .paper import eq
 from .states import DLR, State
 from .trace import Symbol, recording

@@ -1,7 +1,7 @@
 """The few matrix operations that a step needs, for float64 arrays and for object arrays of exact numbers alike.
 
 A step is written once, with ``@``, ``+``, ``.T`` and the functions below, and runs unchanged on float64 and on
-object arrays of :class:`fractions.Fraction` or ``mpmath.mpf`` (module :mod:`bongref.exact`). That is why the step code
+object arrays of :class:`fractions.Fraction` or ``mpmath.mpf`` (module :mod:`bongref.routes.exact`). That is why the step code
 has no float literals: ``/ 2``, never ``0.5 *``.
 
 None of these functions repairs anything: a singular matrix has an inverse full of NaN, an indefinite one its honest inverse.

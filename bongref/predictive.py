@@ -19,8 +19,8 @@ import numpy as np
 
 from . import checks
 from .gaussians import draw
+from .grid import STATES, Method, method
 from .linalg import Array
-from .methods import STATES, Method, method
 from .states import State
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")

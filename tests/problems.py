@@ -10,10 +10,11 @@ import pytest
 from hypothesis import strategies as st
 
 import bongref as br
-from bongref import compare, paper
+from bongref import paper
 from bongref.curvature import Curv
 from bongref.filter import _step
-from bongref.methods import EFFICIENT, MODULES, NAMES, NOT_DERIVED, Method
+from bongref.grid import EFFICIENT, MODULES, NAMES, NOT_DERIVED, Method
+from bongref.routes import compare
 from bongref.states import DLR, FC, Diag, State
 
 DERIVED = [name for name in NAMES if name not in NOT_DERIVED]

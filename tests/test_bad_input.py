@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref.compare import difference
+from bongref.routes.compare import difference
 
 NAN, INF = float("nan"), float("inf")
 P, C = 4, 2

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from problems import Size, agree, belief, curvature, make, sizes
 
 import bongref as br
-from bongref import batch, compare, exact
 from bongref.curvature import Curv, linearise, mc_ef, mc_hess
 from bongref.gaussians import covariance
 from bongref.models import grad, hessian
+from bongref.routes import compare, exact
 from bongref.states import DLR, FC, Diag
+from bongref.theory import batch
 
 APART = 1e3  # a difference of this many tolerances is no rounding
 

@@ -12,16 +12,19 @@ from ledgers import collected
 from problems import Size, agree, belief, conditions, curvature, make, plain, spd
 
 import bongref as br
-from bongref import cli, compare, costs, definition, diag_nat, gaussians, paper
+from bongref import cli, gaussians, paper
 from bongref import curvature as estimators
 from bongref.curvature import Curv, dense
+from bongref.families import diag_nat
 from bongref.gaussians import is_valid
+from bongref.grid import FAMILIES, HESSIANS, NAMES, RULES
 from bongref.likelihoods import Bernoulli, Categorical, Gaussian, Poisson
-from bongref.methods import FAMILIES, HESSIANS, NAMES, RULES
 from bongref.paper import claims, errata, index, tables
 from bongref.paper.claims import CLAIMS, KINDS, VERDICTS
 from bongref.paper.errata import ERRATA, PLACES
+from bongref.routes import compare, definition
 from bongref.states import DLR, FC, Diag
+from bongref.theory import costs
 
 ONE = Size(3, 4, 2, 2, 1.0)
 

@@ -11,8 +11,9 @@ from html.parser import HTMLParser
 import pytest
 
 import bongref as br
-from bongref import audit, fc_nat
 from bongref.cli import main
+from bongref.families import fc_nat
+from bongref.routes import audit
 from bongref.states import FC
 
 SMALL = ["-P", "3", "-C", "2", "-M", "2", "-R", "1"]
@@ -195,7 +196,7 @@ def test_ctrl_c(capsys, monkeypatch):
 
 def test_eq_by_label_row_section_and_algorithm(capsys):
     status, out, err = run(capsys, "eq", "eq:bong-FC-prec")
-    assert (status, err) == (0, "") and out.startswith("eq:bong-FC-prec ") and "computed  bongref/fc_nat.py:" in out
+    assert (status, err) == (0, "") and out.startswith("eq:bong-FC-prec ") and "computed  bongref/families/fc_nat.py:" in out
     status, out, _ = run(capsys, "eq", "sec:pseudocode#4")
     assert status == 0 and "computed  bongref/dynamics.py:" in out and "algorithm algo:predict" in out
     status, out, _ = run(capsys, "eq", "sec:pseudocode")

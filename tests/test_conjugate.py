@@ -8,11 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bongref as br
-from bongref import compare, conjugate, fc_mom, fc_nat
-from bongref.compare import EPS, C
-from bongref.conjugate import PAIRS, ROUTES
 from bongref.curvature import Curv
+from bongref.families import fc_mom, fc_nat
+from bongref.routes import compare
+from bongref.routes.compare import EPS, C
 from bongref.states import FC
+from bongref.theory import conjugate
+from bongref.theory.conjugate import PAIRS, ROUTES
 
 PAIR_NAMES = list(PAIRS)
 problems = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 60), st.floats(1, 8))

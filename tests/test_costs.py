@@ -10,12 +10,14 @@ import problems
 import pytest
 
 import bongref as br
-from bongref import compare, costs, fc_mom, fc_nat
-from bongref.costs import Poly, Tally, interpolate, is_O, parse
 from bongref.curvature import Curv
+from bongref.families import fc_mom, fc_nat
+from bongref.grid import EFFICIENT, NAMES, NOT_DERIVED, NotDerived
 from bongref.linalg import eye, solve
-from bongref.methods import EFFICIENT, NAMES, NOT_DERIVED, NotDerived
+from bongref.routes import compare
 from bongref.states import FC
+from bongref.theory import costs
+from bongref.theory.costs import Poly, Tally, interpolate, is_O, parse
 
 DERIVED = [n for n in NAMES if n not in NOT_DERIVED]
 STATED = [(name, place) for name, place, _ in costs.printed_costs()]
@@ -502,7 +504,7 @@ def test_the_polynomial_at_size(name):
 
 def test_the_page_shows_the_table():
     page = (Path(__file__).parents[1] / "docs" / "costs.md").read_text(encoding="utf-8")
-    assert costs.markdown(list(rows().values())) in page, "python -m bongref.costs --markdown has another table than docs/costs.md"
+    assert costs.markdown(list(rows().values())) in page, "python -m bongref.theory.costs --markdown has another table than docs/costs.md"
 
 
 def test_the_command(capsys, monkeypatch):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref import compare
+from bongref.routes import compare
 
 DATA = Path(os.environ.get("BONGREF_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
 

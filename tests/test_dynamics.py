@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import bongref as br
-from bongref.compare import difference
 from bongref.dynamics import OU, Linear, Static, matrices
+from bongref.routes.compare import difference
 from bongref.states import DLR, FC, Diag
 
 P, R = 4, 2

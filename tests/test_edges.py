@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref import compare
-from bongref.exact import rational
 from bongref.linalg import solve
+from bongref.routes import compare
+from bongref.routes.exact import rational
 
 
 def test_digits_of_a_dense_hessian_in_dlr_are_those_of_the_hessian_given():

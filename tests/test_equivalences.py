@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from problems import DERIVED, LOW_RANK, Size, agree, belief, conditions, curvature, make, plain, sizes, spd
 
 import bongref as br
-from bongref import compare, exact, gaussians
+from bongref import gaussians
 from bongref.curvature import Curv
-from bongref.exact import rational
+from bongref.routes import compare, exact
+from bongref.routes.exact import rational
 from bongref.states import DLR, FC, Diag
 
 

@@ -13,13 +13,16 @@ from ledgers import collected
 from problems import Size, agree, belief, conditions, make, plain, spd
 
 import bongref as br
-from bongref import batch, cli, compare, curvature, definition, diag_nat, dlr, fc_mom, fc_nat, paper
+from bongref import cli, curvature, paper
 from bongref.curvature import Curv, dense, linearise
+from bongref.families import diag_nat, dlr, fc_mom, fc_nat
+from bongref.grid import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, RULES
 from bongref.likelihoods import Bernoulli, Categorical, Gaussian
-from bongref.methods import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, RULES
 from bongref.paper import errata, index, printed, tables
 from bongref.paper.errata import ERRATA, KINDS, PLACES
+from bongref.routes import compare, definition
 from bongref.states import FC, Diag
+from bongref.theory import batch
 
 EPS = compare.EPS
 ONE = Size(3, 4, 2, 2, 1.0)

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from problems import spd
 
 import bongref as br
-from bongref import compare, curvature, definition
+from bongref import curvature
 from bongref.curvature import dense, diagonal
 from bongref.likelihoods import Bernoulli, Categorical, Gaussian, Poisson
+from bongref.routes import compare, definition
 
 LIKELIHOODS = ["gaussian", "gaussian-full", "bernoulli", "categorical", "poisson"]
 

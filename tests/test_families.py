@@ -7,8 +7,10 @@ from autograd import numpy as anp
 from hypothesis import given
 from problems import Size, belief, curvature, make, sizes
 
-from bongref import compare, definition, diag_mom, diag_nat, dlr, fc_mom, fc_nat, gaussians
+from bongref import gaussians
 from bongref.curvature import dense
+from bongref.families import diag_mom, diag_nat, dlr, fc_mom, fc_nat
+from bongref.routes import compare, definition
 from bongref.states import DLR, FC, Diag
 
 MODERATE = dict(max_P=6, max_log_cond=3.0)

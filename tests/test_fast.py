@@ -16,7 +16,8 @@ from problems import belief, sizes
 from problems import curvature as draw_curvature
 
 import bongref as br
-from bongref import compare, curvature, diag_mom, diag_nat, gaussians
+from bongref import curvature, gaussians
+from bongref.families import diag_mom, diag_nat
 from bongref.fast import elementary, estimators, lanes, normals, teams
 from bongref.fast.jit import inner, kernel
 from bongref.fast.kernels import diag_mom as fast_mom
@@ -25,6 +26,7 @@ from bongref.fast.likelihoods import describe as describe_likelihood
 from bongref.fast.likelihoods import info_rows, n_rows, score, weighted_rows
 from bongref.fast.networks import describe, forward, sweep, workspace
 from bongref.fast.vectors import flat
+from bongref.routes import compare
 
 EPS = float(np.finfo(float).eps)
 

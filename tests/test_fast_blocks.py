@@ -5,8 +5,8 @@ import pytest
 from problems import spd
 from tiles import forget, small_tiles
 
-from bongref import compare
 from bongref.fast import blocks
+from bongref.routes import compare
 
 
 @pytest.fixture(params=[1, 2, 3])

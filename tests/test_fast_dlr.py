@@ -12,15 +12,17 @@ from hypothesis import strategies as st
 from problems import agree
 
 import bongref as br
-from bongref import compare, dlr, gaussians
+from bongref import gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU, Linear, Static, matrices, propagate
-from bongref.exact import _mpf
+from bongref.families import dlr
 from bongref.fast import likelihoods, networks
 from bongref.fast import streams as drivers
 from bongref.fast.kernels import dlr as fast
 from bongref.fast.kernels import one, wide
 from bongref.fast.streams import dlr as streams
+from bongref.routes import compare
+from bongref.routes.exact import _mpf
 from bongref.states import DLR
 
 RULES = ("bong", "blr", "bog", "bbb")

@@ -8,13 +8,14 @@ import pytest
 from problems import agree
 
 import bongref as br
-from bongref import compare, gaussians
+from bongref import gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU
 from bongref.fast import streams as drivers
 from bongref.fast.kernels import tridiagonal, wide
 from bongref.fast.streams import dlr as streams
 from bongref.fast.teams import board
+from bongref.routes import compare
 
 SLOW = bool(numba.config.DISABLE_JIT)  # plain Python: small sizes
 

@@ -10,13 +10,14 @@ from problems import spd
 from tiles import small_tiles
 
 import bongref as br
-from bongref import compare, curvature, gaussians
+from bongref import curvature, gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.fast.streams import fc
 from bongref.filter import _step
 from bongref.gaussians import is_valid
-from bongref.methods import Method
+from bongref.grid import Method
+from bongref.routes import compare
 from bongref.states import FC
 
 RULES = ("bong", "blr", "bog", "bbb")

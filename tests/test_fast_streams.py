@@ -16,10 +16,10 @@ from problems import DERIVED
 from tiles import small_tiles
 
 import bongref as br
-from bongref import compare
 from bongref.dynamics import OU, Linear, Static
 from bongref.fast import streams
 from bongref.fast.jit import config
+from bongref.routes import compare
 
 COMPILED = [name for name in DERIVED if "mc-hess" not in name]
 LIKELIHOODS = ("gaussian", "gaussian-full", "bernoulli", "categorical", "poisson")

@@ -12,10 +12,10 @@ from autograd import grad
 
 import bongref as br
 from bongref import curvature
-from bongref.compare import difference
 from bongref.dynamics import OU, Linear
 from bongref.gaussians import is_valid
 from bongref.paper import equations
+from bongref.routes.compare import difference
 
 run = functools.partial(br.run, backend="reference")  # the compiled streams have tests of their own
 

@@ -10,9 +10,9 @@ from hypothesis import strategies as st
 
 import bongref as br
 from bongref import gaussians
-from bongref.compare import difference
 from bongref.gaussians import covariance, covariance_times, is_valid, logdet_covariance, marginal_variance, precision_times
 from bongref.linalg import is_pd
+from bongref.routes.compare import difference
 from bongref.states import DLR, FC, Diag
 
 

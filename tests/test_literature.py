@@ -10,9 +10,10 @@ from problems import agree, belief, make, sizes
 from test_batch import APART, Data, Low, spherical, units
 
 import bongref as br
-from bongref import batch, compare, literature
 from bongref.curvature import Curv, Lin, linearise, mc_ef, mc_hess
+from bongref.routes import compare
 from bongref.states import DLR, FC, Diag
+from bongref.theory import batch, literature
 
 LIKELIHOODS = {
     "gaussian": (br.likelihoods.Gaussian(var=0.3), 1),

@@ -11,10 +11,13 @@ from hypothesis import given
 from problems import belief, sizes
 
 import bongref as br
-from bongref import compare, definition, diag_nat, fc_nat, gaussians, mirror
+from bongref import gaussians
 from bongref.curvature import Curv
+from bongref.families import diag_nat, fc_nat
 from bongref.likelihoods import Bernoulli, Categorical, Gaussian, Poisson
+from bongref.routes import compare, definition
 from bongref.states import FC, Diag
+from bongref.theory import mirror
 
 MODULES = {"fc": fc_nat, "diag": diag_nat}
 FAMILIES = pytest.mark.parametrize("family", ["fc", "diag"])

@@ -7,10 +7,11 @@ from functools import reduce
 import numpy as np
 import pytest
 
-from bongref import fc_nat, nist
 from bongref.curvature import Curv
-from bongref.nist import DATA
+from bongref.families import fc_nat
 from bongref.states import FC
+from bongref.theory import nist
+from bongref.theory.nist import DATA
 
 NAMES = list(DATA)
 CERTIFIED = 14.3  # a value rounded to 15 digits is off by up to 5e-15 of itself

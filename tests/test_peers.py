@@ -14,7 +14,7 @@ import bongref as br
 from bongref import FC, Diag
 from bongref.conformance import vectors
 from bongref.curvature import linearise
-from bongref.methods import NAMES
+from bongref.grid import NAMES
 
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))

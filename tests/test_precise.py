@@ -8,10 +8,11 @@ from mpmath import mp
 from problems import agree, belief, spd
 
 import bongref as br
-from bongref import compare, curvature, dynamics, exact, filter, gaussians, metrics, predictive
+from bongref import curvature, dynamics, filter, gaussians, metrics, predictive
 from bongref.conformance import precise
 from bongref.curvature import Curv
 from bongref.models import hessian
+from bongref.routes import compare, exact
 from bongref.states import DLR, FC, Diag
 
 R3 = np.array([[2.0, 0.5, -0.25], [0.5, 1.0, 0.125], [-0.25, 0.125, 0.5]])

@@ -13,8 +13,8 @@ from scipy.special import logsumexp, softmax
 
 import bongref as br
 from bongref import metrics, predictive
-from bongref.compare import difference
 from bongref.predictive import Predictive
+from bongref.routes.compare import difference
 
 MODEL = br.models.mlp([2, 3, 2])
 P = MODEL.n_params

@@ -5,9 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from bongref import compare, dlr
-from bongref.exact import _mpf
+from bongref.families import dlr
 from bongref.linalg import gram
+from bongref.routes import compare
+from bongref.routes.exact import _mpf
 
 PROJECTION = ("sec:DLR-deriv#12", "sec:DLR-deriv#13", "sec:DLR-deriv#14", "sec:DLR-deriv#11")
 

@@ -8,11 +8,13 @@ from hypothesis import given, settings
 from problems import DERIVED, LOW_RANK, Size, agree, conditions, make, marked, plain, sizes
 
 import bongref as br
-from bongref import compare, curvature, definition, dlr, exact, fc_nat
+from bongref import curvature
 from bongref.curvature import Curv, Lin, dense
+from bongref.families import dlr, fc_nat
 from bongref.filter import _step
 from bongref.gaussians import is_valid
-from bongref.methods import EFFICIENT, FEW, MODULES
+from bongref.grid import EFFICIENT, FEW, MODULES
+from bongref.routes import compare, definition, exact
 from bongref.states import FC
 
 EFFICIENT_NAMES = [n for n in LOW_RANK if (n.split("-")[0], n.split("-")[3]) in EFFICIENT]
@@ -156,7 +158,7 @@ def test_exact_refuses_a_float_that_crept_in(monkeypatch):
     p = make("bog-lin-hess-diag_mom", Size(0, 3, 1, 2, 1.0))
     original = br.methods
     assert original("bog-lin-hess-diag_mom")
-    from bongref import diag_mom
+    from bongref.families import diag_mom
 
     sloppy = lambda prior, current, curv, alpha: type(prior)(prior.mu * 0.5, prior.var)
     monkeypatch.setattr(diag_mom, "bog", sloppy)

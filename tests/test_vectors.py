@@ -12,7 +12,7 @@ from bongref.conformance import cases, precise, shipped, values, vectors
 from bongref.conformance.adapter import Reference
 from bongref.conformance.flags import FLAGS
 from bongref.conformance.runner import check
-from bongref.methods import FAMILIES, NAMES, NOT_DERIVED
+from bongref.grid import FAMILIES, NAMES, NOT_DERIVED
 from bongref.paper import equations
 
 FILES = sorted(vectors.FOLDER.glob("*.json"))

@@ -38,7 +38,7 @@ import bongref
 from bongref.conformance import diagnosis, edits, mistakes, pipeline, runner, vectors
 from bongref.conformance.vectors import Case
 from bongref.curvature import Curv
-from bongref.methods import FAMILIES, HESSIANS, MODULES, RULES, STATES
+from bongref.grid import FAMILIES, HESSIANS, MODULES, RULES, STATES
 
 PACKAGE = Path(bongref.__file__).parent
 RELOADED = ("linalg", "likelihoods", "curvature", "fc_nat", "fc_mom", "diag_nat", "diag_mom", "dlr", "dynamics")

@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks, curvature, dynamics, filter, metrics, oracle, predictive
+from .. import checks, curvature, dynamics, filter, metrics, predictive
 from .._version import __version__
 from ..gaussians import is_valid
-from ..methods import method
+from ..grid import method
+from ..routes import oracle
 from . import vectors
 
 CALLS = ("step", "estimate", "update", "predict", "run", "predictive")

@@ -17,8 +17,8 @@ from .. import models
 from ..curvature import Curv
 from ..dynamics import propagate
 from ..gaussians import is_valid
+from ..grid import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, STATES
 from ..linalg import Array
-from ..methods import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, STATES
 from ..states import DLR, FC, Diag, State
 from . import sensitivity, vectors
 from .flags import FLAGS
@@ -205,7 +205,7 @@ def _gap(name: str, prior: State, current: State, curv: dict[str, Array], alpha:
     """The ratio of the last singular value that the projection keeps to the first that it drops."""
     if not isinstance(prior, DLR) or name.split("-")[0] in ("bog", "bbb"):
         return np.inf
-    from .. import dlr
+    from ..families import dlr
 
     one = Curv(curv["g"], S=curv["S"])
     W = (dlr._bong_tilde(prior, one) if alpha is None else dlr._blr_tilde(prior, current, one, alpha))[1]  # type: ignore[arg-type]

@@ -15,10 +15,10 @@ import numpy as np
 from scipy.linalg import block_diag
 from scipy.special import ndtr
 
-from .. import dlr, fc_nat
 from ..curvature import Curv, dense
+from ..families import dlr, fc_nat
+from ..grid import EFFICIENT, MODULES
 from ..linalg import Array, inv, sym
-from ..methods import EFFICIENT, MODULES
 from ..paper import printed
 from ..states import DLR, FC, Diag, State
 from . import edits, pipeline, vectors
@@ -479,7 +479,7 @@ def _psi2(name: str, prior: Any, current: Any, curv: Curv, alpha: Any) -> State:
 
 
 def _fisher_for_inverse(name: str, prior: Any, current: Any, curv: Curv, alpha: Any) -> State:
-    from ..methods import method
+    from ..grid import method
 
     extra = {"rank": prior.W.shape[1]} if isinstance(prior, DLR) else {}
     return printed.blr_rule(method(name, alpha=alpha, **extra), prior, current, curv)

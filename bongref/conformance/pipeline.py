@@ -17,8 +17,8 @@ from scipy.special import ndtr
 from .. import models
 from ..curvature import Curv
 from ..dynamics import propagate
+from ..grid import MODULES
 from ..linalg import Array, inv
-from ..methods import MODULES
 from ..states import State
 from . import vectors
 from .vectors import Case

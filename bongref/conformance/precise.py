@@ -27,8 +27,8 @@ import numpy as np
 
 from .. import gaussians
 from ..curvature import Curv, dense, diagonal
+from ..grid import MODULES, STATES, method
 from ..linalg import Array, cholesky, eye, inv, solve, sym
-from ..methods import MODULES, STATES, method
 from ..states import DLR, FC, Diag, State
 
 try:

@@ -19,7 +19,7 @@ from xml.etree import ElementTree
 import numpy as np
 
 from .._version import __version__
-from ..methods import FAMILIES, HESSIANS, NAMES, RULES
+from ..grid import FAMILIES, HESSIANS, NAMES, RULES
 from . import vectors
 from .flags import FLAGS
 from .runner import METHOD_OF, STATUSES, Gap, Outcome, Report

@@ -4,7 +4,7 @@ A case's inputs are exact; what an implementation rounds are the steps in betwee
 (which stand for every intermediate that is computed from them), of the iterates between steps, and of the predicted mean ŷ, from which
 y − ŷ and R are made: where a logit saturates, these differences lose digits that no user can ask for. So all of them are moved by a
 relative δ, in a few random directions, and the largest change of each quantity, over δ, is its sensitivity. Beside it stands the
-condition of the matrices that the equations invert (:mod:`bongref.compare`).
+condition of the matrices that the equations invert (:mod:`bongref.routes.compare`).
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import compare, curvature, models
+from .. import curvature, models
 from ..curvature import Curv
 from ..dynamics import propagate
+from ..grid import MODULES
 from ..linalg import Array
-from ..methods import MODULES
+from ..routes import compare
 from ..states import Diag, State
 from . import vectors
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from ..methods import FAMILIES
+from ..grid import FAMILIES
 from . import vectors
 from .flags import FLAGS
 from .vectors import Case

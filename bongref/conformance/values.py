@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import compare, exact
 from ..curvature import Curv
+from ..grid import STATES, method
 from ..linalg import Array
-from ..methods import STATES, method
+from ..routes import compare, exact
 from ..states import DLR, State
 from . import precise, vectors
 from .quantities import EQUATIONS, ESTIMATES, PREDICT, PREDICTIVE

@@ -17,9 +17,9 @@ import numpy as np
 
 from .. import models
 from ..dynamics import OU, Dynamics, Linear, Static
+from ..grid import NAMES, STATES
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
-from ..methods import NAMES, STATES
 from ..states import State
 
 SCHEMA = "bongref-vectors-1"

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from ..methods import Method
+from ..grid import Method
 from .jit import config, kernel, making
 from .likelihoods import describe as describe_likelihood
 from .likelihoods import info_rows, score

@@ -43,7 +43,7 @@ class Equation(NamedTuple):
 class Place(NamedTuple):
     """A line of code that computes an equation."""
 
-    file: str  # bongref/fc_nat.py
+    file: str  # bongref/families/fc_nat.py
     line: int
     function: str  # qualified name; empty at module level
     symbol: str  # the name or names assigned there; empty for a decorated function

@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from autograd import grad
 
-from .. import definition, dlr, fc_nat
 from ..curvature import Curv, Lin, dense
+from ..families import dlr, fc_nat
 from ..gaussians import covariance
+from ..grid import Method
 from ..linalg import Array, inv, solve
-from ..methods import Method
+from ..routes import definition
 from ..states import DLR, FC, Diag, State
 
 project = dlr.project_printed  #: DLR-cancellation: Υ by a subtraction that cancels, for :func:`bongref.dlr.project`
@@ -114,7 +115,7 @@ def bbb_dlr(prior: DLR, current: DLR, curv: Curv, alpha: float, first: Curv) -> 
 
 
 def slang_lin_ef(model: Any, lik: Any, current: DLR, x: Any, y: Any, alpha: float, lam: float) -> DLR:
-    """slang-lin-ef-size: I_R beside a W̃ of R + 1 columns, for :func:`bongref.batch.slang_lin_ef`; the sizes do not fit."""
+    """slang-lin-ef-size: I_R beside a W̃ of R + 1 columns, for :func:`bongref.theory.batch.slang_lin_ef`; the sizes do not fit."""
     from ..curvature import lin_ef
 
     curv = lin_ef(model, lik, x, y, current.mu)

@@ -39,7 +39,7 @@ def places(entry: Entry) -> tuple[str, ...]:
 
 def methods(entry: Entry) -> tuple[str, ...]:
     """The names of the methods that an entry is about, as its equations or the claim itself say; empty if about none in particular."""
-    from ..methods import NAMES
+    from ..grid import NAMES
 
     globs = getattr(entry, "methods", ()) or [g for w in places(entry) if w in _load() for g in _load()[w].methods]
     return tuple(n for n in NAMES if any(fnmatchcase(n, g) for g in globs))

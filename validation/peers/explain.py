@@ -17,7 +17,7 @@ import bongref as br
 from bongref import Curv, curvature
 from bongref.conformance import runner, vectors
 from bongref.conformance.vectors import Case
-from bongref.methods import MODULES
+from bongref.grid import MODULES
 
 from . import causes
 

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
-from bongref.methods import FAMILIES, HESSIANS, RULES
+from bongref.grid import FAMILIES, HESSIANS, RULES
 
 from . import PEERS, load_findings
 

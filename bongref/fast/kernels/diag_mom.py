@@ -1,4 +1,4 @@
-"""Twins of :mod:`bongref.diag_mom` in machine code: one pass over the parameters for each step.
+"""Twins of :mod:`bongref.families.diag_mom` in machine code: one pass over the parameters for each step.
 
 ``step`` changes a mean and a variance in place; ``bong``, ``blr``, ``bog``, ``bbb`` have the signatures of the reference.
 """

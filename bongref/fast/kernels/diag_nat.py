@@ -1,4 +1,4 @@
-"""Twins of :mod:`bongref.diag_nat` in machine code: one pass over the parameters for each step, one division for each of them.
+"""Twins of :mod:`bongref.families.diag_nat` in machine code: one pass over the parameters for each step, one division for each of them.
 
 ``step`` changes a mean and a variance in place; ``bong``, ``blr``, ``bog``, ``bbb`` have the signatures of the reference.
 With v the variance, 1/v' = c/v is a number c away from the old precision, so that v' = v/c.

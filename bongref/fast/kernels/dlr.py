@@ -1,4 +1,4 @@
-"""The DLR steps in machine code. Twins of :mod:`bongref.dlr`, for G = −S Sᵀ.
+"""The DLR steps in machine code. Twins of :mod:`bongref.families.dlr`, for G = −S Sᵀ.
 
 W is kept as Wt (R, P) and S as rows (K, P), so that every loop over the parameters has unit stride. A step reads the parameters in blocks
 that stay in the second level cache, twice: once for the small matrices (Gram matrices, weighted by 1/Υ or not), once for the update,
@@ -22,8 +22,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ... import dlr
 from ...curvature import Curv, factor
+from ...families import dlr
 from ...states import DLR
 from ..jit import inlined, inner, kernel, ordered
 from ..packs import pack

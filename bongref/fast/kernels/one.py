@@ -1,4 +1,4 @@
-"""The DLR steps of bong and bog where S has one row, S = s₀ j, in machine code. Twins of :mod:`bongref.dlr`.
+"""The DLR steps of bong and bog where S has one row, S = s₀ j, in machine code. Twins of :mod:`bongref.families.dlr`.
 
 W̃ = [W, s₀ j] has one row more than W, so that bong loses one singular direction, the least: z = W̃ v. The reflection that takes v to the
 last row leaves the others as the new W, of which only W Wᵀ counts: a change of rank one, as bog's is. v is the eigenvector of W̃ᵀW̃; what

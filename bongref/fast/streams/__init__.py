@@ -14,7 +14,7 @@ import numpy as np
 
 from ...dynamics import Static, matrices
 from ...gaussians import is_valid
-from ...methods import Method
+from ...grid import Method
 from ...states import DLR, FC, State
 from ..estimators import Compiled, Normals, threads
 from ..likelihoods import KINDS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ...methods import Method
+from ...grid import Method
 
 
 def belief(m: Method, state: Any, dyn: Any) -> Any:

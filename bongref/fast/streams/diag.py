@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ...methods import Method
+from ...grid import Method
 from ...states import Diag
 from ..borrow import borrowed
 from ..convolution import SEVERAL

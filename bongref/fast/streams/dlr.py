@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...methods import Method
+from ...grid import Method
 from ...states import DLR
 from ..borrow import borrowed
 from ..estimators import LARGE, together

@@ -22,8 +22,8 @@ import numpy as np
 from scipy.linalg.blas import dspmv, dsymv, dsyr2, dtrmv, dtrsm, dtrsv
 from scipy.linalg.lapack import dpotrf, dtrttp
 
+from ...grid import FEW, Method
 from ...linalg import Array, is_diagonal
-from ...methods import FEW, Method
 from ...states import FC
 from ..blocks import cholesky, gram_update, invert, rank_update, solve_triangle, times_symmetric, times_triangle, update_and_factor
 from ..borrow import borrowed

@@ -51,15 +51,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from . import fc_nat
-from .compare import EPS
-from .curvature import Curv
-from .filter import NotPositiveDefinite, run, update
-from .likelihoods import Gaussian
-from .linalg import Array, inv, solve
-from .methods import method
-from .models import linear
-from .states import FC
+from ..curvature import Curv
+from ..families import fc_nat
+from ..filter import NotPositiveDefinite, run, update
+from ..grid import method
+from ..likelihoods import Gaussian
+from ..linalg import Array, inv, solve
+from ..models import linear
+from ..routes.compare import EPS
+from ..states import FC
 
 
 class Dataset(NamedTuple):

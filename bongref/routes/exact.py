@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from .curvature import Curv
-from .linalg import Array
-from .methods import MODULES, Method
-from .states import State
+from ..curvature import Curv
+from ..grid import MODULES, Method
+from ..linalg import Array
+from ..states import State
 
 RATIONAL_UP_TO = 40  # parameters; beyond that the fractions of an elimination grow too long, and mpmath takes over
 

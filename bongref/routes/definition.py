@@ -25,12 +25,12 @@ import numpy as np
 from autograd import grad, jacobian
 from autograd import numpy as anp
 
-from .curvature import Curv, dense
-from .gaussians import covariance
-from .linalg import Array
-from .methods import Method
-from .paper import eq
-from .states import DLR, FC, Diag, State
+from ..curvature import Curv, dense
+from ..gaussians import covariance
+from ..grid import Method
+from ..linalg import Array
+from ..paper import eq
+from ..states import DLR, FC, Diag, State
 
 
 @eq("eq:bong", "eq:bong-MD", "eq:bong-MD2", "eq:bog", "eq:blr", "eq:blr-MD", "eq:bbb")

@@ -2,7 +2,7 @@
 
     count("bog-mc-ef-dlr", P=1000, M=10, R=5)          # operations of one observation, from (g, S) on
     polynomial("bog-mc-ef-dlr")                        # the same as a polynomial in P, M, R, exactly
-    table(), render(table())                           # every statement of the paper with a verdict;  python -m bongref.costs
+    table(), render(table())                           # every statement of the paper with a verdict;  python -m bongref.theory.costs
 
 Nothing is timed and nothing is computed. A step runs unchanged on arrays of class :class:`Counted` that have a shape and no numbers; each
 operation adds its textbook count to a tally and returns the shape of its result.
@@ -35,11 +35,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import curvature, gaussians
-from .curvature import Curv
-from .linalg import Array, inv
-from .methods import EFFICIENT, FEW, HESSIANS, MODULES, NAMES, NOT_DERIVED, RULES, STATES, Method, method
-from .states import DLR, FC, Diag, State
+from .. import curvature, gaussians
+from ..curvature import Curv
+from ..grid import EFFICIENT, FEW, HESSIANS, MODULES, NAMES, NOT_DERIVED, RULES, STATES, Method, method
+from ..linalg import Array, inv
+from ..states import DLR, FC, Diag, State
 
 LETTERS = "IPRMCN"  # iterations, parameters, rank, samples, outputs, Hutchinson's probes
 SMALLEST = {"P": 24, "R": 2, "M": 2, "C": 2, "N": 2, "I": 1}  # P > 2R + K at every size that is tried
@@ -685,10 +685,10 @@ def _summary(rows: Sequence[Row]) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m bongref.costs [--markdown]``."""
+    """``python -m bongref.theory.costs [--markdown]``."""
     words = list(sys.argv[1:] if argv is None else argv)
     if words not in ([], ["--markdown"]):
-        print("usage: python -m bongref.costs [--markdown]", file=sys.stderr)
+        print("usage: python -m bongref.theory.costs [--markdown]", file=sys.stderr)
         return 2
     print((markdown if words else render)(table()))
     return 0

@@ -16,11 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from . import checks, exact, filter
-from .curvature import Curv, dense, diagonal
-from .gaussians import is_valid
-from .methods import STATES, method
-from .states import State
+from .. import checks, filter
+from ..curvature import Curv, dense, diagonal
+from ..gaussians import is_valid
+from ..grid import STATES, method
+from ..states import State
+from . import exact
 
 
 def step(

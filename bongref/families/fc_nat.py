@@ -17,10 +17,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .curvature import Curv, Lin, dense
-from .linalg import Array, eye, inv, solve, sqrt, sym
-from .paper import eq
-from .states import FC
+from ..curvature import Curv, Lin, dense
+from ..linalg import Array, eye, inv, solve, sqrt, sym
+from ..paper import eq
+from ..states import FC
 
 # --- the parameters ------------------------------------------------------------------------------------------------------
 

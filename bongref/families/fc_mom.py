@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .curvature import Curv, dense
-from .linalg import Array, inv, sym
-from .paper import eq
-from .states import FC
+from ..curvature import Curv, dense
+from ..linalg import Array, inv, sym
+from ..paper import eq
+from ..states import FC
 
 # --- the gradients ---------------------------------------------------------------------------------------------------------
 

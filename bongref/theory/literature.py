@@ -13,7 +13,7 @@ cm-ekf   Tronarp et al. 2018;              = ``bong-lin-hess-fc``
          Ollivier 2018
 lo-fi    Chang et al. 2023                 diagonal version = ``bong-lin-hess-dlr``; the spherical one drops what the SVD cuts off
 vd-ekf   Chang, Murphy, Jones 2022         as the KL projection of its abstract: the variance of ``bong-lin-hess-diag``, another mean
-von …    Khan et al. 2018, Mishkin 2018    batch methods: see :mod:`bongref.batch`
+von …    Khan et al. 2018, Mishkin 2018    batch methods: see :mod:`bongref.theory.batch`
 bbb      Blundell et al. 2015              softplus and sampled gradients: other numbers than ``bbb-mc-*-diag_mom``
 =======  ================================  ==================================================================================
 
@@ -32,9 +32,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .curvature import Lin
-from .linalg import Array
-from .states import DLR, FC, Diag
+from ..curvature import Lin
+from ..linalg import Array
+from ..states import DLR, FC, Diag
 
 Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
 
@@ -76,7 +76,7 @@ def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
     """Expectations of the derivatives of log p(y | x, θ) as means over θ = μ + L z, Σ = L Lᵀ, with z (M, P) kept fixed."""
     from autograd import numpy as anp
 
-    from .models import grad, hessian
+    from ..models import grad, hessian
 
     ell = lambda theta: anp.sum(lik.log_prob(model(theta, x), y))
 
@@ -246,7 +246,7 @@ NOT_ALIASES: dict[str, NotAlias] = {
         "bong-lin-hess-diag",
         "VD-EKF projects the EKF's posterior, so its mean is mu + K e with K = v H^T (R + H v H^T)^-1; bong-lin-hess-diag moves it by "
         "the new variances alone, v_t H^T R^-1 e. The variances are equal. The means are equal where H^T R^-1 H is diagonal, as with "
-        "one parameter. Use bongref.literature.vd_ekf",
+        "one parameter. Use bongref.theory.literature.vd_ekf",
         "mu",
         0.1,
     ),
@@ -274,7 +274,7 @@ NOT_ALIASES: dict[str, NotAlias] = {
     "bbb": NotAlias(
         "bbb-mc-ef-diag_mom",
         "Blundell et al. step in rho with sigma = log(1 + exp(rho)), by the gradient of a sampled loss through theta = mu + sigma eps, KL "
-        "term included; bbb-*-diag_mom steps in sigma^2 with the exact KL and Price's theorem. Use bongref.literature.bbb",
+        "term included; bbb-*-diag_mom steps in sigma^2 with the exact KL and Price's theorem. Use bongref.theory.literature.bbb",
         "var",
         0.01,
     ),

@@ -10,7 +10,7 @@ efficient    the efficient form, where there is one, against the exact step
 dense G      the step from G = −S Sᵀ             against the step from the dense G
 update       a whole update, two inner iterations, against two iterations by definition
 
-Each entry is the worst difference in units of the tolerance c · cond · eps of :mod:`bongref.compare`: up to 1 is agreement.
+Each entry is the worst difference in units of the tolerance c · cond · eps of :mod:`bongref.routes.compare`: up to 1 is agreement.
 """
 
 from __future__ import annotations
@@ -25,15 +25,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from autograd import numpy as anp
 
-from . import compare, definition, exact, models
-from ._version import __version__
-from .curvature import Curv, dense
-from .filter import Draws, _estimate, _step, _update
-from .gaussians import is_valid
-from .likelihoods import Bernoulli, Categorical, Gaussian, Poisson
-from .linalg import Array
-from .methods import EFFICIENT, NAMES, Method, NotDerived, method
-from .states import DLR, FC, Diag, State
+from .. import models
+from .._version import __version__
+from ..curvature import Curv, dense
+from ..filter import Draws, _estimate, _step, _update
+from ..gaussians import is_valid
+from ..grid import EFFICIENT, NAMES, Method, NotDerived, method
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
+from ..linalg import Array
+from ..states import DLR, FC, Diag, State
+from . import compare, definition, exact
 
 ROUTES = ("estimator", "definition", "exact", "efficient", "dense G", "update")
 DIGITS = 50

@@ -15,11 +15,12 @@ from typing import Any
 
 import numpy as np
 
-from . import checks, diag_mom, diag_nat, dlr, fc_mom, fc_nat
+from . import checks
 from .curvature import Curv
+from .families import diag_mom, diag_nat, dlr, fc_mom, fc_nat
 from .linalg import Array
-from .literature import ALIASES, NOT_ALIASES
 from .states import DLR, FC, Diag, State
+from .theory.literature import ALIASES, NOT_ALIASES
 
 RULES = ("bong", "blr", "bog", "bbb")
 HESSIANS = ("mc-hess", "mc-ef", "lin-hess", "lin-ef")

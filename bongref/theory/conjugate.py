@@ -54,10 +54,10 @@ import numpy as np
 from autograd import jacobian
 from autograd.extend import defvjp, primitive
 
-from .compare import EPS, C
-from .linalg import Array
-from .models import grad, hessian
-from .paper import eq
+from ..linalg import Array
+from ..models import grad, hessian
+from ..paper import eq
+from ..routes.compare import EPS, C
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by so much: e^-38 is 0 beside 1
 

@@ -29,10 +29,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from .curvature import Curv, dense, diagonal, factor, lin_ef, lin_hess
-from .dlr import project
-from .linalg import Array, cholesky, eye, inv, rowdot, solve, sqrt, sym, woodbury_solve
-from .states import DLR, FC, Diag
+from ..curvature import Curv, dense, diagonal, factor, lin_ef, lin_hess
+from ..families.dlr import project
+from ..linalg import Array, cholesky, eye, inv, rowdot, solve, sqrt, sym, woodbury_solve
+from ..states import DLR, FC, Diag
 
 # --- the batch forms of BLR -----------------------------------------------------------------------------------------------
 

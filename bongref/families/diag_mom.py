@@ -10,10 +10,10 @@ prior and ignore ``current``. Their LIN-HESS versions are the same lines with g 
 
 from __future__ import annotations
 
-from .curvature import Curv, diagonal
-from .linalg import Array
-from .paper import eq
-from .states import Diag
+from ..curvature import Curv, diagonal
+from ..linalg import Array
+from ..paper import eq
+from ..states import Diag
 
 # --- the gradients ---------------------------------------------------------------------------------------------------------
 

@@ -17,10 +17,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .curvature import Curv, dense, factor
-from .linalg import Array, eye, gram, inv, rowdot, solve, sqrt, svd, woodbury_solve
-from .paper import eq
-from .states import DLR
+from ..curvature import Curv, dense, factor
+from ..linalg import Array, eye, gram, inv, rowdot, solve, sqrt, svd, woodbury_solve
+from ..paper import eq
+from ..states import DLR
 
 # --- the parameters ------------------------------------------------------------------------------------------------------
 

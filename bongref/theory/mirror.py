@@ -19,7 +19,7 @@ are one-dimensional integrals: in closed form for Gaussian and Poisson, for Bern
 analytic integrand with Gaussian weight that rule converges exponentially: the poles of σ at o = m ± iπ leave an error near exp(−2π²/(h s)),
 and a step h = ⅜ min(1, 1/s) puts it below 1e-20. So nothing here is sampled, and every comparison below is at rounding level.
 
-    python -m bongref.mirror --out mirror.png      # how far BONG and BLR are from exact VB and from the posterior, table and figure
+    python -m bongref.theory.mirror --out mirror.png      # how far BONG and BLR are from exact VB and from the posterior, table and figure
 """
 
 from __future__ import annotations
@@ -33,14 +33,15 @@ import numpy as np
 from autograd import grad, jacobian
 from autograd import numpy as anp
 
-from . import checks, diag_nat, fc_nat
-from .curvature import Curv
-from .gaussians import is_valid, kl
-from .gaussians import log_density as log_normal
-from .likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
-from .linalg import Array, solve, sym
-from .paper import eq
-from .states import FC, Diag
+from .. import checks
+from ..curvature import Curv
+from ..families import diag_nat, fc_nat
+from ..gaussians import is_valid, kl
+from ..gaussians import log_density as log_normal
+from ..likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
+from ..linalg import Array, solve, sym
+from ..paper import eq
+from ..states import FC, Diag
 
 EPS = float(np.finfo(float).eps)
 C = 64.0  # an iteration has converged when its residual is c · cond · eps
@@ -640,10 +641,10 @@ def _divergences(ax: Any, c: Comparison, t: int) -> None:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """``python -m bongref.mirror``: print the table and, with --out, write the figure."""
+    """``python -m bongref.theory.mirror``: print the table and, with --out, write the figure."""
     import argparse
 
-    parser = argparse.ArgumentParser(prog="python -m bongref.mirror", description="how far BONG and BLR are from exact online VB")
+    parser = argparse.ArgumentParser(prog="python -m bongref.theory.mirror", description="how far BONG and BLR are from exact online VB")
     parser.add_argument("--out", help="write the figure here")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--var", type=float, default=4.0, help="prior variance of each parameter")

@@ -19,8 +19,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .linalg import Array
-from .states import DLR, FC, Diag, State
+from ..linalg import Array
+from ..states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
 DELTA = 2.0**-30  # large beside rounding, small beside 1/cond for cond up to 1e7

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .curvature import Curv, diagonal
-from .linalg import Array
-from .paper import eq
-from .states import Diag
+from ..curvature import Curv, diagonal
+from ..linalg import Array
+from ..paper import eq
+from ..states import Diag
 
 # --- the parameters ------------------------------------------------------------------------------------------------------
 
