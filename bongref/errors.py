@@ -1,0 +1,92 @@
+"""The errors of the package: one hierarchy, each also the built-in kind that a caller would expect.
+
+    BongrefError
+      InvalidValue (ValueError)      InvalidType (TypeError)      an argument that is refused; nothing has changed
+      NotDerived (NotImplementedError)                            a name of the grid for which the paper derives no update
+      StreamEnded                                                 a stream that ended early; carries step, state and rows
+        NotPositiveDefinite (ArithmeticError)                     a covariance or precision that is not positive definite
+        NotFinite (FloatingPointError)                            a gradient, Hessian or state that overflowed
+        Interrupted (KeyboardInterrupt)                           Ctrl-C
+    BongrefWarning (UserWarning)
+      Diverging                                                   a stream that predicts worse than a constant
+
+>>> import bongref as br
+>>> try:
+...     br.method("bong-mc-hess-dlr")
+... except br.BongrefError as error:
+...     print(type(error).__name__)
+NotDerived
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .states import State
+
+
+class BongrefError(BaseException):
+    """Base of all errors that the package raises on purpose.
+
+    It derives from BaseException, and every error below it but :class:`Interrupted` is an Exception through its built-in kind, so that
+    ``except Exception`` does not swallow a Ctrl-C.
+    """
+
+
+class InvalidValue(BongrefError, ValueError):
+    """An argument of the right kind whose value is not allowed."""
+
+
+class InvalidType(BongrefError, TypeError):
+    """An argument of the wrong kind."""
+
+
+class NotDerived(BongrefError, NotImplementedError):
+    """A name of the grid for which the paper derives no update."""
+
+
+class StreamEnded(BongrefError):
+    """A stream that ended before its last observation.
+
+    Attributes
+    ----------
+    step : int
+        The step, from 1, that was not completed.
+    state : FC, Diag or DLR
+        The state after step ``step - 1``.
+    rows : list of dict
+        The rows of metrics up to there.
+    name : str
+        The method.
+    result : Result or None
+        All of it as a Result, for ``run(..., resume=error.result)``.
+    """
+
+    def __init__(
+        self, message: str, step: int, state: State, rows: list[dict[str, Any]], name: str = "", result: Any = None
+    ) -> None:
+        super().__init__(message)
+        self.message, self.step, self.state, self.rows, self.name, self.result = message, step, state, rows, name, result
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.message, self.step, self.state, self.rows, self.name, self.result)
+
+
+class NotPositiveDefinite(StreamEnded, ArithmeticError):
+    """An update whose covariance or precision is not positive definite."""
+
+
+class NotFinite(StreamEnded, FloatingPointError):
+    """An update whose gradient, Hessian or state is not finite."""
+
+
+class Interrupted(StreamEnded, KeyboardInterrupt):
+    """A stream stopped by Ctrl-C; ``result`` holds what was done, for ``run(..., resume=error.result)``."""
+
+
+class BongrefWarning(UserWarning):
+    """Base of the warnings that the package gives."""
+
+
+class Diverging(BongrefWarning):
+    """A stream whose predictions are worse than a constant one."""
