@@ -341,7 +341,8 @@ def exact_eig(F: Array, rank: int) -> Array:
     ndarray, shape (P, rank)
     """
     U, s, _ = np.linalg.svd(F, full_matrices=False)
-    return U[:, :rank] * s[:rank]
+    out: Array = U[:, :rank] * s[:rank]
+    return out
 
 
 def fast_eig(
@@ -367,7 +368,8 @@ def fast_eig(
     for _ in range(n_iter):
         Q = np.linalg.qr(F @ (F.T @ Q))[0]
     U, s, _ = np.linalg.svd(Q.T @ F, full_matrices=False)
-    return (Q @ U[:, :rank]) * s[:rank]
+    out: Array = (Q @ U[:, :rank]) * s[:rank]
+    return out
 
 
 def slang_sample(q: DLR, eps: Array) -> Array:
@@ -392,4 +394,5 @@ def slang_sample(q: DLR, eps: Array) -> Array:
     Minv = solve(cholesky(eye(len(L)) + L.T @ L), eye(len(L)))
     # (I + A X Aᵀ)⁻¹ = I − A (X⁻¹ + L Lᵀ)⁻¹ Aᵀ = I − A L⁻ᵀ (I − M⁻¹) L⁻¹ Aᵀ
     Y = solve(L, A.T)
-    return q.mu + (eps - Y.T @ ((eye(len(L)) - Minv).T @ (Y @ eps))) / sqrt(q.Ups)
+    theta: Array = q.mu + (eps - Y.T @ ((eye(len(L)) - Minv).T @ (Y @ eps))) / sqrt(q.Ups)
+    return theta

@@ -108,7 +108,8 @@ class Step(NamedTuple):
 
 def log_prior(pair: Pair, psi: Array, theta: Array) -> Array:
     """log q_ψ(θ) for the rows of θ, shape (n, D) -> (n,)."""
-    return pair.T(theta) @ psi - pair.Phi(psi)  # sec:conjugate#2
+    log_q: Array = pair.T(theta) @ psi - pair.Phi(psi)  # sec:conjugate#2
+    return log_q
 
 
 def expectation(pair: Pair, psi: Array, f: Function) -> Array:
@@ -126,7 +127,8 @@ def expectation(pair: Pair, psi: Array, f: Function) -> Array:
     ndarray
     """
     theta, log_volume = pair.grid(psi)
-    return np.exp(log_prior(pair, psi, theta) + log_volume) @ f(theta)
+    mean: Array = np.exp(log_prior(pair, psi, theta) + log_volume) @ f(theta)
+    return mean
 
 
 def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
@@ -224,7 +226,8 @@ def bayes(pair: Pair, psi: Array, y: Array) -> Array:
     >>> bayes(pair, pair.prior, np.array([1.0])).tolist()      # χ + 1 successes in ν + 1
     [3.0, 6.0]
     """
-    return psi + pair.tau(y)  # eq:bayes-conjugate-update, sec:proofs#1, sec:proofs#2, sec:proofs#3
+    tau: Array = pair.tau(y)
+    return psi + tau  # eq:bayes-conjugate-update, sec:proofs#1, sec:proofs#2, sec:proofs#3
 
 
 def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
@@ -265,4 +268,5 @@ def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> A
     _, F, g = by_autodiff(pair, psi, y)
     lam = to(psi)
     J = jacobian(back)(lam)  # ∂ψ/∂λ
-    return back(lam + np.linalg.solve(J.T @ F @ J, J.T @ g))
+    out: Array = back(lam + np.linalg.solve(J.T @ F @ J, J.T @ g))
+    return out

@@ -190,7 +190,8 @@ def minimal(lin: Lin) -> Lin:
 
 def _gain(P: Array, lin: Lin) -> Array:
     """K = P Hᵀ (H P Hᵀ + R)⁻¹."""
-    return np.linalg.solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
+    K: Array = np.linalg.solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
+    return K
 
 
 def cm_ekf(prior: FC, lin: Lin) -> FC:

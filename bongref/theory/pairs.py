@@ -137,7 +137,7 @@ def _normal_grid(mean: Array, cov: Array) -> Grid:
 # --- the pairs ------------------------------------------------------------------------------------
 
 
-def gaussian_mean(R: Array, prior: Array) -> Pair:
+def gaussian_mean(R: Any, prior: Any) -> Pair:
     """y ~ N(m, R), R known; θ = R⁻¹m, A(θ) = ½θᵀRθ, and m ~ N(χ/ν, R/ν).
 
     Parameters
@@ -191,7 +191,7 @@ def gaussian_mean(R: Array, prior: Array) -> Pair:
     )
 
 
-def dirichlet_categorical(prior: Array) -> Pair:
+def dirichlet_categorical(prior: Any) -> Pair:
     """y one-hot in K classes without its last entry; θ_k = log p_k/p_K, A(θ) = log(1 + Σe^θ).
 
     K = 2 is beta-bernoulli. The nodes are those of stick-breaking: with v_k = σ(u_k),
@@ -249,7 +249,7 @@ def dirichlet_categorical(prior: Array) -> Pair:
     )
 
 
-def gamma_poisson(prior: Array) -> Pair:
+def gamma_poisson(prior: Any) -> Pair:
     """y ~ Poisson(λ); θ = log λ, A(θ) = e^θ, and λ ~ Gamma(shape χ, rate ν).
 
     Parameters
@@ -287,7 +287,7 @@ def gamma_poisson(prior: Array) -> Pair:
     )
 
 
-def gamma_exponential(prior: Array) -> Pair:
+def gamma_exponential(prior: Any) -> Pair:
     """y ~ Exponential(rate λ); θ = −λ, A(θ) = −log(−θ), and λ ~ Gamma(shape ν + 1, rate χ).
 
     The nodes are in u = log λ, dθ = λ du.
