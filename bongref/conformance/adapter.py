@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks, curvature, dynamics, filter, metrics, predictive
+from .. import checks, curvature, dynamics, filter, metrics, predictive, stream
 from .._version import __version__
 from ..gaussians import is_valid
 from ..grid import method
@@ -59,7 +59,7 @@ class Reference:
 
         start, moving = vectors.state(family, prior), vectors.dynamics(dynamics)
         how: dict[str, Any] = {"every": 1, "metrics": keep, "progress": False, "backend": self.backend}
-        filter.run(m, model, lik, start, X, Y, samples=samples, dynamics=moving, **how)
+        stream.run(m, model, lik, start, X, Y, samples=samples, dynamics=moving, **how)
         return states
 
     def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):

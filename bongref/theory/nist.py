@@ -53,7 +53,9 @@ import numpy as np
 
 from ..curvature import Curv
 from ..families import fc_nat
-from ..filter import NotPositiveDefinite, run, update
+from ..errors import NotPositiveDefinite
+from ..filter import update
+from ..stream import run
 from ..grid import method
 from ..likelihoods import Gaussian
 from ..linalg import Array, inv, solve
