@@ -86,13 +86,13 @@ class Reference:
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """One step: predict, and update unless the observation is missing."""
         p = self.problem
-        generator = None if p.rng is None else p.rng.bit_generator.state
+        drawn = None if p.rng is None else p.rng.bit_generator.state
         try:
             prior = propagate(state, p.dynamics)  # sec:pseudocode#1
             new = prior if not p.data.seen[t] else self._update(state, prior, t)  # sec:pseudocode#2
         except StepFailed:
-            if p.rng is not None:
-                p.rng.bit_generator.state = generator
+            if p.rng is not None and drawn is not None:
+                p.rng.bit_generator.state = drawn
             raise
         return Advanced(new, t + 1)
 
@@ -125,7 +125,8 @@ class Compiled:
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """Some of the steps t, …, stop − 1: as many as fit into a time slice."""
-        done: Advanced = self.stream.advance(state, t, stop)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such a step is refused
+            done: Advanced = self.stream.advance(state, t, stop)
         return self.reference.advance(done.state, done.t, stop) if done.refused else done
 
 

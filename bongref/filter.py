@@ -332,11 +332,13 @@ def estimate(
         if m.hess.startswith("lin"):
             return _linearised(m, model, lik, q.mu, x, y, rng, traced)
         if draws.samples is None:
-            theta = draw(q, m.params["n_samples"], rng)  # sec:pseudocode#12, sec:pseudocode#17
+            theta = draw(q, m.params["n_samples"], _generator(rng))  # sec:pseudocode#12, sec:pseudocode#17
         else:
             theta = draws.samples[i]
         if m.hess == "mc-ef":
-            virtual = [lik.sample(model(t, x), rng) for t in theta] if m.params["virtual"] else None
+            virtual = None
+            if m.params["virtual"]:
+                virtual = [lik.sample(model(t, x), _generator(rng)) for t in theta]
             return curvature.mc_ef(model, lik, x, y, theta, virtual=virtual)
         diag, probes = m.family in ("diag", "diag_mom"), None
         if draws.probes is not None:
@@ -369,12 +371,12 @@ def _generator(rng: np.random.Generator | None) -> np.random.Generator:
 def checked_prior(m: Method, model: Model, prior: Any) -> State:
     """The prior, if it is a state of the method's family and of the model's size."""
     checks.model(model)
-    prior = checks.state("prior", prior, STATES[m.family], R=m.params.get("rank"))
-    if len(prior.mu) != model.n_params:
+    q = checks.state("prior", prior, STATES[m.family], R=m.params.get("rank"))
+    if len(q.mu) != model.n_params:
         raise InvalidValue(
-            f"prior.mu must have shape ({model.n_params},) for this model, got {prior.mu.shape}"
+            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}"
         )
-    return prior
+    return q
 
 
 def checked_draws(

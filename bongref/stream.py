@@ -28,6 +28,7 @@ from .grid import STATES, Method
 from .likelihoods import Likelihood
 from .models import Model
 from .states import State
+from .tables import describe
 from .trace import Symbol
 
 Row = dict[str, Any]
@@ -356,9 +357,10 @@ def _measures(metrics: Any) -> list[Callable[..., Any]]:
 def _checked_resume(resume: Any, p: Problem) -> State:
     """The state of a result, if it is one of this run."""
     T = len(p.data.seen)
-    ok = isinstance(resume, Result) and isinstance(resume.info, RunInfo)
+    parts = (resume.info, resume.continuation) if isinstance(resume, Result) else (None, None)
+    ok = isinstance(parts[0], RunInfo) and isinstance(parts[1], Continuation)
     if not ok or resume.info.method != p.m or resume.t not in range(T + 1):
-        what = f"one of {resume.info.method!r} after step {resume.t}" if ok else repr(resume)
+        what = f"one of {resume.info.method!r} after step {resume.t!r}" if ok else describe(resume)
         raise InvalidValue(f"resume must be a Result of {p.m!r} after 0 to {T} steps, got {what}")
     if not all(isinstance(row, dict) and row.get("t", -1) in range(resume.t + 1) for row in resume.rows):
         raise InvalidValue(f"resume.rows must be rows of steps 1...{resume.t}, got {resume.rows!r:.80}")
