@@ -52,16 +52,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..curvature import Curv
-from ..families import fc_nat
 from ..errors import NotPositiveDefinite
+from ..families import fc_nat
 from ..filter import update
-from ..stream import run
 from ..grid import method
 from ..likelihoods import Gaussian
 from ..linalg import Array, inv, solve
 from ..models import linear
 from ..routes.compare import EPS
 from ..states import FC
+from ..stream import run
 
 
 class Dataset(NamedTuple):
