@@ -36,7 +36,7 @@ import numpy as np
 from .. import curvature, gaussians
 from ..curvature import Curv
 from ..errors import InvalidType, InvalidValue
-from ..grid import EFFICIENT, FEW, MODULES, NAMES, STATES, Method, method
+from ..grid import EFFICIENT, FEW, MODULES, NAMES, STATES, Increments, Method, method
 from ..linalg import inv
 from ..states import DLR, FC, Diag, State
 from .counting import Tally
