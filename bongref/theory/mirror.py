@@ -39,7 +39,7 @@ from ..families import diag_nat, fc_nat
 from ..gaussians import is_valid, kl
 from ..gaussians import log_density as log_normal
 from ..likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
-from ..linalg import Array, solve, sym
+from ..linalg import Array, cholesky, solve, strict_solve, sym
 from ..paper import eq
 from ..states import FC, Diag
 
@@ -410,7 +410,7 @@ def minimise(objective: Callable[[Belief], Any], start: Belief, *, max_iter: int
         L = anp.tensordot(u[P:], E, 1)
         return FC(u[:P], anp.dot(L, L.T))
 
-    root = np.linalg.cholesky(start.Sigma) if isinstance(start, FC) else np.diag(np.sqrt(start.var))
+    root = cholesky(start.Sigma) if isinstance(start, FC) else np.diag(np.sqrt(start.var))
     u0, scales = np.concatenate([start.mu, root[rows, columns]]), P + np.flatnonzero(rows == columns)
     u, decrement, n_iter = _newton(lambda u: objective(state(u)), u0, scales, state, max_iter)
     return Minimum(state(u), float(objective(state(u))), decrement, n_iter)
@@ -425,11 +425,11 @@ def _newton(f, u: Array, scales: Array, back, max_iter: int) -> tuple[Array, flo
     for i in range(1, max_iter + 1):
         g, H = gradient(u), hessian(u)
         try:
-            np.linalg.cholesky(H)
+            cholesky(H)
         except np.linalg.LinAlgError:
             what = f"the Hessian is not positive definite at iteration {i}: no minimum, or one too ill-conditioned for Newton's method"
             raise NotConverged(what, _size(g), back(u)) from None
-        d = -np.linalg.solve(H, g)
+        d = -strict_solve(H, g)
         decrement = float(-g @ d)
         if decrement <= EPS:
             return u + d, decrement, i
@@ -464,9 +464,9 @@ def posterior(lik: Likelihood, prior: FC, x: Any, y: Any, *, fine: float = 0.25,
     if not isinstance(prior, FC) or len(prior.mu) != 2:
         raise ValueError(f"the grid is for an FC prior of 2 parameters, got {type(prior).__name__} of {len(prior.mu)}")
     (X, Y), q = _data(lik, prior, x, y), cast(FC, implicit(lik, prior, x, y).state)
-    mu, A = q.mu, np.linalg.cholesky(q.Sigma)
+    mu, A = q.mu, cholesky(q.Sigma)
     h = fine / max(1.0, _largest_std(output(q, X)[1]))
-    reach = float(np.linalg.norm(np.linalg.solve(A, np.linalg.cholesky(prior.Sigma)), 2))
+    reach = float(np.linalg.norm(strict_solve(A, cholesky(prior.Sigma)), 2))
     k = math.ceil(width * max(1.0, reach) / h)
     z = h * np.stack(np.meshgrid(*[np.arange(-k, k + 1)] * 2, indexing="ij"), axis=-1)
     theta = mu + z @ A.T
@@ -553,9 +553,9 @@ def _stream(update: Callable[..., FC], q: FC, X: Array, y: Array) -> list[FC]:
 
 
 def _moment_errors(q: FC, p: Posterior) -> tuple[float, float]:
-    L = np.linalg.cholesky(p.cov)
-    white = np.linalg.solve(L, np.linalg.solve(L, q.Sigma).T)
-    return float(np.linalg.norm(np.linalg.solve(L, q.mu - p.mean))), float(np.max(np.abs(np.linalg.eigvalsh(sym(white)) - 1)))
+    L = cholesky(p.cov)
+    white = strict_solve(L, strict_solve(L, q.Sigma).T)
+    return float(np.linalg.norm(strict_solve(L, q.mu - p.mean))), float(np.max(np.abs(np.linalg.eigvalsh(sym(white)) - 1)))
 
 
 def table(c: Comparison) -> str:
@@ -608,7 +608,7 @@ def _contours(ax: Any, c: Comparison, t: int) -> None:
     points = [p.theta[p.log_p >= cuts[0]]]
     for name, style in {"VB, all data": ":", "exact VB": "-", "bong": "--"}.items():
         (q,) = [r.state for r in c.rows if r.t == t and r.method == name]
-        ring = q.mu[:, None] + np.linalg.cholesky(q.Sigma) @ circle
+        ring = q.mu[:, None] + cholesky(q.Sigma) @ circle
         ax.plot(*ring, style, color=COLOURS[name], lw=1.8, label=LABELS[name])
         ax.plot(*q.mu, "o", ms=3.5, color=COLOURS[name])
         points.append(ring.T)
