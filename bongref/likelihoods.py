@@ -27,7 +27,7 @@ from autograd.numpy.numpy_vjps import unbroadcast_f
 
 from . import checks
 from .errors import InvalidType, InvalidValue
-from .linalg import is_pd
+from .linalg import cholesky, is_pd, strict_inv
 from .tables import USE_NONE
 
 __all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"]
@@ -234,9 +234,9 @@ class Gaussian:
 
     def __init__(self, var: Any):
         R = _covariance(var)
-        L = math.sqrt(R) if isinstance(R, float) else np.linalg.cholesky(R)
+        L = math.sqrt(R) if isinstance(R, float) else cholesky(R)
         Li = 1.0 / L if isinstance(L, float) else _invert_lower(L)
-        P = 1.0 / R if isinstance(R, float) else np.linalg.inv(R)
+        P = 1.0 / R if isinstance(R, float) else strict_inv(R)
         for key, a in {"R": R, "_L": L, "_Li": Li, "_P": P if isinstance(P, float) else 0.5 * (P + P.T)}.items():
             if isinstance(a, np.ndarray):
                 a.flags.writeable = False

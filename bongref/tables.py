@@ -103,7 +103,8 @@ def partial_values(name: str, data: Any) -> tuple[Array | list[Any], npt.NDArray
     """
     rows, gaps = _read(name, data, USE_NONE)
     flat = gaps.reshape(len(gaps), math.prod(gaps.shape[1:]))
-    some, whole = flat.any(axis=1), flat.all(axis=1)
+    some: npt.NDArray[np.bool_] = np.any(flat, axis=1)
+    whole: npt.NDArray[np.bool_] = np.all(flat, axis=1)
     if flat.shape[1] > 1 and np.any(some & ~whole):
         at = int(np.argmax(some & ~whole))
         raise InvalidValue(

@@ -54,7 +54,7 @@ import numpy as np
 from autograd import jacobian
 from autograd.extend import defvjp, primitive
 
-from ..linalg import Array
+from ..linalg import Array, cholesky, strict_inv, strict_solve
 from ..models import grad, hessian
 from ..paper import eq
 from ..routes.compare import EPS, C
@@ -141,7 +141,7 @@ def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
     """The BONG step from its definition, ψ + F⁻¹∇_ψ E_q[log p(y|θ)], and c · eps · (κ ‖C⁻¹‖ |τ|ᵀsd(T) / sd(T_k) + |ψ_k|)."""
     rho, F, g = local(pair, psi, y, route)
     sd = np.sqrt(np.diag(F))  # solve with the statistics scaled to variance 1
-    inverse = np.linalg.inv(F / np.outer(sd, sd))
+    inverse = strict_inv(F / np.outer(sd, sd))
     kappa = np.max(np.abs(rho) / sd + 1) if route == "quadrature" else 1.0
     bound = C * EPS * (kappa * np.linalg.norm(inverse, 2) * (np.abs(pair.tau(y)) @ sd) / sd + np.abs(psi))
     return Step(psi + inverse @ (g / sd) / sd, bound)  # eq:bong-MD, sec:proofs#7
@@ -172,7 +172,7 @@ def bong_in(pair: Pair, psi: Array, y: Array, to: Callable, back: Callable) -> A
     _, F, g = by_autodiff(pair, psi, y)
     lam = to(psi)
     J = jacobian(back)(lam)  # ∂ψ/∂λ
-    return back(lam + np.linalg.solve(J.T @ F @ J, J.T @ g))
+    return back(lam + strict_solve(J.T @ F @ J, J.T @ g))
 
 
 @eq("eq:conjugate-likelihood")
@@ -229,7 +229,7 @@ def gamma_line(a: float, b: float) -> tuple[Array, float]:
 def _normal_grid(mean: Array, cov: Array) -> Grid:
     """mean + L z with L Lᵀ = cov and z on a square grid of spacing ⅔: the trapezoidal rule, its error e^{−2π²/h²} = e^{−44}."""
     z = np.arange(-13, 14) * (2 / 3)
-    L = np.linalg.cholesky(cov)
+    L = cholesky(cov)
     zs = np.stack([a.ravel() for a in np.meshgrid(*[z] * len(mean), indexing="ij")], axis=1)
     volume = len(mean) * math.log(2 / 3) + np.sum(np.log(np.diag(L)))
     return Grid(mean + zs @ L.T, np.full(len(zs), volume))
@@ -241,7 +241,7 @@ def _normal_grid(mean: Array, cov: Array) -> Grid:
 def gaussian_mean(R: Array, prior: Array) -> Pair:
     """y ~ N(m, R), R known; θ = R⁻¹m, A(θ) = ½θᵀRθ, and m ~ N(χ/ν, R/ν)."""
     R = np.asarray(R, dtype=float)
-    D, prec, logdet = len(R), np.linalg.inv(R), np.linalg.slogdet(R)[1]
+    D, prec, logdet = len(R), strict_inv(R), np.linalg.slogdet(R)[1]
     half_log = (D * math.log(2 * math.pi) + logdet) / 2
 
     def Phi(psi):
@@ -254,9 +254,9 @@ def gaussian_mean(R: Array, prior: Array) -> Pair:
 
     def textbook(psi, y):
         m, V = psi[:-1] / psi[-1], R / psi[-1]
-        gain = V @ np.linalg.inv(V + R)
+        gain = V @ strict_inv(V + R)
         m, V = m + gain @ (y - m), V - gain @ V
-        return np.append(R @ np.linalg.solve(V, m), R[0, 0] / V[0, 0])
+        return np.append(R @ strict_solve(V, m), R[0, 0] / V[0, 0])
 
     def loglik(y, theta):
         e = y - theta @ R
@@ -270,7 +270,7 @@ def gaussian_mean(R: Array, prior: Array) -> Pair:
         expected=expected,
         grid=lambda psi: _normal_grid(prec @ psi[:-1] / psi[-1], prec / psi[-1]),
         textbook=textbook,
-        sample=lambda rng, n: np.linspace(-1, 2, D) + rng.standard_normal((n, D)) @ np.linalg.cholesky(R).T,
+        sample=lambda rng, n: np.linspace(-1, 2, D) + rng.standard_normal((n, D)) @ cholesky(R).T,
         prior=np.asarray(prior, dtype=float),
     )
 
@@ -400,10 +400,10 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
 
     def textbook(psi, obs):
         (mu, prec), x, y = moments(psi), obs[:-1], obs[-1]
-        Sigma = np.linalg.inv(prec)
+        Sigma = strict_inv(prec)
         gain = Sigma @ x / (x @ Sigma @ x + var)
         mu, Sigma = mu + gain * (y - x @ mu), Sigma - np.outer(gain, x @ Sigma)
-        prec = np.linalg.inv(Sigma)
+        prec = strict_inv(Sigma)
         return np.concatenate([prec @ mu, prec[upper]])
 
     def sample(rng, n):
@@ -416,7 +416,7 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
         loglik=lambda obs, w: -((obs[-1] - w @ obs[:-1]) ** 2) / (2 * var) - math.log(2 * math.pi * var) / 2,
         tau=lambda obs: np.append(obs[:-1] * obs[-1], np.outer(obs[:-1], obs[:-1])[upper]) / var,
         expected=expected,
-        grid=lambda psi: _normal_grid(moments(psi)[0], np.linalg.inv(moments(psi)[1])),
+        grid=lambda psi: _normal_grid(moments(psi)[0], strict_inv(moments(psi)[1])),
         textbook=textbook,
         sample=sample,
         prior=np.append(np.zeros(P), (np.eye(P) / prior_var)[upper]),
