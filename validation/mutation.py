@@ -77,18 +77,19 @@ def load(mutant: Mutant | None) -> dict[str, types.ModuleType]:
     original = builtins.__import__
 
     def importing(name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
-        if level == 1 and name in made:
+        if level > 0 and name in made:
             return made[name]
-        if level == 1 and name == "paper":
+        if level > 0 and name == "paper":
             return types.SimpleNamespace(eq=lambda *ids: lambda fn: fn)
         return original(name, scope, local, wanted, level)
 
     for name in RELOADED:
-        source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+        package = "bongref.families" if name in FAMILY_OF else "bongref"
+        source = (PACKAGE.parent / package.replace(".", "/") / f"{name}.py").read_text(encoding="utf-8")
         if mutant is not None and mutant.module == name:
             source = substituted(source, mutant)
-        module = types.ModuleType(f"bongref.{name}")
-        module.__dict__.update(__package__="bongref", __builtins__={**vars(builtins), "__import__": importing})
+        module = types.ModuleType(f"{package}.{name}")
+        module.__dict__.update(__package__=package, __builtins__={**vars(builtins), "__import__": importing})
         made[name] = module
         exec(_compiled(name, source), module.__dict__)
     return made
