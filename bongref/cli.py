@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 when all is well, 1 on a disagreement, 2 on bad input."""
     args = _parser().parse_args(argv)
     try:
-        return args.command(args)
+        return int(args.command(args))
     except BrokenPipeError:  # the reader, head or a pager, has seen enough
         sys.stdout = open(os.devnull, "w")  # so that the interpreter has somewhere to flush to
         return 0

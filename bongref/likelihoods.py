@@ -18,12 +18,17 @@ from __future__ import annotations
 import math
 import numbers
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import autograd.numpy as anp
 import numpy as np
 from autograd.extend import defjvp, defvjp, primitive
 from autograd.numpy.numpy_vjps import unbroadcast_f
+
+from . import checks
+from .errors import InvalidType, InvalidValue
+from .linalg import is_pd
+from .tables import USE_NONE
 
 __all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"]
 
@@ -31,6 +36,7 @@ LOG_2PI = math.log(2 * math.pi)
 POISSON_MAX = 9.2e18  # numpy.random.Generator.poisson refuses rates above about 9.223e18
 
 
+@runtime_checkable
 class Likelihood(Protocol):
     """What an estimator and a predictive need from a family; o is (..., C), y is an encoded observation (..., C)."""
 
@@ -325,7 +331,7 @@ class Gaussian:
         """n_outputs, if it is the size of R (any size when R = var·I)."""
         C = _outputs(n_outputs)
         if not isinstance(self.R, float) and len(self.R) != C:
-            raise ValueError(f"n_outputs: got {C}; allowed: {len(self.R)}, the size of var {self.R.shape}")
+            raise InvalidValue(f"n_outputs must be {len(self.R)}, the size of var {self.R.shape}, got {C}")
         return C
 
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> np.ndarray:
@@ -451,21 +457,21 @@ class Categorical(_Canonical):
 
     def check_outputs(self, n_outputs: int) -> int:
         """n_outputs, if there are at least two classes."""
-        return _outputs(n_outputs, low=2, why=" (one logit for each class; for one logit use Bernoulli)")
+        return _outputs(n_outputs, low=2, why="; with one logit use Bernoulli")
 
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> np.ndarray:
         """y as one-hot float64 (C,), or (N, C) with batch=N; from integer labels 0..C−1 or one-hot vectors."""
         C = self.check_outputs(n_outputs)
-        allowed = f"integer labels 0..{C - 1}, or one-hot vectors of length {C}"
+        allowed = f"integer labels 0...{C - 1} or one-hot vectors of length {C}"
         a, lead = _numbers(y, allowed), () if batch is None else (batch,)
         if a.shape == (*lead, C):
             _require(a, (a == 0) | (a == 1), allowed)
             bad = np.atleast_2d(a)[np.atleast_1d(a.sum(axis=-1) != 1)]
             if len(bad):
-                raise ValueError(f"y: got {bad[0].tolist()}; allowed: {allowed}")
+                raise InvalidValue(f"y must be {allowed}, got {bad[0].tolist()}")
             return a
         if a.shape not in (lead, (*lead, 1)):
-            raise ValueError(f"y: got shape {a.shape}; allowed: {lead} for labels or {(*lead, C)} for one-hot vectors")
+            raise InvalidValue(f"y must have shape {lead} for labels or {(*lead, C)} for one-hot vectors, got {a.shape}")
         labels = _require(a.reshape(lead), (a >= 0) & (a < C) & (a == np.floor(a)), allowed)
         return np.eye(C)[labels.astype(np.intp)]
 
@@ -562,51 +568,46 @@ def _invert_lower(L: np.ndarray) -> np.ndarray:
 
 def _covariance(var: Any) -> float | np.ndarray:
     """var as a positive float or as a symmetric positive definite float64 matrix."""
-    allowed = "a finite number > 0, or a (C, C) symmetric positive definite matrix of finite numbers"
-    R = _numbers(var, allowed, name="var")
-    if not np.all(np.isfinite(R)):
-        raise ValueError(f"var: got {R.tolist()}; allowed: {allowed}")
+    R = checks.array("var", var, ndim=(0, 2))
     if R.ndim == 0:
         if R <= 0:
-            raise ValueError(f"var: got {R}; allowed: {allowed}")
+            raise InvalidValue(f"var must be > 0 (a variance), got {R}")
         return float(R)
-    if R.ndim != 2 or R.shape[0] != R.shape[1] or R.size == 0:
-        raise ValueError(f"var: got shape {R.shape}; allowed: {allowed}")
+    if R.shape[0] != R.shape[1]:
+        raise InvalidValue(f"var must be a number or a (C, C) matrix, got shape {R.shape}")
     skew = float(np.max(np.abs(R - R.T)))
     if skew > 8 * len(R) * np.finfo(np.float64).eps * np.max(np.abs(R)):  # more than the rounding of a product Q D Qᵀ
-        raise ValueError(f"var: got a matrix that is not symmetric (largest |R - R^T| {skew:.3g}); allowed: {allowed}")
+        raise InvalidValue(f"var must be symmetric, got max|R - R^T| = {skew:.3g}")
     R = 0.5 * (R + R.T)
-    try:
-        np.linalg.cholesky(R)
-    except np.linalg.LinAlgError:
+    if not is_pd(R):
         low = np.linalg.eigvalsh(R)[0]
-        message = f"var: got a matrix that is not positive definite (smallest eigenvalue {low:.3g}); allowed: {allowed}"
-        raise ValueError(message) from None
+        raise InvalidValue(f"var must be positive definite, got a matrix with smallest eigenvalue {low:.3g}")
     return R
 
 
 def _outputs(n_outputs: Any, low: int = 1, why: str = "") -> int:
-    if isinstance(n_outputs, bool) or not isinstance(n_outputs, numbers.Integral) or n_outputs < low:
-        raise ValueError(f"n_outputs: got {n_outputs!r}; allowed: an integer >= {low}{why}")
-    return int(n_outputs)
+    return checks.integer("n_outputs", n_outputs, low, remedy=why)
 
 
-def _numbers(y: Any, allowed: str, name: str = "y") -> np.ndarray:
+def _numbers(y: Any, allowed: str) -> np.ndarray:
     """A float64 copy of an array of real numbers; text, complex numbers, None and ragged lists are refused."""
+    if type(y) is not np.ndarray and np.ma.is_masked(y):
+        raise InvalidValue(f"y must have no masked entries, got {checks.describe(y)}{USE_NONE}")
     try:
         a = np.asarray(y)
         if a.dtype.kind not in "biuf" and not (a.dtype == object and all(isinstance(v, numbers.Real) for v in a.flat)):
             raise TypeError
         return np.array(a, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{name}: got {y!r}; allowed: {allowed}") from None
+        raise InvalidType(f"y must be {allowed}, got {checks.describe(y)}") from None
 
 
 def _require(a: np.ndarray, ok: np.ndarray, allowed: str) -> np.ndarray:
     if not np.all(ok):
         at = int(np.flatnonzero(~ok)[0])
         where = f" at index {tuple(int(i) for i in np.unravel_index(at, a.shape))}" if a.size > 1 else ""
-        raise ValueError(f"y: got {a.flat[at]}{where}; allowed: {allowed}")
+        remedy = USE_NONE if np.isnan(a.flat[at]) else ""
+        raise InvalidValue(f"y must be {allowed}, got {a.flat[at]}{where}{remedy}")
     return a
 
 
@@ -615,5 +616,5 @@ def _observation(y: Any, C: int, batch: int | None, allowed: str) -> np.ndarray:
     a, lead = _numbers(y, allowed), () if batch is None else (batch,)
     if a.shape != (*lead, C) and not (C == 1 and a.shape == lead):
         also = f" or {lead}" if C == 1 else ""
-        raise ValueError(f"y: got shape {a.shape}; allowed: shape {(*lead, C)}{also}, {allowed}")
+        raise InvalidValue(f"y must have shape {(*lead, C)}{also}, got {a.shape}")
     return _require(a.reshape(*lead, C), np.isfinite(a.reshape(*lead, C)), allowed)

@@ -58,6 +58,14 @@ def inv(a: Array) -> Array:
         return sym(solve(a, np.eye(len(a))))
 
 
+def eigvals(a: Array) -> Array:
+    """The eigenvalues of a square matrix, NaN where it is not finite or the iteration does not converge."""
+    try:
+        return np.linalg.eigvals(a)
+    except np.linalg.LinAlgError:
+        return np.full(len(a), np.nan)
+
+
 def is_diagonal(a: Array) -> bool:
     """Whether all entries off the diagonal are zero."""
     return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))

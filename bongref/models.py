@@ -8,13 +8,11 @@ kernel K is (kh, kw, c_in, c_out).
 
 from __future__ import annotations
 
-import difflib
 import math
-import numbers
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import autograd.numpy as anp
 import numpy as np
@@ -22,7 +20,11 @@ from autograd.core import make_vjp
 from autograd.extend import defjvp, defvjp, primitive, vspace
 from autograd.tracer import getval, isbox
 
-__all__ = ["Model", "Param", "cnn", "grad", "hessian", "hvp", "linear", "mlp", "wrap"]
+from . import checks
+from .errors import InvalidType, InvalidValue
+from .tables import IMPUTE
+
+__all__ = ["Model", "Param", "ParametricModel", "cnn", "grad", "hessian", "hvp", "linear", "mlp", "wrap"]
 
 
 # --- derivatives of scalar functions of θ ------------------------------------------------------------------------
@@ -34,7 +36,7 @@ def grad(f: Callable) -> Callable:
     def gradient(theta):
         sweep, value = _tape(f, theta)
         if vspace(value).size != 1:
-            raise TypeError(f"f: got a function with a result of shape {anp.shape(value)}; allowed: a scalar function")
+            raise InvalidType(f"f must be a scalar function, got a result of shape {anp.shape(value)}")
         return sweep(vspace(value).ones())
 
     return gradient
@@ -200,8 +202,26 @@ class Param(NamedTuple):
     where: slice
 
 
+@runtime_checkable
+class Model(Protocol):
+    """What an estimator, a stream and a predictive need from a model f(θ, x); ``linear``, ``mlp``, ``cnn`` and ``wrap`` make one.
+
+    ``n_params`` is P; ``n_outputs`` is C, or None where only a call shows it.
+    """
+
+    @property
+    def n_params(self) -> int: ...
+    @property
+    def n_outputs(self) -> int | None: ...
+    def __call__(self, theta: Any, x: Any) -> Any: ...
+    def jac(self, theta: Any, x: Any) -> Any: ...
+    def vjp(self, theta: Any, x: Any, v: Any) -> Any: ...
+    def is_batch(self, x: Any) -> bool: ...
+    def check(self, theta: Any = None, x: Any = None) -> tuple[Any, Any]: ...
+
+
 @dataclass(frozen=True)
-class Model:
+class ParametricModel:
     """f(θ, x): model(theta, x) is (C,) for one input x, (N, C) for a batch; P = n_params, C = n_outputs."""
 
     kind: str
@@ -244,7 +264,7 @@ class Model:
         shape = np.shape(x)
         if self.in_shape is None:
             if len(shape) > 2:
-                raise ValueError(f"x: got shape {shape}; allowed: at most 2 dimensions, or wrap(..., in_shape=...)")
+                raise InvalidValue(f"x must have at most 2 dimensions, got shape {shape}; use wrap(..., in_shape=...)")
             return len(shape) == 2
         forms = _input_forms(self.kind, self.in_shape)
         if shape in forms:
@@ -252,28 +272,27 @@ class Model:
         if len(shape) > 0 and shape[1:] in forms:
             return True
         one = " or ".join(str(s) for s in forms)
-        raise ValueError(f"x: got shape {shape}; allowed: {one} for one input, with one leading dimension for a batch")
+        remedy = "; use X[:, None] for one feature" if self.in_shape == (1,) and len(shape) < 2 else ""
+        raise InvalidValue(f"x must have shape {one}, with one leading dimension more for a batch, got {shape}{remedy}")
 
     def check(self, theta=None, x=None) -> tuple[Any, Any]:
         """(theta, x) as finite float64 arrays of the right shapes; None stays None."""
         if theta is not None:
-            theta = _finite("theta", theta, f"{self.n_params} finite numbers, shape ({self.n_params},)")
+            theta = checks.array("theta", theta, copy=False)
             self._check_theta(theta)
         if x is not None:
-            self.is_batch(x)
             x = self._check_x(x)
         return theta, x
 
     def init(self, rng: np.random.Generator, scheme: str = "lecun_normal") -> np.ndarray:
         r"""Random θ: weights plain (not truncated) normal with variance \(1/n_{in}\) (lecun_normal) or \(2/n_{in}\)
         (he_normal), uniform on \(\pm\sqrt{6/(n_{in} + n_{out})}\) (xavier_uniform), or zeros; biases 0."""
-        _one_of("scheme", scheme, SCHEMES)
+        checks.choice("scheme", scheme, SCHEMES)
         if scheme == "zeros":
             return np.zeros(self.n_params)
         if self.kind == "wrap":
-            raise ValueError(f"scheme: got {scheme!r}; allowed: 'zeros', since a wrapped function has no layers")
-        if not isinstance(rng, np.random.Generator):
-            raise TypeError(f"rng: got {rng!r}; allowed: a numpy.random.Generator, e.g. numpy.random.default_rng(0)")
+            raise InvalidValue(f"scheme must be 'zeros' for a wrapped function, which has no layers, got {scheme!r}")
+        rng = checks.seed_or_generator("rng", rng)
         return np.concatenate([_draw(p.shape, rng, scheme).ravel() for p in self.layout])
 
     @property
@@ -288,10 +307,10 @@ class Model:
     def flatten(self, arrays: dict[str, Any]) -> np.ndarray:
         """θ from its arrays by name: the inverse of `unflatten`."""
         if set(arrays) != {p.name for p in self.layout}:
-            raise ValueError(f"arrays: got {sorted(arrays)}; allowed: exactly {[p.name for p in self.layout]}")
+            raise InvalidValue(f"arrays must have exactly the keys {[p.name for p in self.layout]}, got {sorted(arrays)}")
         for p in self.layout:
             if np.shape(arrays[p.name]) != p.shape:
-                raise ValueError(f"arrays[{p.name!r}]: got shape {np.shape(arrays[p.name])}; allowed: {p.shape}")
+                raise InvalidValue(f"arrays[{p.name!r}] must have shape {p.shape}, got {np.shape(arrays[p.name])}")
         return np.concatenate([np.asarray(arrays[p.name], dtype=np.float64).ravel() for p in self.layout])
 
     # the rest is private
@@ -302,8 +321,8 @@ class Model:
             self._check_theta(theta)
         else:
             theta, _ = self.check(theta=theta)
-        batch = self.is_batch(x)
         x = self._check_x(x)
+        batch = self.is_batch(x)
         if self.kind == "wrap":
             return theta, x if batch else [x], batch
         assert self.in_shape is not None
@@ -311,21 +330,25 @@ class Model:
 
     def _check_theta(self, theta) -> None:
         if theta.shape != (self.n_params,):
-            raise ValueError(f"theta: got shape {theta.shape}; allowed: ({self.n_params},)")
+            raise InvalidValue(f"theta must have shape ({self.n_params},), got {theta.shape}")
 
     def _check_x(self, x):
+        """x as an array of the right shape; of a wrapped function only numbers are checked."""
         if self.kind != "wrap":
-            return _finite("x", x, "finite numbers")
+            x = checks.array("x", x, copy=False, empty=True, remedy=IMPUTE)
+            self.is_batch(x)
+            return x
+        self.is_batch(x)
         a = np.asarray(x)
         if a.dtype.kind not in "bif":
             return x  # anything else is the function's own affair
-        return _finite("x", a, "finite numbers") if a.dtype.kind == "f" else a
+        return checks.array("x", a, copy=False, empty=True, remedy=IMPUTE) if a.dtype.kind == "f" else a
 
     def _cotangent(self, v, shape: tuple[int, ...], batch: bool) -> np.ndarray:
         want = shape if batch else shape[1:]
-        v = _finite("v", v, f"finite numbers, shape {want}")
+        v = checks.array("v", v, copy=False, empty=True)
         if v.shape != want:
-            raise ValueError(f"v: got shape {v.shape}; allowed: {want}, the shape of the output")
+            raise InvalidValue(f"v must have shape {want}, that of the output, got {v.shape}")
         return v.reshape(shape)
 
     def _batch(self, theta, x):
@@ -351,7 +374,7 @@ class Model:
         J = J[None] if J.ndim == 1 else J
         C = J.shape[0] if self.n_outputs is None else self.n_outputs
         if J.shape != (C, self.n_params):
-            raise ValueError(f"jac: got a result of shape {J.shape}; allowed: {(C, self.n_params)}")
+            raise InvalidValue(f"jac must return shape {(C, self.n_params)}, got {J.shape}")
         return J
 
     def _wrapped(self, theta, row):
@@ -368,13 +391,13 @@ class Model:
             while isbox(value):
                 value = getval(value)
             self.f(value, row)  # if f fails on plain arrays too, that is the error to show
-            raise TypeError(
-                f"f: got a function that autograd cannot differentiate ({e}); allowed: a function written with "
-                "`import autograd.numpy as np` instead of numpy, or give its Jacobian to wrap(..., jac=...)"
+            raise InvalidType(
+                f"f must be written with `import autograd.numpy as np`, got a function that autograd cannot differentiate ({e}); "
+                "or give its Jacobian to wrap(..., jac=...)"
             ) from e
         C = "C" if self.n_outputs is None else self.n_outputs
         if anp.ndim(o) > 1 or (self.n_outputs is not None and anp.size(o) != self.n_outputs):
-            raise ValueError(f"f: got a result of shape {anp.shape(o)}; allowed: ({C},), or a scalar for one output")
+            raise InvalidValue(f"f must return shape ({C},), or a scalar for one output, got shape {anp.shape(o)}")
         return anp.reshape(o, (-1,)) * 1.0
 
 
@@ -391,7 +414,7 @@ def _affine(W, b, h):
     return z if b is None else z + b
 
 
-def _dense_layers(model: Model, theta, x):
+def _dense_layers(model: ParametricModel, theta, x):
     """h ← act(W h + b) for each layer; no activation at the last one."""
     arrays = model.unflatten(theta)
     n_layers, h = len(model.spec["sizes"]) - 1, x
@@ -402,7 +425,7 @@ def _dense_layers(model: Model, theta, x):
     return h
 
 
-def _cnn(model: Model, theta, x):
+def _cnn(model: ParametricModel, theta, x):
     """Convolutions (SAME, activation, 2 × 2 average pooling), flattened in C order of (h, w, c); two dense layers."""
     arrays, act = model.unflatten(theta), ACTIVATIONS[model.spec["activation"]]
     n = len(model.spec["features"])
@@ -430,24 +453,19 @@ def _draw(shape: tuple[int, ...], rng: np.random.Generator, scheme: str) -> np.n
 # --- constructors ------------------------------------------------------------------------------------------------
 
 
-def linear(n_in: int, n_out: int = 1, bias: bool = False) -> Model:
+def linear(n_in: int, n_out: int = 1, bias: bool = False) -> ParametricModel:
     """f = W x, or W x + b with bias=True; W is (n_out, n_in)."""
-    sizes = [_count("n_in", n_in), _count("n_out", n_out)]
+    sizes = [checks.integer("n_in", n_in, 1), checks.integer("n_out", n_out, 1)]
     shapes: dict[str, tuple[int, ...]] = {"W0": (sizes[1], sizes[0])}
-    if bias:
+    if checks.boolean("bias", bias):
         shapes["b0"] = (sizes[1],)
     return _built("linear", (sizes[0],), sizes[1], shapes, sizes=sizes, activation=None, bias=bool(bias))
 
 
-def mlp(sizes: Sequence[int], activation: str = "tanh") -> Model:
+def mlp(sizes: Sequence[int], activation: str = "tanh") -> ParametricModel:
     """Dense layers with biases, sizes = [n_in, hidden..., n_out], the activation between them, linear at the end."""
-    try:
-        widths = [_count(f"sizes[{i}]", n) for i, n in enumerate(sizes)]
-    except TypeError:
-        raise ValueError(f"sizes: got {sizes!r}; allowed: a list [n_in, hidden..., n_out] of integers >= 1") from None
-    if len(widths) < 2:
-        raise ValueError(f"sizes: got {sizes!r}; allowed: at least two integers, [n_in, hidden..., n_out]")
-    _one_of("activation", activation, tuple(ACTIVATIONS))
+    widths = list(checks.integers("sizes", sizes, least=2))
+    checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     for i in range(len(widths) - 1):
         shapes |= {f"W{i}": (widths[i + 1], widths[i]), f"b{i}": (widths[i + 1],)}
@@ -461,22 +479,24 @@ def cnn(
     kernel: Sequence[int] = (5, 5),
     hidden: int = 64,
     activation: str = "relu",
-) -> Model:
+) -> ParametricModel:
     """The paper's CNN, 57,722 parameters as it stands: for each entry of features a convolution (cross-correlation,
     SAME padding), the activation and 2 × 2 average pooling; flat in C order of (h, w, c); dense, activation, dense.
 
     x is (h, w, c), flat (h·w·c,), or (h, w) when c = 1.
     """
-    shape, feats, kern = _counts("in_shape", in_shape, 3), _counts("features", features), _counts("kernel", kernel, 2)
-    n_classes, hidden = _count("n_classes", n_classes), _count("hidden", hidden)
-    _one_of("activation", activation, tuple(ACTIVATIONS))
+    shape, kern = checks.integers("in_shape", in_shape, 3), checks.integers("kernel", kernel, 2)
+    feats = checks.integers("features", features)
+    n_classes, hidden = checks.integer("n_classes", n_classes, 1), checks.integer("hidden", hidden, 1)
+    checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     h, w, c = shape
     for i, c_out in enumerate(feats):
         shapes |= {f"K{i}": (*kern, c, c_out), f"b{i}": (c_out,)}
         h, w, c = h // 2, w // 2, c_out
     if h < 1 or w < 1:
-        raise ValueError(f"in_shape: got {shape} with {len(feats)} poolings; allowed: height and width of at least {2 ** len(feats)}")
+        least = 2 ** len(feats)
+        raise InvalidValue(f"in_shape must have height and width >= {least} for {len(feats)} poolings, got {shape}")
     n = len(feats)
     shapes |= {f"W{n}": (hidden, h * w * c), f"b{n}": (hidden,)}
     shapes |= {f"W{n + 1}": (n_classes, hidden), f"b{n + 1}": (n_classes,)}
@@ -492,19 +512,19 @@ def wrap(
     n_outputs: int | None = None,
     jac: Callable | None = None,
     in_shape: Sequence[int] | None = None,
-) -> Model:
+) -> ParametricModel:
     """Any f(θ, x) -> (C,) or scalar, differentiated by autograd or by its own jac(θ, x) -> (C, P).
 
     With in_shape=None an x of at most one dimension is one input and an x of two dimensions is a batch of rows.
     """
     for name, value in {"f": f, "jac": jac}.items():
         if not callable(value) and not (name == "jac" and value is None):
-            raise TypeError(f"{name}: got {value!r}; allowed: a function of (theta, x)")
-    P = _count("n_params", n_params)
-    C = None if n_outputs is None else _count("n_outputs", n_outputs)
-    shape = None if in_shape is None else _counts("in_shape", in_shape, empty=True)
+            raise InvalidType(f"{name} must be a function of (theta, x), got {checks.describe(value)}")
+    P = checks.integer("n_params", n_params, 1)
+    C = None if n_outputs is None else checks.integer("n_outputs", n_outputs, 1)
+    shape = None if in_shape is None else checks.integers("in_shape", in_shape, least=0)
     spec = {"sizes": None, "activation": None, "bias": None, "layout": _layout({"theta": (P,)})}
-    return Model("wrap", P, C, shape, spec, f, jac)
+    return ParametricModel("wrap", P, C, shape, spec, f, jac)
 
 
 def _layout(shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Any]]:
@@ -515,9 +535,9 @@ def _layout(shapes: dict[str, tuple[int, ...]]) -> list[dict[str, Any]]:
     ]
 
 
-def _built(kind: str, in_shape: tuple[int, ...], n_out: int, shapes: dict[str, tuple[int, ...]], **spec: Any) -> Model:
+def _built(kind: str, in_shape: tuple[int, ...], n_out: int, shapes: dict[str, tuple[int, ...]], **spec: Any) -> ParametricModel:
     spec |= {"in_shape": list(in_shape), "n_outputs": n_out, "layout": _layout(shapes)}
-    return Model(kind, sum(math.prod(s) for s in shapes.values()), n_out, in_shape, spec)
+    return ParametricModel(kind, sum(math.prod(s) for s in shapes.values()), n_out, in_shape, spec)
 
 
 # --- small helpers -----------------------------------------------------------------------------------------------
@@ -528,42 +548,3 @@ def _input_forms(kind: str, in_shape: tuple[int, ...]) -> list[tuple[int, ...]]:
     if kind != "cnn":
         return [in_shape]
     return [in_shape, *([in_shape[:2]] if in_shape[2] == 1 else []), (math.prod(in_shape),)]
-
-
-def _count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral) or value < 1:
-        raise ValueError(f"{name}: got {value!r}; allowed: an integer >= 1")
-    return int(value)
-
-
-def _counts(name: str, values: Any, length: int | None = None, empty: bool = False) -> tuple[int, ...]:
-    try:
-        out = tuple(_count(name, v) for v in values)
-    except (TypeError, ValueError):
-        out = None
-    if out is None or (length is not None and len(out) != length) or (not out and not empty):
-        how_many = "" if length is None else f"{length} "
-        raise ValueError(f"{name}: got {values!r}; allowed: a sequence of {how_many}integers >= 1")
-    return out
-
-
-def _one_of(name: str, value: Any, allowed: tuple[str, ...]) -> None:
-    if not isinstance(value, str) or value not in allowed:
-        near = difflib.get_close_matches(str(value), allowed, n=1, cutoff=0.5)
-        hint = f"; did you mean {near[0]!r}?" if near else ""
-        raise ValueError(f"{name}: got {value!r}; allowed: {', '.join(allowed)}{hint}")
-
-
-def _finite(name: str, value: Any, allowed: str) -> np.ndarray:
-    """value as a finite float64 array."""
-    try:
-        a = np.asarray(value)
-        if a.dtype.kind not in "biuf":
-            raise TypeError
-        a = a.astype(np.float64, copy=False)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name}: got {value!r}; allowed: {allowed}") from None
-    if not np.all(np.isfinite(a)):
-        at = tuple(int(i) for i in np.argwhere(~np.isfinite(a))[0])
-        raise ValueError(f"{name}: got {a[at]} at index {at}; allowed: {allowed}")
-    return a

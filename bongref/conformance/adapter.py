@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks, curvature, filter, metrics, predictive
+from .. import checks, curvature, filter, metrics, predictive, stream
 from .. import dynamics as transitions
 from .._version import __version__
 from ..errors import InvalidValue
@@ -103,7 +103,7 @@ class Reference:
 
         before, moving = vectors.state(m.family, prior), vectors.dynamics(dynamics)
         how: Data = {"every": 1, "metrics": keep, "progress": False, "backend": self.backend}
-        filter.run(m, f, lik, before, X, Y, samples=samples, dynamics=moving, **how)
+        stream.run(m, f, lik, before, X, Y, samples=samples, dynamics=moving, **how)
         return states
 
     def predictive(
