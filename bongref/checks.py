@@ -504,10 +504,6 @@ def _encoded_together(
 
 def _encoded(model: Model, lik: Likelihood, x: Any, y: Any, C: int) -> Array:
     """The observation or mini-batch y at x."""
-    if is_table(y):
-        y, missing = partial_values("y", y)
-        if np.any(missing):
-            raise InvalidValue("y must be complete, got a missing value; leave out its row of x and y")
     return lik.encode(y, C, batch=len(x) if model.is_batch(x) else None)
 
 
