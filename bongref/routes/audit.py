@@ -28,7 +28,7 @@ from autograd import numpy as anp
 from .. import models
 from .._version import __version__
 from ..curvature import Curv, dense
-from ..filter import Draws, _estimate, _step, _update
+from ..filter import Draws, estimate, unchecked_step, unchecked_update
 from ..gaussians import is_valid
 from ..grid import EFFICIENT, NAMES, Method, NotDerived, method
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
@@ -115,7 +115,7 @@ def _row(name: str, rng: np.random.Generator, P: int, C: int, M: int, R: int) ->
                         diff.units,
                         f"{route}, {lik.name}, {diff.quantity}: relative {diff.relative:.2g} (tolerance {diff.tolerance:.2g})",
                     )
-            valid += is_valid(_step(m, problem.prior, problem.current, _curv(m, problem))[0])
+            valid += is_valid(unchecked_step(m, problem.prior, problem.current, _curv(m, problem))[0])
         except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:  # a verdict on this name, not the end
             top, units["raised"] = float("inf"), float("inf")
             worst = f"{lik.name}: {type(error).__name__}: {error}"
@@ -168,7 +168,7 @@ def _belief(m: Method, P: int, rng: np.random.Generator) -> State:
 
 def _curv(m: Method, p: Problem) -> Curv:
     q = p.prior if m.rule in ("bong", "bog") else p.current
-    return _estimate(m, p.model, p.lik, q, p.x, p.y, None, Draws(p.samples), 0, False)
+    return estimate(m, p.model, p.lik, q, p.x, p.y, None, Draws(p.samples))
 
 
 def _compare(m: Method, p: Problem) -> Iterator[tuple[str, compare.Difference]]:
@@ -179,7 +179,7 @@ def _compare(m: Method, p: Problem) -> Iterator[tuple[str, compare.Difference]]:
     G = dense(by_definition)
     yield "estimator", compare.difference("G", dense(curv), np.diag(np.diag(G)) if curv.d is not None else G, cond=10.0)
 
-    plain = lambda prior, current, curv: _step(m, prior, current, curv, "plain")[0]
+    plain = lambda prior, current, curv: unchecked_step(m, prior, current, curv, "plain")[0]
     cond = compare.condition(plain, p.prior, p.current, curv)
     got = plain(p.prior, p.current, curv)
     wanted = exact.rounded(exact.step(m, p.prior, p.current, curv, DIGITS))
@@ -188,7 +188,7 @@ def _compare(m: Method, p: Problem) -> Iterator[tuple[str, compare.Difference]]:
     for diff in compare.differences(got, wanted, cond):
         yield "exact", diff
     if curv.S is not None and (m.rule, m.family) in EFFICIENT:
-        for diff in compare.differences(_step(m, p.prior, p.current, curv, "efficient")[0], wanted, cond):
+        for diff in compare.differences(unchecked_step(m, p.prior, p.current, curv, "efficient")[0], wanted, cond):
             yield "efficient", diff
     if curv.S is not None:
         for diff in compare.differences(plain(p.prior, p.current, Curv(curv.g, G=dense(curv))), wanted, cond):
@@ -199,7 +199,7 @@ def _compare(m: Method, p: Problem) -> Iterator[tuple[str, compare.Difference]]:
         state = definition.step(m, p.prior, state, _fit(m, definition.curv(m.hess, p.model, p.lik, p.x, p.y, state.mu, p.samples[n])))
         n += 1
     short = method(m, n_iter=n) if m.n_iter > 1 else m
-    whole = lambda prior, samples: _update(short, p.model, p.lik, prior, p.x, p.y, None, Draws(samples))[0]
+    whole = lambda prior, samples: unchecked_update(short, p.model, p.lik, prior, p.x, p.y, None, Draws(samples))[0]
     cond = compare.condition(whole, p.prior, p.samples, draws=2)
     for diff in compare.differences(whole(p.prior, p.samples), state, cond, whole=True):
         yield "update", diff

@@ -64,7 +64,7 @@ import numpy as np
 from autograd import jacobian
 
 from ..errors import InvalidValue
-from ..linalg import Array
+from ..linalg import Array, strict_inv, strict_solve
 from ..models import grad, hessian
 from ..routes.compare import EPS, C
 from .pairs import PAIRS, Function, Pair
@@ -189,7 +189,7 @@ def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
     """
     rho, F, g = local(pair, psi, y, route)
     sd = np.sqrt(np.diag(F))  # solve with the statistics scaled to variance 1
-    inverse = np.linalg.inv(F / np.outer(sd, sd))
+    inverse = strict_inv(F / np.outer(sd, sd))
     kappa = np.max(np.abs(rho) / sd + 1) if route == "quadrature" else 1.0
     loss = kappa * np.linalg.norm(inverse, 2) * (np.abs(pair.tau(y)) @ sd) / sd
     bound = C * EPS * (loss + np.abs(psi))
@@ -268,5 +268,5 @@ def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> A
     _, F, g = by_autodiff(pair, psi, y)
     lam = to(psi)
     J = jacobian(back)(lam)  # ∂ψ/∂λ
-    out: Array = back(lam + np.linalg.solve(J.T @ F @ J, J.T @ g))
+    out: Array = back(lam + strict_solve(J.T @ F @ J, J.T @ g))
     return out

@@ -36,7 +36,7 @@ import numpy as np
 from .. import curvature, gaussians
 from ..curvature import Curv
 from ..errors import InvalidType, InvalidValue
-from ..grid import EFFICIENT, FEW, MODULES, NAMES, STATES, Method, method
+from ..grid import EFFICIENT, FEW, MODULES, NAMES, STATES, Increments, Method, method
 from ..linalg import inv
 from ..states import DLR, FC, Diag, State
 from .counting import Tally
@@ -191,22 +191,22 @@ def update(m: Method, prior: State, curv: Curv, form: str = "auto") -> State:
     FC, Diag or DLR
         Whether it is positive definite is not checked.
     """
-    inner, alpha = _inner_loop(m, curv, form), m.params.get("alpha", 1)
+    inner, alpha = _increments(m, curv, form), m.params.get("alpha", 1)
     current: Any = prior if inner is None else inner.start(prior)
     for _ in range(m.n_iter):
         if inner is None:
             step = m.step_function(curv, current, _large(m, curv, form))
         else:
-            step = inner.blr_increment
+            step = inner.step
         current = step(prior, current, curv, alpha)
     out: State = current if inner is None else inner.finish(prior, current)
     return out
 
 
-def _inner_loop(m: Method, curv: Curv, form: str = "auto") -> Any:
-    """The inner loop that runs where P is much larger than the other sizes."""
+def _increments(m: Method, curv: Curv, form: str = "auto") -> Increments | None:
+    """The inner loop without inversions that runs where P is much larger than the other sizes."""
     one = Curv(np.zeros(FEW * m.n_iter), S=None if curv.S is None else np.zeros((1, 1)))
-    return m.inner_loop(one, form)
+    return m.increments(one, form)
 
 
 def _large(m: Method, curv: Curv, form: str = "auto") -> str:
@@ -234,7 +234,7 @@ def form_of(name: str) -> str:
     """
     m = _method(name, {letter: SMALLEST[letter] for letter in sizes_of(name)})[0]
     curv = Curv(np.zeros(1), S=None if m.hess == "mc-hess" else np.zeros((1, 1)))
-    if _inner_loop(m, curv) is not None:
+    if _increments(m, curv) is not None:
         step = "blr_increment"
     else:
         step = m.step_function(curv, form=_large(m, curv)).__name__

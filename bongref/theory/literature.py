@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..curvature import Lin
-from ..linalg import Array
+from ..linalg import Array, cholesky, strict_inv, strict_solve
 from ..states import DLR, FC, Diag
 
 Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
@@ -75,7 +75,7 @@ def rvga(prior: FC, expect: Expectation) -> FC:
     [0.4126]
     """
     g, G = expect(prior)
-    P = np.linalg.inv(np.linalg.inv(prior.Sigma) - G)
+    P = strict_inv(strict_inv(prior.Sigma) - G)
     return FC(prior.mu + P @ g, P)
 
 
@@ -104,10 +104,10 @@ def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: 
     ArithmeticError
         If it does not converge.
     """
-    prec0, q, change = np.linalg.inv(prior.Sigma), prior, np.inf
+    prec0, q, change = strict_inv(prior.Sigma), prior, np.inf
     for _ in range(max_iter):
         g, G = expect(q)
-        P = np.linalg.inv(prec0 - G)
+        P = strict_inv(prec0 - G)
         step = P @ (prec0 @ (prior.mu - q.mu) + g)
         moved = float(np.max(np.abs(P - q.Sigma)) / np.max(np.abs(P)))
         change = max(_size(step, q.Sigma), moved)
@@ -148,7 +148,7 @@ def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
         return anp.sum(lik.log_prob(model(theta, x), y))
 
     def expect(q: FC) -> tuple[Array, Array]:
-        thetas = q.mu + z @ np.linalg.cholesky(q.Sigma).T
+        thetas = q.mu + z @ cholesky(q.Sigma).T
         g = np.mean([grad(ell)(t) for t in thetas], axis=0)
         return g, np.mean([hessian(ell)(t) for t in thetas], axis=0)
 
@@ -190,7 +190,7 @@ def minimal(lin: Lin) -> Lin:
 
 def _gain(P: Array, lin: Lin) -> Array:
     """K = P Hᵀ (H P Hᵀ + R)⁻¹."""
-    K: Array = np.linalg.solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
+    K: Array = strict_solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
     return K
 
 
@@ -234,9 +234,9 @@ def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Arr
     theta : ndarray, shape (P,)
     J : ndarray, shape (P, P)
     """
-    RH = np.linalg.solve(lin.R, lin.H)
+    RH = strict_solve(lin.R, lin.H)
     J = (1 - rate) * J + rate * lin.H.T @ RH
-    return theta + rate * np.linalg.solve(J, RH.T @ lin.e), J
+    return theta + rate * strict_solve(J, RH.T @ lin.e), J
 
 
 # --- diagonal EKFs --------------------------------------------------------------------------------
@@ -258,7 +258,7 @@ def vd_ekf(prior: Diag, lin: Lin) -> Diag:
     Diag
     """
     mu = prior.mu + _gain(np.diag(prior.var), lin) @ lin.e
-    prec = 1 / prior.var + np.diag(lin.H.T @ np.linalg.solve(lin.R, lin.H))
+    prec = 1 / prior.var + np.diag(lin.H.T @ strict_solve(lin.R, lin.H))
     return Diag(mu, 1 / prec)
 
 
@@ -302,8 +302,8 @@ def lofi(prior: DLR, lin: Lin) -> DLR:
     """
     u, s, W_tilde = _lofi_svd(prior, lin)
     rank, M = prior.W.shape[1], W_tilde / prior.Ups[:, None]
-    HRe = lin.H.T @ np.linalg.solve(lin.R, lin.e)
-    inner = np.linalg.inv(np.eye(W_tilde.shape[1]) + W_tilde.T @ M)
+    HRe = lin.H.T @ strict_solve(lin.R, lin.e)
+    inner = strict_inv(np.eye(W_tilde.shape[1]) + W_tilde.T @ M)
     mu = prior.mu + HRe / prior.Ups - M @ (inner @ (M.T @ HRe))
     discarded = u[:, rank:] * s[rank:]
     return DLR(mu, prior.Ups + np.sum(discarded**2, axis=1), u[:, :rank] * s[:rank])
@@ -324,13 +324,13 @@ def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
     """
     u, s, _ = _lofi_svd(prior, lin)
     rank, eta = prior.W.shape[1], prior.Ups[0]
-    HRe = lin.H.T @ np.linalg.solve(lin.R, lin.e)
+    HRe = lin.H.T @ strict_solve(lin.R, lin.e)
     mu = prior.mu + HRe / eta - u @ (s**2 / (eta**2 + eta * s**2) * (u.T @ HRe))
     return DLR(mu, prior.Ups, u[:, :rank] * s[:rank])
 
 
 def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
-    A = np.linalg.inv(np.linalg.cholesky(lin.R))  # AᵀA = R⁻¹
+    A = strict_inv(cholesky(lin.R))  # AᵀA = R⁻¹
     W_tilde = np.hstack([prior.W, lin.H.T @ A.T])
     u, s, _ = np.linalg.svd(W_tilde, full_matrices=False)
     return u, s, W_tilde
@@ -350,8 +350,8 @@ def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
     """
     Ups = 1 / (gamma**2 / q.Ups + noise)
     V = (Ups / q.Ups)[:, None] * q.W
-    C = np.linalg.inv(np.eye(q.W.shape[1]) + noise * q.W.T @ V)
-    return DLR(gamma * q.mu, Ups, gamma * V @ np.linalg.cholesky(C))
+    C = strict_inv(np.eye(q.W.shape[1]) + noise * q.W.T @ V)
+    return DLR(gamma * q.mu, Ups, gamma * V @ cholesky(C))
 
 
 # --- Bayes by backprop ----------------------------------------------------------------------------

@@ -52,14 +52,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..curvature import Curv
+from ..errors import NotPositiveDefinite
 from ..families import fc_nat
-from ..filter import NotPositiveDefinite, run, update
+from ..filter import update
 from ..grid import method
 from ..likelihoods import Gaussian
 from ..linalg import Array, inv, solve
 from ..models import linear
 from ..routes.compare import EPS
 from ..states import FC
+from ..stream import run
 
 
 class Dataset(NamedTuple):

@@ -18,7 +18,7 @@ import autograd.numpy as anp
 import numpy as np
 from autograd.extend import defvjp, primitive
 
-from ..linalg import Array
+from ..linalg import Array, cholesky, strict_inv, strict_solve
 from ..paper import eq
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by this: e^-38 < eps
@@ -128,7 +128,7 @@ def _normal_grid(mean: Array, cov: Array) -> Grid:
     It is the trapezoidal rule; its error is e^{−2π²/h²} = e^{−44}.
     """
     z = np.arange(-13, 14) * (2 / 3)
-    L = np.linalg.cholesky(cov)
+    L = cholesky(cov)
     zs = np.stack([a.ravel() for a in np.meshgrid(*[z] * len(mean), indexing="ij")], axis=1)
     volume = len(mean) * math.log(2 / 3) + np.sum(np.log(np.diag(L)))
     return Grid(mean + zs @ L.T, np.full(len(zs), volume))
@@ -152,7 +152,7 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
     Pair
     """
     R = np.asarray(R, dtype=float)
-    D, prec, logdet = len(R), np.linalg.inv(R), np.linalg.slogdet(R)[1]
+    D, prec, logdet = len(R), strict_inv(R), np.linalg.slogdet(R)[1]
     half_log = (D * math.log(2 * math.pi) + logdet) / 2
 
     def Phi(psi: Any) -> Any:
@@ -166,12 +166,12 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
 
     def textbook(psi: Any, y: Any) -> Any:
         m, V = psi[:-1] / psi[-1], R / psi[-1]
-        gain = V @ np.linalg.inv(V + R)
+        gain = V @ strict_inv(V + R)
         m, V = m + gain @ (y - m), V - gain @ V
-        return np.append(R @ np.linalg.solve(V, m), R[0, 0] / V[0, 0])
+        return np.append(R @ strict_solve(V, m), R[0, 0] / V[0, 0])
 
     def sample(rng: Any, n: int) -> Any:
-        noise = rng.standard_normal((n, D)) @ np.linalg.cholesky(R).T
+        noise = rng.standard_normal((n, D)) @ cholesky(R).T
         return np.linspace(-1, 2, D) + noise
 
     def loglik(y: Any, theta: Any) -> Any:
@@ -372,10 +372,10 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
 
     def textbook(psi: Any, obs: Any) -> Any:
         (mu, prec), x, y = moments(psi), obs[:-1], obs[-1]
-        Sigma = np.linalg.inv(prec)
+        Sigma = strict_inv(prec)
         gain = Sigma @ x / (x @ Sigma @ x + var)
         mu, Sigma = mu + gain * (y - x @ mu), Sigma - np.outer(gain, x @ Sigma)
-        prec = np.linalg.inv(Sigma)
+        prec = strict_inv(Sigma)
         return np.concatenate([prec @ mu, prec[upper]])
 
     def sample(rng: Any, n: Any) -> Any:
@@ -389,7 +389,7 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
         loglik=loglik,
         tau=tau,
         expected=expected,
-        grid=lambda psi: _normal_grid(moments(psi)[0], np.linalg.inv(moments(psi)[1])),
+        grid=lambda psi: _normal_grid(moments(psi)[0], strict_inv(moments(psi)[1])),
         textbook=textbook,
         sample=sample,
         prior=np.append(np.zeros(P), (np.eye(P) / prior_var)[upper]),
