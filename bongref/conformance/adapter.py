@@ -64,7 +64,7 @@ class Reference:
 
     def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
         model, lik = vectors.model(model), vectors.likelihood(likelihood)
-        args = (f"bong-lin-hess-{family}", model, lik, vectors.state(family, state), X)
+        args = (model, lik, vectors.state(family, state), X)
         pred = predictive.plugin(*args) if kind == "plugin" else getattr(predictive, kind)(*args, samples=samples)
         out: dict[str, Any] = {"mean": pred.mean, "var": pred.var}
         if Y is not None:

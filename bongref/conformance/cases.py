@@ -253,10 +253,10 @@ def _indefinite(q: State) -> State:
 ZERO, SATURATED, BATCH = "zero-gradient", "saturated", "batch"
 
 
-def setting(name: str) -> tuple[models.ParametricModel, dict[str, Any], list[str]]:
+def setting(name: str) -> tuple[models.Model, dict[str, Any], list[str]]:
     """The models and likelihoods of the cases, by name."""
     correlated = np.array([[0.5, 0.25], [0.25, 1.0]])
-    settings: dict[str, tuple[models.ParametricModel, dict[str, Any], list[str]]] = {
+    settings: dict[str, tuple[models.Model, dict[str, Any], list[str]]] = {
         "line": (models.linear(3), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one"]),
         "ridge": (models.linear(3), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one", "isotropic-prior"]),
         "plane": (models.linear(2, 2, bias=True), {"kind": "gaussian", "R": correlated}, ["C-many", "correlated-R"]),
@@ -274,7 +274,7 @@ def setting(name: str) -> tuple[models.ParametricModel, dict[str, Any], list[str
     return model, lik, [lik["kind"], *flags]
 
 
-def observe(rng: np.random.Generator, model: models.ParametricModel, lik: dict[str, Any], theta: Array, B: int | None = None) -> tuple[Array, Array]:
+def observe(rng: np.random.Generator, model: models.Model, lik: dict[str, Any], theta: Array, B: int | None = None) -> tuple[Array, Array]:
     """An input and an observation near what the model says, (…) or with a leading B."""
     C = model.n_outputs
     assert model.in_shape is not None and C is not None

@@ -93,7 +93,7 @@ def _thawed(value: Any) -> Any:
 
 
 @lru_cache(maxsize=64)
-def _model(frozen: Any) -> models.ParametricModel:
+def _model(frozen: Any) -> models.Model:
     return vectors.model(_thawed(frozen))
 
 

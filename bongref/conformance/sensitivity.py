@@ -74,7 +74,7 @@ def move(value: Any, rng: np.random.Generator) -> Any:
 
 
 def estimate(
-    hess: str, model: models.ParametricModel, lik: Any, theta: Array, x: Array, y: Array, samples: Array | None, delta: float, rng: Any
+    hess: str, model: models.Model, lik: Any, theta: Array, x: Array, y: Array, samples: Array | None, delta: float, rng: Any
 ) -> Curv:
     """(g, G) by the displayed equations from a rounded ŷ."""
     xs, ys = (x, y) if model.is_batch(x) else (x[None], y[None])
@@ -126,7 +126,7 @@ def step(name: str, prior: State, current: State, curv: Curv, alpha: float | Non
 
 
 def update(
-    name: str, model: models.ParametricModel, lik: Any, prior: State, x, y, samples, params: dict[str, Any], delta: float, rng: Any
+    name: str, model: models.Model, lik: Any, prior: State, x, y, samples, params: dict[str, Any], delta: float, rng: Any
 ) -> list[State]:
     """The states of the inner iterations, each rounded by δ."""
     hess, states = "-".join(name.split("-")[1:3]), [prior]
