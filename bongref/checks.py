@@ -29,7 +29,8 @@ import numpy.typing as npt
 from .errors import InvalidType, InvalidValue
 from .linalg import Array
 from .states import DLR, FC, Diag, State
-from .tables import IMPUTE, describe, is_table, refuse_sparse
+from .tables import IMPUTE, is_table, refuse_sparse
+from .tables import describe as describe
 from .tables import is_missing as is_missing
 from .tables import partial_values as partial_values
 from .tables import values as values

@@ -296,10 +296,10 @@ def _indefinite(q: State) -> State:
 ZERO, SATURATED, BATCH = "zero-gradient", "saturated", "batch"
 
 
-def setting(name: str) -> tuple[models.ParametricModel, dict[str, Any], list[str]]:
+def setting(name: str) -> tuple[models.Model, dict[str, Any], list[str]]:
     """The models and likelihoods of the cases, by name."""
     correlated = np.array([[0.5, 0.25], [0.25, 1.0]])
-    settings: dict[str, tuple[models.ParametricModel, dict[str, Any], list[str]]] = {
+    settings: dict[str, tuple[models.Model, dict[str, Any], list[str]]] = {
         "line": (models.linear(3), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one"]),
         "ridge": (
             models.linear(3),
@@ -343,7 +343,7 @@ def setting(name: str) -> tuple[models.ParametricModel, dict[str, Any], list[str
 
 def observe(
     rng: np.random.Generator,
-    model: models.ParametricModel,
+    model: models.Model,
     lik: dict[str, Any],
     theta: Array,
     B: int | None = None,

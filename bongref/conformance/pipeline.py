@@ -108,7 +108,7 @@ def observation(lik: Any, o: Array, J: Array, y: Array, second: Callable[[], Arr
 
 
 @lru_cache(maxsize=64)
-def _model(pickled: bytes) -> models.ParametricModel:
+def _model(pickled: bytes) -> models.Model:
     return vectors.model(pickle.loads(pickled))
 
 

@@ -90,7 +90,7 @@ def move(value: Any, rng: np.random.Generator) -> Any:
 
 def estimate(
     hess: str,
-    model: models.ParametricModel,
+    model: models.Model,
     lik: Any,
     theta: Array,
     x: Array,
@@ -158,7 +158,7 @@ def step(name: str, prior: State, current: State, curv: Curv, alpha: float | Non
 
 def update(
     name: str,
-    model: models.ParametricModel,
+    model: models.Model,
     lik: Any,
     prior: State,
     x,

@@ -309,12 +309,12 @@ def _copy(value: Any) -> Any:
 # --- the neutral terms in bongref -----------------------------------------------------------------------------------------
 
 
-def model_spec(model: models.ParametricModel) -> dict[str, Any]:
+def model_spec(model: models.Model) -> dict[str, Any]:
     """The neutral description of a built-in model."""
     return {"kind": model.kind, **model.spec}
 
 
-def model(spec: dict[str, Any]) -> models.ParametricModel:
+def model(spec: dict[str, Any]) -> models.Model:
     """The model of a neutral description."""
     kind = spec["kind"]
     if kind == "linear":
