@@ -29,7 +29,8 @@ import numpy.typing as npt
 from .errors import InvalidType, InvalidValue
 from .linalg import Array
 from .states import DLR, FC, Diag, State
-from .tables import IMPUTE, describe, is_table, refuse_sparse
+from .tables import IMPUTE, is_table, refuse_sparse
+from .tables import describe as describe
 from .tables import is_missing as is_missing
 from .tables import partial_values as partial_values
 from .tables import values as values
@@ -504,10 +505,6 @@ def _encoded_together(
 
 def _encoded(model: Model, lik: Likelihood, x: Any, y: Any, C: int) -> Array:
     """The observation or mini-batch y at x."""
-    if is_table(y):
-        y, missing = partial_values("y", y)
-        if np.any(missing):
-            raise InvalidValue("y must be complete, got a missing value; leave out its row of x and y")
     return lik.encode(y, C, batch=len(x) if model.is_batch(x) else None)
 
 

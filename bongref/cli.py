@@ -1,4 +1,4 @@
-"""The command line: ``bongref audit``, ``eq ID``, ``methods``, ``errata``, ``claims``, and ``check``, ``vectors`` for other code."""
+"""The command line: ``bongref audit``, ``eq``, ``methods``, ``errata``, ``claims``, ``check``, ``vectors``, ``cite``."""
 
 from __future__ import annotations
 
@@ -84,6 +84,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--check", action="store_true", help="derive every value again from its inputs and compare, bit for bit")
     vectors.add_argument("--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped")
     vectors.set_defaults(command=_vectors)
+
+    cite = commands.add_parser("cite", help="how to cite the paper, the package and the vectors")
+    cite.add_argument("what", nargs="?", default="all", choices=("all", "paper", "package", "vectors"))
+    cite.add_argument("--format", default="bibtex", choices=("bibtex", "apa", "cff"))
+    cite.set_defaults(command=_cite)
     return parser
 
 
@@ -121,11 +126,11 @@ def _bar() -> Callable[[str], None] | None:
 def _audit(args: argparse.Namespace) -> int:
     from . import checks
     from .routes import audit
-    from .routes.exact import _mpmath
+    from .routes.exact import require_mpmath
 
     options = {name: checks.integer(name, getattr(args, name), 0 if name == "seed" else 1) for name in ("seed", "P", "C", "M", "R")}
     checks.rank("R", args.R, args.P)
-    _mpmath()
+    require_mpmath()
     if args.out:
         audit.check_path(args.out)
     bar = (lambda k, n: print(f"\r\x1b[K{k} of {n} methods", end="", file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
@@ -176,6 +181,13 @@ def _methods(args: argparse.Namespace) -> int:
             print(f"{name:<24}{cost(name):<18}{params or 'none'}")
     print("the costs are those that the paper states; bongref errata --kind 'wrong cost' lists what is wrong with them")
     print(f"{len(names)} names")
+    return 0
+
+
+def _cite(args: argparse.Namespace) -> int:
+    from .cite import text
+
+    _say(text(args.what, args.format))
     return 0
 
 

@@ -103,13 +103,33 @@ def partial_values(name: str, data: Any) -> tuple[Array | list[Any], npt.NDArray
     """
     rows, gaps = _read(name, data, USE_NONE)
     flat = gaps.reshape(len(gaps), math.prod(gaps.shape[1:]))
-    some, whole = flat.any(axis=1), flat.all(axis=1)
+    some: npt.NDArray[np.bool_] = np.any(flat, axis=1)
+    whole: npt.NDArray[np.bool_] = np.all(flat, axis=1)
     if flat.shape[1] > 1 and np.any(some & ~whole):
         at = int(np.argmax(some & ~whole))
         raise InvalidValue(
             f"{name}[{at}] must be complete or missing as a whole, got one that is missing in part"
         )
     return rows, some
+
+
+def complete(name: str, data: Any) -> Any:
+    """Data of which nothing may be missing: a table by position as an array, anything else as it is."""
+    refuse_sparse(name, data)
+    if np.ma.is_masked(data):
+        raise InvalidValue(f"{name} must have no masked entries, got {describe(data)}{USE_NONE}")
+    if is_table(data):
+        data, gaps = _table(name, data)
+    elif isinstance(data, (list, tuple)) or getattr(data, "dtype", None) == np.dtype(object):
+        gaps = np.array([is_missing(v) for v in data], dtype=bool)
+    else:
+        return data
+    if np.any(gaps):
+        at = int(np.argwhere(gaps)[0][0])
+        raise InvalidValue(
+            f"{name} must be complete, got a missing value at {at}; leave out its row of X and Y"
+        )
+    return data
 
 
 def _read(name: str, data: Any, remedy: str) -> tuple[Array | list[Any], npt.NDArray[np.bool_]]:

@@ -327,7 +327,6 @@ def test_what_is_not_derived_is_refused_everywhere(name):
         lambda: br.run(name, MODEL, LIK, q, [X1], [Y1], rng=np.random.default_rng(0)),
         lambda: br.step(name, q, q, CURV),
         lambda: br.oracle.step(name, d, d, {"g": ones, "G": -np.eye(4)}),
-        lambda: br.predictive.plugin(name, MODEL, LIK, q, [X1]),
     ):
         expect_refusal(call, br.NotDerived, "The paper .*but not MC-HESS, which we omit", q)
     assert issubclass(br.NotDerived, NotImplementedError)

@@ -109,16 +109,16 @@ def test_mlp_equals_hand_written_backpropagation(activation):
 def test_activations():
     z = np.array([-30.0, -3.0, -0.5, 0.0, 0.5, 3.0, 30.0])
     rtol = 4 * 30**2 * EPS  # the condition number of the tail of Φ is z²
-    np.testing.assert_allclose(models.gelu(z), ACT["gelu"][0](z), rtol=rtol, atol=0)
+    np.testing.assert_allclose(models.layers.gelu(z), ACT["gelu"][0](z), rtol=rtol, atol=0)
     z = z[1:-1]
-    np.testing.assert_allclose(models.gelu_tanh(z), models.gelu(z), rtol=0, atol=5e-4)  # the approximation's known error
+    np.testing.assert_allclose(models.layers.gelu_tanh(z), models.layers.gelu(z), rtol=0, atol=5e-4)  # the approximation's known error
     inner = 0.7978845608028654 * (z + 0.044715 * z**3)
-    np.testing.assert_allclose(models.gelu_tanh(z), z / (1 + np.exp(-2 * inner)), rtol=0, atol=16 * EPS)
+    np.testing.assert_allclose(models.layers.gelu_tanh(z), z / (1 + np.exp(-2 * inner)), rtol=0, atol=16 * EPS)
 
 
 @pytest.mark.parametrize("name", ["tanh", "gelu", "gelu_tanh"])
 def test_derivatives_of_activations(name):
-    f = models.ACTIVATIONS[name]
+    f = models.layers.ACTIVATIONS[name]
     for z in (-6.0, -3.0, -0.5, 0.0, 0.5, 3.0, 6.0):
         at, total = np.array([z]), lambda t: anp.sum(f(t))
         assert_near(models.grad(total)(at), differences(total, at), FD * max(1, abs(z)))
@@ -127,8 +127,8 @@ def test_derivatives_of_activations(name):
 
 def test_relu_has_slope_zero_at_zero():
     at = np.array([-1.0, -0.0, 0.0, 1.0])
-    assert models.grad(lambda t: anp.sum(models.relu(t)))(at).tolist() == [0, 0, 0, 1]
-    assert models.hessian(lambda t: anp.sum(models.relu(t)))(at).tolist() == np.zeros((4, 4)).tolist()
+    assert models.grad(lambda t: anp.sum(models.layers.relu(t)))(at).tolist() == [0, 0, 0, 1]
+    assert models.hessian(lambda t: anp.sum(models.layers.relu(t)))(at).tolist() == np.zeros((4, 4)).tolist()
 
 
 @small
@@ -147,7 +147,7 @@ def test_vjp_is_v_times_jac(model):
 def test_convolution_equals_scipy(kernel):
     rng = np.random.default_rng(5)
     x, K = rng.standard_normal((2, 7, 6, 3)), rng.standard_normal((*kernel, 3, 4))
-    got = models.conv_same(x, K)
+    got = models.layers.conv_same(x, K)
     pad = [((k - 1) // 2, k // 2) for k in kernel]  # zeros before and after; an even kernel has one more after
     for n in range(2):
         padded = np.pad(x[n], (*pad, (0, 0)))
@@ -193,7 +193,7 @@ def test_cnn_equals_scipy_layer_by_layer():
 
 def test_odd_sizes_pool_without_the_last_row():
     x = np.arange(30.0).reshape(1, 5, 6, 1)
-    got = models.avg_pool(x)[0, :, :, 0]
+    got = models.layers.avg_pool(x)[0, :, :, 0]
     np.testing.assert_array_equal(got, x[0, :4, :, 0].reshape(2, 2, 3, 2).mean(axis=(1, 3)))
 
 

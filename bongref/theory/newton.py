@@ -15,7 +15,7 @@ from autograd import grad, jacobian
 from autograd import numpy as anp
 
 from ..errors import BongrefError
-from ..linalg import Array
+from ..linalg import Array, cholesky, strict_solve
 from ..states import FC, Diag
 from .expectations import Gauss
 
@@ -87,7 +87,7 @@ def minimise(objective: Callable[[Gauss], Any], start: Gauss, *, max_iter: int =
         return FC(u[:P], anp.dot(L, L.T))
 
     if isinstance(start, FC):
-        root = np.linalg.cholesky(start.Sigma)
+        root = cholesky(start.Sigma)
     else:
         root = np.diag(np.sqrt(start.var))
     u0 = np.concatenate([start.mu, root[rows, columns]])
@@ -135,14 +135,14 @@ def newton(
     for i in range(1, max_iter + 1):
         g, H = gradient(u), hessian(u)
         try:
-            np.linalg.cholesky(H)
+            cholesky(H)
         except np.linalg.LinAlgError:
             what = (
                 f"the Hessian is not positive definite at iteration {i}: "
                 "no minimum, or one too ill-conditioned for Newton's method"
             )
             raise NotConverged(what, size(g), back(u)) from None
-        d = -np.linalg.solve(H, g)
+        d = -strict_solve(H, g)
         decrement = float(-g @ d)
         if decrement <= EPS:
             return u + d, decrement, i
