@@ -84,7 +84,7 @@ def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int 
     result = fn(*inputs)
     base = invariants(result)
     states = [q for q in (*inputs, result) if isinstance(q, FC | Diag | DLR)]
-    cond = dict.fromkeys(base, max([1.0, _woodbury_loss(states)] + [_matrix_condition(q) for q in states]))
+    cond = dict.fromkeys(base, max([1.0, woodbury_loss(states)] + [matrix_condition(q) for q in states]))
     for _ in range(draws):
         moved = invariants(fn(*(perturb(v, rng) for v in inputs)))
         for key in base:
@@ -94,7 +94,7 @@ def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int 
     return cond
 
 
-def _woodbury_loss(states: list[State]) -> float:
+def woodbury_loss(states: list[State]) -> float:
     """The largest Σ (FC) or 1/|Υ| (DLR) over the smallest of the covariances, each by its largest entry; 1 for Diag."""
     full = [np.max(np.abs(q.Sigma)) for q in states if isinstance(q, FC) and np.all(np.isfinite(q.Sigma))]
     low_rank = [q for q in states if isinstance(q, DLR) and np.all(np.isfinite(np.c_[q.Ups, q.W])) and np.all(q.Ups != 0)]
@@ -103,7 +103,7 @@ def _woodbury_loss(states: list[State]) -> float:
     return float(max(start) / min(end)) if start and min(end) > 0 else 1.0
 
 
-def _matrix_condition(q: State) -> float:
+def matrix_condition(q: State) -> float:
     """The condition number of the covariance (of a DLR state that of its precision)."""
     if isinstance(q, Diag):
         size = np.abs(q.var)
