@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +108,7 @@ def observation(lik: Any, o: Array, J: Array, y: Array, second: Callable[[], Arr
 
 
 @lru_cache(maxsize=64)
-def _model(pickled: bytes) -> models.Model:
+def _model(pickled: bytes) -> models.ParametricModel:
     return vectors.model(pickle.loads(pickled))
 
 
@@ -145,7 +145,12 @@ def _second(pickled: bytes, x: bytes, shape: tuple[int, ...], theta: bytes) -> A
     C = int(model.n_outputs or 1)
     if model.kind == "linear":
         return np.zeros((C, len(at), len(at)))
-    return np.stack([models.hessian(lambda t, c=c: model(t, point)[c])(at) for c in range(C)])
+    outputs = [partial(_output, model, point, c) for c in range(C)]
+    return np.stack([models.hessian(output)(at) for output in outputs])
+
+
+def _output(model: models.ParametricModel, x: Array, c: int, theta: Array) -> Any:
+    return model(theta, x)[c]
 
 
 # --- the estimators as displayed ------------------------------------------------------------------
@@ -154,17 +159,17 @@ def _second(pickled: bytes, x: bytes, shape: tuple[int, ...], theta: bytes) -> A
 
 def gradient(batch: list[Observation]) -> Array:
     """∇ log p of a batch."""
-    return sum(one.J.T @ one.score for one in batch)  # eq:gL
+    return sum(one.J.T @ one.score for one in batch)  # type: ignore[no-any-return]  # eq:gL
 
 
 def fisher(batch: list[Observation]) -> Array:
     """Jᵀ info J of a batch: −G of the linearised model."""
-    return sum(one.J.T @ one.info @ one.J for one in batch)  # eq:GL
+    return sum(one.J.T @ one.info @ one.J for one in batch)  # type: ignore[no-any-return]  # eq:GL
 
 
 def hessian(batch: list[Observation]) -> Array:
     """∇² log p of a batch."""
-    return sum(
+    return sum(  # type: ignore[no-any-return]
         np.tensordot(one.score, one.second(), axes=1) - one.J.T @ one.info @ one.J for one in batch
     )  # eq:GMCH
 
@@ -190,7 +195,7 @@ def mc_hess(problem: Problem, theta: Array, samples: Array | None) -> Curv:
     M = len(batches)
     g = sum(gradient(b) for b in batches) / M  # eq:gMC
     G = sum(hessian(b) for b in batches) / M  # eq:GMCH
-    return Curv(g, G=G)
+    return Curv(g, G=G)  # type: ignore[arg-type]
 
 
 def mc_ef(problem: Problem, theta: Array, samples: Array | None) -> Curv:
@@ -199,7 +204,7 @@ def mc_ef(problem: Problem, theta: Array, samples: Array | None) -> Curv:
     M = len(grads)
     g = sum(grads) / M  # eq:gMC
     G = -sum(np.outer(v, v) for v in grads) / M  # eq:GMCEF
-    return Curv(g, G=G)
+    return Curv(g, G=G)  # type: ignore[arg-type]
 
 
 def given(samples: Array | None) -> Array:
@@ -404,4 +409,5 @@ def _state(pieces: Pieces, case: Case) -> State:
 
 def full_G(curv: Curv) -> Array:
     """G as a matrix: as it is given, or else from S."""
-    return curv.G if curv.G is not None else -(curv.S @ curv.S.T)
+    G: Array = curv.G if curv.G is not None else -(curv.S @ curv.S.T)
+    return G
