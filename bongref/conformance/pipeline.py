@@ -3,6 +3,19 @@
 ``values(RIGHT, case)`` is what a case expects, up to rounding. ``values(RIGHT._replace(step=...),
 case)`` is what an implementation with another step returns, for a step and for the updates and
 streams that contain one: this is how a mistake in one piece is recognised at every level.
+
+Steps, predictions and states are bongref's own. The estimators are written out here, from the parts
+of each observation, because a wrong model or likelihood wrapped around :mod:`bongref.curvature`
+does not do. Of the mistakes in model, likelihood and data that show in some case,
+
+* none of 78 can be made in mc-hess, whose G is an automatic second derivative of ``log_prob``:
+  it does not depend on ``score``, ``info`` or ``jac``, which a wrapper replaces;
+* 4 of 86 cannot be made in lin-hess (R-root, mean-identity, mean-sigmoid, output-for-rate), whose
+  G = −S Sᵀ is symmetric and negative semi-definite where theirs is not;
+* all can be made in mc-ef (60) and lin-ef (68).
+
+And some 100 mistakes are tried on each failing case: one mc-hess of the convolutional network costs
+500 ms with automatic differentiation, and 0.2 ms here, where derivatives are kept.
 """
 
 from __future__ import annotations
