@@ -45,7 +45,14 @@ def _parser() -> argparse.ArgumentParser:
     audit.set_defaults(command=_audit)
 
     eq = commands.add_parser("eq", help="an equation of the paper: LaTeX, the line that computes it, its tests, its erratum")
-    eq.add_argument("id", nargs="?", help="a label (eq:bong-FC-mean), a row (sec:FC-Mom#21), a section or algorithm; all sections without")
+    eq.add_argument(
+        "id",
+        nargs="?",
+        help="a label (eq:bong), a row (sec:FC-Mom#21), the number that the PDF prints (23, 'Proposition 4.1', 'Table 1', "
+        "'Algorithm 2', 'Appendix E.1'), or a glob ('eq:bog-*'); without, all parts of the paper",
+    )
+    eq.add_argument("--search", metavar="WORDS", help="by words, e.g. 'low rank projection'")
+    eq.add_argument("--out", metavar="FILE", help="write to FILE.html, FILE.md, FILE.json or FILE.txt instead")
     eq.set_defaults(command=_eq)
 
     for word, what in {"errata": "what the paper prints and should print", "claims": "what the paper states, and whether it holds"}.items():
@@ -145,9 +152,19 @@ def _audit(args: argparse.Namespace) -> int:
 
 
 def _eq(args: argparse.Namespace) -> int:
-    from . import paper
+    from . import paper, reports
+    from .paper.pages import ENDINGS
 
-    print(paper.show(args.id) if args.id else paper.overview())
+    if args.id and args.search:
+        raise ValueError("eq takes an id or --search, not both")
+    if args.out:
+        reports.check_path(args.out, endings=ENDINGS)
+    page = paper.search(args.search) if args.search else paper.document(args.id) if args.id else paper.overview()
+    if args.out:
+        reports.write(args.out, page, endings=ENDINGS)
+        print(f"written to {args.out}")
+    else:
+        _say(reports.text(page).rstrip("\n"))
     return 0
 
 
@@ -157,7 +174,7 @@ def _ledger(args: argparse.Namespace) -> int:
     if args.id:
         print(tables.full(errata.erratum(args.id) if args.word == "errata" else claims.claim(args.id)))
         return 0
-    rows = tables.select(tables.LEDGERS[args.word], args.section, args.kind, getattr(args, "verdict", None), args.method)
+    rows = tables.select(tables.ledger(args.word), args.section, args.kind, getattr(args, "verdict", None), args.method)
     if args.out:
         tables.write(args.out, rows)
         print(f"written to {args.out}")

@@ -98,7 +98,7 @@ def error(pred: Predictive, Y: Any) -> float:
 
 
 def ece(pred: Predictive, Y: Any, n_bins: int = N_BINS) -> float:
-    """Expected calibration error over equal bins of the confidence: Σ_b (n_b/N) |accuracy_b − confidence_b|.
+    """Expected calibration error, Σ_b (n_b/N) |accuracy_b − confidence_b|, over equal bins.
 
     Parameters
     ----------
@@ -173,7 +173,9 @@ METRICS: dict[str, Callable[..., float]] = {"nlpd": nlpd, "error": error, "ece":
 def _predictive(pred: Any) -> Predictive:
     if not isinstance(pred, Predictive):
         got = checks.describe(pred)
-        raise InvalidType(f"pred must be made by bongref.predictive (plugin, mc, lin_mc), got {got}")
+        raise InvalidType(
+            f"pred must be made by bongref.predictive (plugin, mc, lin_mc), got {got}"
+        )
     return pred
 
 
@@ -288,7 +290,7 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
 
 @dataclass(frozen=True)
 class Prequential:
-    """The one-step-ahead NLPD, made by :func:`prequential`; a row holds its mean since the last row."""
+    """The one-step-ahead NLPD, made by :func:`prequential`; a row is its mean since the last."""
 
     kind: str = "plugin"
     n_samples: int = 100

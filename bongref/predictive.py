@@ -1,4 +1,4 @@
-r"""Predictive distributions p(y | x) = ∫ p(y | f(x, θ)) q(θ) dθ by plugin, mc and lin_mc (sec:experiments).
+r"""Predictive distributions p(y | x) = ∫ p(y | f(x, θ)) q(θ) dθ (sec:experiments).
 
 =======  ===========================================================================================
 plugin   q replaced by a point mass at its mean: p(y | f(x, μ))
@@ -8,8 +8,8 @@ lin_mc   the same with the mean h(x, θ) replaced by its linearisation h̄(x, θ
          natural parameter f (for a softmax the logits) and keeps the likelihood
 =======  ===========================================================================================
 
-h̄ can leave the range of means (a probability below 0 or above 1, a negative rate). It is used as it
-is: a class is given the mass h̄_y, and where the average over the samples is not positive the
+h̄ can leave the range of means (a probability below 0 or above 1, a negative rate). It is used as
+it is: a class is given the mass h̄_y, and where the average over the samples is not positive the
 log-density is −inf. Nothing is clipped. A mean or variance beyond the largest float is inf.
 
 >>> import numpy as np, bongref as br
@@ -86,7 +86,7 @@ class Predictive(NamedTuple):
 
     @property
     def var(self) -> Array:
-        """The predictive variance of y, (N, C): the mean of the variances plus the variance of the means."""
+        """The variance of y, (N, C): the mean of the variances plus the variance of the means."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.of_means:
                 within = self.lik.var_mean(self.values)
@@ -98,7 +98,7 @@ class Predictive(NamedTuple):
         return np.where(beyond, np.inf, total)
 
     def log_density(self, Y: Any) -> Array:
-        """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density over the samples.
+        """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density of the samples.
 
         It is −inf where the density is 0, and where outputs of the model are not finite.
         """

@@ -19,9 +19,9 @@ from bongref.families import diag_nat
 from bongref.gaussians import is_valid
 from bongref.grid import FAMILIES, HESSIANS, NAMES, RULES
 from bongref.likelihoods import Bernoulli, Categorical, Gaussian, Poisson
-from bongref.paper import claims, errata, index, tables
+from bongref.paper import claims, errata, index, source, tables
 from bongref.paper.claims import CLAIMS, KINDS, VERDICTS
-from bongref.paper.errata import ERRATA, PLACES
+from bongref.paper.errata import ERRATA
 from bongref.routes import compare, definition
 from bongref.states import DLR, FC, Diag
 from bongref.theory import costs
@@ -47,7 +47,7 @@ def test_ids_verdicts_and_order():
 @pytest.mark.parametrize("c", CLAIMS, ids=lambda c: c.id)
 def test_a_claim_is_where_it_says_and_has_evidence(c):
     table = paper.equations()
-    known = {*table, *(e.scope for e in table.values()), *PLACES}
+    known = {*table, *(i.id for i in source.items())}
     assert {c.where, *c.also} <= known and c.statement.strip()
     ids = {e.id for e in ERRATA}
     for evidence in c.evidence:

@@ -198,11 +198,11 @@ def test_eq_by_label_row_section_and_algorithm(capsys):
     status, out, err = run(capsys, "eq", "eq:bong-FC-prec")
     assert (status, err) == (0, "") and out.startswith("eq:bong-FC-prec ") and "computed  bongref/families/fc_nat.py:" in out
     status, out, _ = run(capsys, "eq", "sec:pseudocode#4")
-    assert status == 0 and "computed  bongref/dynamics.py:" in out and "algorithm algo:predict" in out
+    assert status == 0 and "computed  bongref/dynamics.py:" in out and "algorithm  algo:predict" in out
     status, out, _ = run(capsys, "eq", "sec:pseudocode")
-    assert status == 0 and len(out.splitlines()) == 32 and "sec:pseudocode#31" in out
+    assert status == 0 and all(f"sec:pseudocode#{k} " in out for k in range(1, 32))
     status, out, _ = run(capsys, "eq", "algo:predict")
-    assert status == 0 and len(out.splitlines()) == 3
+    assert status == 0 and out.count("sec:pseudocode#") == 2
     status, out, _ = run(capsys, "eq")
     assert status == 0 and "sec:FC-Nat" in out and "algo:update" in out
 

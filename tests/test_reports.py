@@ -35,7 +35,10 @@ PAGE = Document(
         ),
         Section(
             "Part",
-            [Code("if a < b:\n    c = `d`", "python"), Formula(r"\frac{a}{b} < c")],
+            [
+                Code("if a < b:\n    c = `d`", "python"),
+                Formula(r"\frac{a}{b} < c", lambda latex: f"<svg>{latex[-1]}</svg>"),
+            ],
             id="part",
             status="fail",
         ),
@@ -95,7 +98,9 @@ def test_html_is_closed_escaped_and_needs_no_network():
     )
     assert [a for tag, a in page.tags if tag == "details"] == [{}, {"open": "open"}]
     assert [tag for tag, _ in page.tags].count("tbody") == 2
-    assert page.texts["pre"] == ["if a < b:\n    c = `d`", r"\frac{a}{b} < c"]
+    assert page.texts["pre"] == ["if a < b:\n    c = `d`", r"\frac{a}{b} < c"] and page.texts[
+        "svg"
+    ] == ["c"]
     assert any(a.get("title") == NASTY for _, a in page.tags) and "http" not in reports.html(PAGE)
 
 

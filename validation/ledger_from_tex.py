@@ -1,19 +1,35 @@
-r"""Make `bongref/paper/equations.json` from the paper's LaTeX:  python validation/ledger_from_tex.py PATH_TO_TEX
+r"""Make `equations.json` and `paper.json` of `bongref/paper` from the paper's LaTeX.
 
-One entry per displayed row (rows ending in \nonumber belong to the row that follows), in the order of the paper.
+    python validation/ledger_from_tex.py PATH_TO_TEX
+
+equations.json: one entry per displayed row (rows ending in \nonumber belong to the row that follows), in the order of the paper.
 A row without a label is named `sec:NAME#n`: the n-th row, labelled or not, of the nearest labelled section.
+
+paper.json: what the paper is, which LaTeX source the line numbers belong to, and its sections, propositions, tables and algorithms.
+
+The numbers are those that the PDF prints, by the rules of the document class: `article` numbers equations, tables and algorithms through,
+sections 1 to 6 and, after \appendix, A to E; `\newtheorem{theorem}{Theorem}[section]` numbers propositions within sections. Every row of
+an unstarred environment without \nonumber has a number. `validation/printed_numbers.py` checks them against a run of LaTeX itself.
 """
 
 from __future__ import annotations
 
 import bisect
+import hashlib
 import json
 import re
 import sys
 from collections import Counter
 from pathlib import Path
 
-OUT = Path(__file__).resolve().parents[1] / "bongref" / "paper" / "equations.json"
+OUT = Path(__file__).resolve().parents[1] / "bongref" / "paper"
+PAPER = {
+    "title": "Bayesian Online Natural Gradient (BONG)",
+    "authors": ["Matt Jones", "Peter Chang", "Kevin Murphy"],
+    "venue": "Advances in Neural Information Processing Systems 37 (NeurIPS 2024)",
+    "year": 2024,
+    "arxiv": "2405.19681",
+}
 
 # sections whose displayed rows enter the ledger, by the label of their \section
 IN_SCOPE = {
@@ -31,6 +47,7 @@ OWN_NAME = {
     "Methods": "sec:methods",
     "Variational case": "sec:variational",
     "Diagonal Gaussian, Moment parameters": "sec:diag-Mom",
+    "SARCOS dataset": "sec:sarcos",
 }
 TITLE = {"sec:proofs": "Proof of Propositions 4.1 and 4.2"}
 
@@ -346,15 +363,27 @@ def plain(title: str, table: dict[str, tuple[int, str]]) -> str:
     return re.sub(r"\s+", " ", title).strip()
 
 
+def body(tex: str) -> str:
+    """What is displayed from the abstract on; positions and lines are those of the source."""
+    text = displayed(tex)
+    return blank(text, 0, text.index(r"\begin{abstract}"))
+
+
+class Lines:
+    """Line numbers of positions in a text."""
+
+    def __init__(self, text: str) -> None:
+        self.newlines = [i for i, c in enumerate(text) if c == "\n"]
+
+    def __call__(self, pos: int) -> int:
+        return bisect.bisect_left(self.newlines, pos) + 1
+
+
 def ledger(tex: str) -> list[dict]:
     """Every entry of equations.json, in the order of the paper."""
     table = macros(tex)
-    text = displayed(tex)
-    text = blank(text, 0, text.index(r"\begin{abstract}"))
-    newlines = [i for i, c in enumerate(text) if c == "\n"]
-
-    def line(pos: int) -> int:
-        return bisect.bisect_left(newlines, pos) + 1
+    text = body(tex)
+    line, number = Lines(text), 0
 
     pattern = re.compile(
         r"\\(?P<sec>(?:sub){0,2}section)\*?\{|"
@@ -369,12 +398,8 @@ def ledger(tex: str) -> list[dict]:
     pos = 0
     while m := pattern.search(text, pos):
         if m.group("sec"):
-            end = closing(text, m.end() - 1)
-            depth = level[m.group("sec")]
-            raw = text[m.end() : end]
-            tag = re.search(r"\\label\{([^}]*)\}", raw) or re.match(r"\s*\\label\{([^}]*)\}", text[end + 1 :])
-            title = plain(raw, table)
-            scope = tag.group(1) if tag else OWN_NAME.get(title, "")
+            end, depth = closing(text, m.end() - 1), level[m.group("sec")]
+            scope, title = heading(text, m.end(), end, table)
             titles[depth:] = [TITLE.get(scope, title)] + [""] * (2 - depth)
             scopes[depth:] = [scope] + [""] * (2 - depth)
             pos = end + 1
@@ -383,14 +408,16 @@ def ledger(tex: str) -> list[dict]:
             stop = rf"\end{{{m.group('env')}{m.group('star')}}}"
             end = text.index(stop, m.end())
             found = rows(text[m.end() : end])
-            algorithm = ""
+            algorithm, starred = "", bool(m.group("star"))
         else:
             stop = r"\end{algorithm}"
             end = text.index(stop, m.end())
             found, algorithm = pseudocode(text[m.end() : end])
+            starred = True
+        first, number = number + 1, number + (0 if starred else len(found))
         if scopes[0] in IN_SCOPE:
             scope = next(s for s in reversed(scopes) if s)
-            for offset, label, row in found:
+            for k, (offset, label, row) in enumerate(found):
                 counts[scope] += 1
                 place = f"{scope}#{counts[scope]}"
                 latex = tidy(expand(row, table))
@@ -404,11 +431,79 @@ def ledger(tex: str) -> list[dict]:
                     "methods": methods_of(id, place, scopes[1], titles[2], algorithm),
                     "line": line(m.end() + offset),
                 }
+                if not starred:
+                    entry["number"] = first + k
                 if algorithm:
                     entry["algorithm"] = algorithm
                 entries.append(entry)
         pos = end + len(stop)
     return entries
+
+
+def heading(text: str, start: int, end: int, table: dict[str, tuple[int, str]]) -> tuple[str, str]:
+    """(label, title) of the section whose title is text[start:end]."""
+    raw = text[start:end]
+    tag = re.search(r"\\label\{([^}]*)\}", raw) or re.match(r"\s*\\label\{([^}]*)\}", text[end + 1 :])
+    title = plain(raw, table)
+    return tag.group(1) if tag else OWN_NAME.get(title, ""), title
+
+
+def appendix(tex: str) -> int:
+    r"""Where the appendix begins: the first file that is read after \appendix."""
+    first = re.search(r"\\appendix\s*\\input\{([^}]*)\}", tex)
+    assert first
+    return tex.index(f"%% file: {first.group(1)}.tex")
+
+
+def places(tex: str) -> list[dict]:
+    """The sections, propositions, tables and algorithms with the numbers that are printed, in the order of the paper."""
+    table, text, start = macros(tex), body(tex), appendix(tex)
+    line, out, equations = Lines(text), [], ledger(tex)
+    level = {"section": 0, "subsection": 1, "subsubsection": 2}
+    section, counts = [0, 0, 0], Counter()
+    for m in re.finditer(r"\\(?P<sec>(?:sub){0,2}section)\{|\\begin\{(?P<env>proposition|table|wraptable|algorithm)\}", text):
+        if m.group("sec"):
+            depth = level[m.group("sec")]
+            section[depth:] = [section[depth] + 1] + [0] * (2 - depth)
+            if depth == 0:
+                counts["proposition"] = 0
+                if m.start() > start > out[-1]["position"]:
+                    section[0] = 1
+            letter = chr(64 + section[0]) if m.start() > start else str(section[0])
+            number = ".".join([letter, *map(str, section[1 : depth + 1])])
+            id, title = heading(text, m.end(), closing(text, m.end() - 1), table)
+            entry = {"kind": "section", "number": number, "id": id, "title": TITLE.get(id, title)}
+        else:
+            kind = m.group("env").removeprefix("wrap")
+            counts[kind] += 1
+            number = f"{section[0]}.{counts[kind]}" if kind == "proposition" else str(counts[kind])
+            inner = text[m.end() : text.index(rf"\end{{{m.group('env')}}}", m.end())]
+            label = re.search(r"\\label\{((?!eq)[^}]*)\}", inner)
+            entry = {"kind": kind, "number": number, "id": label.group(1), "title": title_of(kind, inner, table)}
+            if kind == "proposition":
+                end = line(m.end() + len(inner))
+                entry["equations"] = [e["id"] for e in equations if line(m.start()) <= e["line"] <= end]
+            elif kind == "table":
+                entry["equations"] = list(dict.fromkeys(re.findall(r"\\eqref\{(eq[^}]*)\}", inner)))
+        out.append({**entry, "line": line(m.start()), "position": m.start()})
+    return [{k: v for k, v in entry.items() if k != "position" and v} for entry in out]
+
+
+def title_of(kind: str, inner: str, table: dict[str, tuple[int, str]]) -> str:
+    """The caption of a float, its first sentence; the text of a proposition without its displayed equations."""
+    if kind == "proposition":
+        inner = re.sub(r"(?s)\\begin\{(align|equation)\}.*?\\end\{\1\}", r"\\ldots ", inner)
+        inner = re.sub(r"\\cref\{([^}]*)\}", r"\1", inner)
+        return tidy(expand(inner, table)).rstrip(" .") + "."
+    start = re.search(r"\\caption\{", inner).end() - 1
+    caption = plain(inner[start + 1 : closing(inner, start)], table)
+    return caption.split(". ")[0].rstrip(".") + "."
+
+
+def paper(tex: str) -> dict:
+    """paper.json: what the paper is, the source of the line numbers, the numbered places."""
+    source = {"file": "bong-paper.tex", "sha256": hashlib.sha256(tex.encode()).hexdigest(), "lines": tex.count("\n")}
+    return {**PAPER, "source": source, "places": places(tex)}
 
 
 def pseudocode(body: str) -> tuple[list[tuple[int, str, str]], str]:
@@ -430,9 +525,17 @@ def dump(entries: list[dict]) -> str:
     return "[\n" + ",\n".join(json.dumps(e, ensure_ascii=False) for e in entries) + "\n]\n"
 
 
+def dump_paper(data: dict) -> str:
+    """The JSON text: a line for each fact and each place."""
+    lines = [f'"{key}": {json.dumps(value, ensure_ascii=False)}' for key, value in data.items() if key != "places"]
+    return "{\n" + ",\n".join([*lines, f'"places": {dump(data["places"]).rstrip()}']) + "\n}\n"
+
+
 def main(path: str) -> None:
-    entries = ledger(Path(path).read_text(encoding="utf-8"))
-    OUT.write_text(dump(entries), encoding="utf-8")
+    tex = Path(path).read_bytes().decode("utf-8")
+    entries = ledger(tex)
+    (OUT / "equations.json").write_text(dump(entries), encoding="utf-8")
+    (OUT / "paper.json").write_text(dump_paper(paper(tex)), encoding="utf-8")
     for name in ("scope", "kind"):
         for key, n in Counter(e[name] for e in entries).items():
             print(f"{n:5d}  {key}")

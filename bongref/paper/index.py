@@ -1,4 +1,7 @@
-"""Make tests.json, the tests marked with each equation:  python -m bongref.paper.index  (from a checkout)."""
+"""Make tests.json, the tests marked with each equation, from a checkout.
+
+python -m bongref.paper.index
+"""
 
 from __future__ import annotations
 
@@ -8,31 +11,25 @@ import sys
 import tempfile
 from pathlib import Path
 
-from .ledger import HERE
+from .source import HERE
 
 ROOT = HERE.parents[1]
 OUT = HERE / "tests.json"
 
 
 def collect(root: Path = ROOT) -> dict[str, list[str]]:
-    """id -> sorted node ids without parameters, from a fresh collection of the tests under `root`."""
+    """Equation's id -> sorted node ids without parameters, from a fresh collection of the tests."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "eq.json"
-        command = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "--collect-only",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "--eq-dump",
-            str(file),
-        ]
+        options = ["--collect-only", "-q", "-p", "no:cacheprovider", "--eq-dump", str(file)]
+        command = [sys.executable, "-m", "pytest", *options]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True)
         if done.returncode not in (0, 5) or not file.exists():
-            raise RuntimeError(f"pytest could not collect the tests:\n{done.stdout[-3000:]}{done.stderr[-3000:]}")
-        return json.loads(file.read_text(encoding="utf-8"))
+            raise RuntimeError(
+                f"pytest could not collect the tests:\n{done.stdout[-3000:]}{done.stderr[-3000:]}"
+            )
+        marks: dict[str, list[str]] = json.loads(file.read_text(encoding="utf-8"))
+        return marks
 
 
 def dump(index: dict[str, list[str]]) -> str:

@@ -56,8 +56,9 @@ def _block(block: Block, level: int) -> str:
     if isinstance(block, Section):
         return _section(block, level)
     if isinstance(block, Formula):
-        picture = _element("div", block.svg, look="formula") if block.svg else ""
-        return picture + _element("pre", escape(block.latex), look="wrap")
+        picture = block.svg(block.latex) if block.svg else ""
+        shown = _element("div", picture, look="formula") if picture else ""
+        return shown + _element("pre", escape(block.latex), look="wrap")
     return _element("pre", escape(block.source))
 
 

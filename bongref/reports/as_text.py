@@ -40,10 +40,7 @@ def _text_block(block: Block, width: int, folded: bool) -> str:
     if isinstance(block, Section):
         inner = "\n\n".join(_text_blocks(block.body, width - 2, folded))
         return f"{plain_text(block.title)}\n{textwrap.indent(inner, '  ')}".rstrip()
-    return textwrap.indent(
-        "\n".join(_wrap(block.latex, width - 2)) if isinstance(block, Formula) else block.source,
-        "  ",
-    )
+    return textwrap.indent(block.latex if isinstance(block, Formula) else block.source, "  ")
 
 
 def _wrap(text: str, width: int) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 STATUSES = ("pass", "fail", "part", "none")  # of a span, paragraph or section; "" is no status
@@ -57,10 +57,10 @@ class Code(NamedTuple):
 
 
 class Formula(NamedTuple):
-    """LaTeX; ``svg`` is a picture of it for HTML, where there is one."""
+    """LaTeX; ``svg`` makes a picture of it for HTML, empty where there is none."""
 
     latex: str
-    svg: str = ""
+    svg: Callable[[str], str] | None = None
 
 
 class Section(NamedTuple):
