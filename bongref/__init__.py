@@ -20,21 +20,47 @@ if TYPE_CHECKING:
     from .checkpoints import load, save
     from .curvature import Curv
     from .dynamics import predict
-    from .filter import Info, Interrupted, NotPositiveDefinite, Result, run, step, update
+    from .errors import (
+        BongrefError,
+        BongrefWarning,
+        Diverging,
+        Interrupted,
+        InvalidType,
+        InvalidValue,
+        NotDerived,
+        NotFinite,
+        NotPositiveDefinite,
+        StreamEnded,
+    )
+    from .filter import Info, step, update
     from .gaussians import kl, log_density, sample
-    from .grid import Method, NotDerived, method, methods
+    from .grid import Method, method, methods
     from .routes import oracle
     from .states import DLR, FC, Diag
+    from .stream import Result, run
 
 # Loaded at first use, so that a program pays only for what it asks for.
 _NAMES = {
     "checkpoints": ("load", "save"),
     "curvature": ("Curv",),
     "dynamics": ("predict",),
-    "filter": ("Info", "Interrupted", "NotPositiveDefinite", "Result", "run", "step", "update"),
+    "errors": (
+        "BongrefError",
+        "BongrefWarning",
+        "Diverging",
+        "Interrupted",
+        "InvalidType",
+        "InvalidValue",
+        "NotDerived",
+        "NotFinite",
+        "NotPositiveDefinite",
+        "StreamEnded",
+    ),
+    "filter": ("Info", "step", "update"),
     "gaussians": ("kl", "log_density", "sample"),
-    "grid": ("Method", "NotDerived", "method", "methods"),
+    "grid": ("Method", "method", "methods"),
     "states": ("DLR", "FC", "Diag"),
+    "stream": ("Result", "run"),
 }
 _MODULES = {
     "": ("conformance", "curvature", "dynamics", "fast", "likelihoods", "metrics", "models", "paper", "predictive"),
@@ -64,14 +90,21 @@ def __dir__() -> list[str]:
 __all__ = [
     "DLR",
     "FC",
+    "BongrefError",
+    "BongrefWarning",
     "Curv",
     "Diag",
+    "Diverging",
     "Info",
     "Interrupted",
+    "InvalidType",
+    "InvalidValue",
     "Method",
     "NotDerived",
+    "NotFinite",
     "NotPositiveDefinite",
     "Result",
+    "StreamEnded",
     "__version__",
     "conformance",
     "curvature",

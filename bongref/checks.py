@@ -1,14 +1,47 @@
-"""Checks of what users pass in: each error names the argument, what came and what is allowed, before anything has changed."""
+"""Checks of everything that comes in from outside: one form of message for every argument.
+
+A message names the argument, what is allowed, what came and, where there is one, the remedy:
+"alpha must be > 0, got -1". The errors are :class:`~bongref.errors.InvalidValue` and
+:class:`~bongref.errors.InvalidType`; they are raised before anything has changed.
+
+>>> from bongref import checks
+>>> checks.integer("n_iter", 3, low=1)
+3
+>>> checks.choice("backend", "fsat", ("auto", "reference", "fast"))
+Traceback (most recent call last):
+bongref.errors.InvalidValue: backend must be 'auto', 'reference' or 'fast', got 'fsat'; did you mean 'fast'?
+"""
 
 from __future__ import annotations
 
+import difflib
+import math
+import numbers
 import operator
-from typing import Any
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
+from .errors import InvalidType, InvalidValue
 from .linalg import Array
 from .states import DLR, FC, Diag, State
+from .tables import IMPUTE, describe, is_table, refuse_sparse
+from .tables import is_missing as is_missing
+from .tables import partial_values as partial_values
+from .tables import values as values
+
+if TYPE_CHECKING:
+    from .curvature import Curv
+    from .likelihoods import Likelihood
+    from .models import Model
+
+
+
+# --- numbers, arrays, choices ---------------------------------------------------------------------
 
 
 def array(
@@ -18,39 +51,95 @@ def array(
     ndim: int | tuple[int, ...] | None = None,
     shape: tuple[int | None, ...] | None = None,
     copy: bool = True,
+    empty: bool = False,
+    remedy: str = "",
 ) -> Array:
-    """A finite float64 array with the given number of dimensions or shape (None: any length); the given one itself without ``copy``."""
-    if np.ma.is_masked(value):
-        raise ValueError(f"{name} must have no masked entries, got {_short(value)}")
-    try:
-        raw = np.asarray(value)
-        if raw.dtype.kind not in "fiub":
-            raise TypeError
-        out = np.array(raw, dtype=float) if copy else np.asarray(raw, dtype=float)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of real numbers, got {_short(value)}") from None
+    """A finite float64 array.
+
+    Parameters
+    ----------
+    name : str
+        What the messages call the argument.
+    value : array_like
+    ndim : int or tuple of int, optional
+        The number of dimensions allowed.
+    shape : tuple, optional
+        The shape, with None for any length.
+    copy : bool
+        Whether the result is always a new array.
+    empty : bool
+        Whether an array without entries is allowed.
+    remedy : str
+        What to do about an entry that is missing or not finite; the end of that message.
+
+    Returns
+    -------
+    ndarray of float64
+
+    Raises
+    ------
+    InvalidType
+        If the entries are not real numbers.
+    InvalidValue
+        If an entry is not finite, or the shape is not allowed.
+
+    Examples
+    --------
+    >>> array("mu", [0, 1], ndim=1)
+    array([0., 1.])
+    """
+    out = _floats(name, value, remedy, copy)
     if ndim is not None and out.ndim not in (ndim if isinstance(ndim, tuple) else (ndim,)):
-        raise ValueError(f"{name} must have {ndim} dimension(s), got shape {out.shape}")
+        raise InvalidValue(f"{name} must have {ndim} dimension(s), got shape {out.shape}")
     if shape is not None:
-        fits = out.ndim == len(shape) and all(n is None or n == m for n, m in zip(shape, out.shape, strict=False))
+        fits = out.ndim == len(shape) and all(
+            n is None or n == m for n, m in zip(shape, out.shape, strict=False)
+        )
         if not fits:
-            raise ValueError(f"{name} must have shape {_shape(shape)}, got {out.shape}")
-    if out.size == 0:
-        raise ValueError(f"{name} must not be empty, got shape {out.shape}")
+            raise InvalidValue(f"{name} must have shape {_shape(shape)}, got {out.shape}")
+    if out.size == 0 and not empty:
+        raise InvalidValue(f"{name} must not be empty, got shape {out.shape}")
     if not np.all(np.isfinite(out)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
-        raise ValueError(f"{name} must be finite, got {out[where]} at index {where}")
+        raise InvalidValue(f"{name} must be finite, got {out[where]}{_at(where)}{remedy}")
     return out
+
+
+def _floats(name: str, value: Any, remedy: str, copy: bool) -> Array:
+    """The value as float64; numbers in an object array are converted, a missing one is refused."""
+    if type(value) is not np.ndarray:
+        refuse_sparse(name, value)
+        if np.ma.is_masked(value):
+            raise InvalidValue(f"{name} must have no masked entries, got {describe(value)}{remedy}")
+    try:
+        raw = np.asarray(value)
+        if raw.dtype.kind == "O" and raw.ndim and _reals(raw, name, remedy):
+            raw = raw.astype(float)
+        if raw.dtype.kind not in "fiub":
+            raise TypeError
+        return np.array(raw, dtype=float) if copy else np.asarray(raw, dtype=float)
+    except InvalidValue:
+        raise
+    except (TypeError, ValueError, OverflowError):
+        raise InvalidType(f"{name} must be an array of real numbers, got {describe(value)}") from None
+
+
+def _reals(raw: Array, name: str, remedy: str) -> bool:
+    """Whether all entries of an object array are real numbers; one that is missing is refused."""
+    for where, v in np.ndenumerate(raw):
+        if is_missing(v):
+            raise InvalidValue(f"{name} must be finite, got {v!r}{_at(where)}{remedy}")
+    return all(isinstance(v, numbers.Real) for v in raw.flat)
 
 
 def scalar(name: str, value: Any) -> float:
     """A finite real number."""
     if isinstance(value, (bool, np.bool_)):
-        raise TypeError(f"{name} must be a real number, got {value!r}")
+        raise InvalidType(f"{name} must be a real number, got {value!r}")
     return float(array(name, value, ndim=0))
 
 
-def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
+def integer(name: str, value: Any, low: int, high: int | None = None, remedy: str = "") -> int:
     """An integer in low … high."""
     allowed = f">= {low}" if high is None else f"in {low}...{high}"
     try:
@@ -58,10 +147,28 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
             raise TypeError
         out = operator.index(value)
     except TypeError:
-        raise TypeError(f"{name} must be an integer {allowed}, got {value!r}") from None
+        raise InvalidType(f"{name} must be an integer {allowed}, got {value!r}{remedy}") from None
     if out < low or (high is not None and out > high):
-        raise ValueError(f"{name} must be an integer {allowed}, got {out}")
+        raise InvalidValue(f"{name} must be an integer {allowed}, got {out}{remedy}")
     return out
+
+
+def integers(name: str, value: Any, length: int | None = None, least: int = 1) -> tuple[int, ...]:
+    """A sequence of integers >= 1: of the given length, or of at least ``least`` entries."""
+    size = f"{length}" if length is not None else f"at least {least}"
+    allowed = f"a sequence of {size} integers >= 1"
+    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__len__"):
+        raise InvalidType(f"{name} must be {allowed}, got {describe(value)}")
+    if len(value) != length if length is not None else len(value) < least:
+        raise InvalidValue(f"{name} must be {allowed}, got {value!r}")
+    return tuple(integer(f"{name}[{i}]", v, 1) for i, v in enumerate(value))
+
+
+def boolean(name: str, value: Any) -> bool:
+    """True or False."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise InvalidType(f"{name} must be True or False, got {value!r}")
+    return bool(value)
 
 
 def rank(name: str, value: Any, P: int) -> int:
@@ -69,38 +176,102 @@ def rank(name: str, value: Any, P: int) -> int:
     try:
         return integer(name, value, 1, P)
     except ValueError:
-        raise ValueError(f"{name} must be in 1...P = {P}, got {value}") from None
+        raise InvalidValue(f"{name} must be in 1...P = {P}, got {value}") from None
+
+
+def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
+    """One of the allowed strings; a near miss is named."""
+    if isinstance(value, str) and value in allowed:
+        return value
+    *most, last = map(repr, allowed)
+    kind = InvalidValue if isinstance(value, str) else InvalidType
+    listed = f"{', '.join(most)} or {last}" if most else last
+    raise kind(f"{name} must be {listed}, got {value!r}{near_miss(value, allowed)}")
+
+
+def near_miss(value: Any, allowed: Sequence[str], cutoff: float = 0.5) -> str:
+    """The end of a message that names the allowed string nearest to ``value``; empty without one."""
+    near = difflib.get_close_matches(str(value).lower(), allowed, n=1, cutoff=cutoff)
+    return f"; did you mean {near[0]!r}?" if near else ""
+
+
+def path(name: str, value: Any, suffix: str = "") -> Path:
+    """A path of a file that can be written: it has the suffix, and its folder exists."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidType(f"{name} must be a path (str or os.PathLike), got {describe(value)}")
+    out = Path(value)
+    if out.suffix != suffix and suffix:
+        raise InvalidValue(f"{name} must end in {suffix}, got {os.fspath(value)!r}")
+    if not out.absolute().parent.is_dir():
+        raise InvalidValue(f"{name} must lie in a folder that exists, got {os.fspath(value)!r}")
+    if out.is_dir():
+        raise InvalidValue(f"{name} must be a file, got the folder {os.fspath(value)!r}")
+    return out
+
+
+def generator(name: str, value: Any) -> np.random.Generator:
+    """A numpy.random.Generator."""
+    if not isinstance(value, np.random.Generator):
+        raise InvalidType(f"{name} must be a numpy.random.Generator, got {describe(value)}")
+    return value
+
+
+def seed_or_generator(name: str, value: Any) -> np.random.Generator:
+    """A generator: the given one, or for an integer seed a new one, ``default_rng(seed)``."""
+    if isinstance(value, np.random.Generator):
+        return value
+    allowed = f"{name} must be a numpy.random.Generator or a seed (an integer >= 0)"
+    remedy = f"; use {name}=numpy.random.default_rng(0)"
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, np.integer)):
+        raise InvalidType(f"{allowed}, got {describe(value)}{remedy}")
+    if value < 0:
+        raise InvalidValue(f"{allowed}, got {value}{remedy}")
+    return np.random.default_rng(int(value))
+
+
+# --- states and curvatures ------------------------------------------------------------------------
 
 
 def variance(name: str, value: Any, P: int) -> Array:
     """Variances (P,), all > 0, from a scalar or a vector."""
-    var = array(name, value, ndim=(0, 1))
-    if var.ndim == 1 and len(var) != P:
-        raise ValueError(f"{name} must be a scalar or have shape ({P},), got {var.shape}")
+    var = vector(name, value, P)
     if not np.all(var > 0):
-        raise ValueError(f"{name} must be > 0 (a variance), got {var.min()}")
-    return np.broadcast_to(var, (P,)).astype(float)
+        raise InvalidValue(f"{name} must be > 0 (a variance), got {var.min()}")
+    return var
+
+
+def vector(name: str, value: Any, P: int) -> Array:
+    """A vector (P,) from a scalar or a vector."""
+    v = array(name, value, ndim=(0, 1))
+    if v.ndim == 1 and len(v) != P:
+        raise InvalidValue(f"{name} must be a scalar or have shape ({P},), got {v.shape}")
+    return np.broadcast_to(v, (P,)).astype(float)
 
 
 def symmetric(name: str, value: Any, P: int) -> Array:
     """A (P, P) matrix that is symmetric to 1e-8 of its largest entry; its symmetric part."""
     a = array(name, value, shape=(P, P), copy=False)
-    gap = max(float(np.max(np.abs(a[i : i + 64] - a[:, i : i + 64].T))) for i in range(0, P, 64))  # no second matrix
+    blocks = range(0, P, 64)  # no second matrix
+    gap = max(float(np.max(np.abs(a[i : i + 64] - a[:, i : i + 64].T))) for i in blocks)
     if gap > 1e-8 * max(float(np.max(a)), -float(np.min(a))):
-        raise ValueError(f"{name} must be symmetric, got max|A - A^T| = {gap:.3g}")
+        raise InvalidValue(f"{name} must be symmetric, got max|A - A^T| = {gap:.3g}")
     return a if gap == 0 else (a + a.T) / 2
 
 
-def state(name: str, value: Any, kind: Any = None, *, P: int | None = None, R: int | None = None) -> State:
-    """A state of the given kind (FC, Diag or DLR; any of them without): finite, of matching shapes, positive definite. No copy of it."""
+def state(
+    name: str, value: Any, kind: Any = None, *, P: int | None = None, R: int | None = None
+) -> State:
+    """A state of the given kind (FC, Diag or DLR; any of them without): finite, of matching shapes,
+    positive definite. Its arrays are not copied."""
     from .gaussians import is_valid
 
     if not isinstance(value, (FC, Diag, DLR) if kind is None else kind):
-        got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else _short(value)
-        raise TypeError(f"{name} must be a {'FC, Diag or DLR' if kind is None else kind.__name__} state, got {got}")
+        got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else describe(value)
+        wanted = "FC, Diag or DLR" if kind is None else kind.__name__
+        raise InvalidType(f"{name} must be a {wanted} state, got {got}")
     mu = array(f"{name}.mu", value.mu, ndim=1, copy=False)
     if P is not None and len(mu) != P:
-        raise ValueError(f"{name}.mu must have shape ({P},), got {mu.shape}")
+        raise InvalidValue(f"{name}.mu must have shape ({P},), got {mu.shape}")
     n = len(mu)
     out: State
     if isinstance(value, FC):
@@ -111,51 +282,257 @@ def state(name: str, value: Any, kind: Any = None, *, P: int | None = None, R: i
         W = array(f"{name}.W", value.W, shape=(n, None), copy=False)
         rank(f"the rank of {name}.W", W.shape[1], n)
         if R is not None and W.shape[1] != R:
-            raise ValueError(f"{name}.W must have shape ({n}, {R}) for rank={R}, got {W.shape}")
+            raise InvalidValue(f"{name}.W must have shape ({n}, {R}) for rank={R}, got {W.shape}")
         out = DLR(mu, array(f"{name}.Ups", value.Ups, shape=(n,), copy=False), W)
     if not is_valid(out):
-        raise ValueError(f"{name} must be positive definite, got {_why_not(out)}")
+        raise InvalidValue(f"{name} must be positive definite, got {_why_not(out)}")
     return out
 
 
 def _why_not(q: State) -> str:
     if isinstance(q, FC):
-        return f"{len(q.mu)} x {len(q.mu)} Sigma with smallest eigenvalue {np.linalg.eigvalsh(q.Sigma)[0]:.3g}"
+        low = np.linalg.eigvalsh(q.Sigma)[0]
+        return f"{len(q.mu)} x {len(q.mu)} Sigma with smallest eigenvalue {low:.3g}"
     if isinstance(q, Diag):
         return f"var with smallest entry {q.var.min():.3g}"
     return f"Ups with smallest entry {q.Ups.min():.3g}, which W W^T does not make up for"
 
 
-def generator(name: str, value: Any) -> np.random.Generator:
-    """A numpy.random.Generator."""
-    if not isinstance(value, np.random.Generator):
-        raise TypeError(f"{name} must be a numpy.random.Generator, got {_short(value)}")
-    return value
-
-
-def curv(value: Any, P: int, *, diagonal_ok: bool) -> Any:
+def curv(value: Any, P: int, *, diagonal_ok: bool) -> Curv:
     """A Curv of P parameters with exactly one of S, G and d."""
     from .curvature import Curv
 
     if not isinstance(value, Curv):
-        raise TypeError(f"curv must be a Curv, got {_short(value)}")
+        raise InvalidType(f"curv must be a Curv, got {describe(value)}")
     given = [k for k in ("S", "G", "d") if getattr(value, k) is not None]
     if len(given) != 1:
-        raise ValueError(f"curv must have exactly one of S, G and d, got {', '.join(given) or 'none'}")
+        got = ", ".join(given) or "none"
+        raise InvalidValue(f"curv must have exactly one of S, G and d, got {got}")
     g = array("curv.g", value.g, shape=(P,))
     if given == ["S"]:
         return Curv(g, S=array("curv.S", value.S, shape=(P, None)))
     if given == ["G"]:
         return Curv(g, G=symmetric("curv.G", value.G, P))
     if not diagonal_ok:
-        raise ValueError("curv.d (the diagonal of G) is enough for the diagonal families alone; got it for another, which needs S or G")
+        raise InvalidValue(
+            "curv.d (the diagonal of G) is enough for the diagonal families alone; "
+            "got it for another, which needs S or G"
+        )
     return Curv(g, d=array("curv.d", value.d, shape=(P,)))
 
 
-def _short(value: Any) -> str:
-    text = repr(value)
-    return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
+# --- observations ---------------------------------------------------------------------------------
+
+
+class Observations(NamedTuple):
+    """A stream that has been checked.
+
+    Attributes
+    ----------
+    xs : ndarray, shape (T, ...), or list of length T
+        Inputs of a built-in model as one float array where they all have one shape.
+    ys : ndarray, shape (T, ..., C), or list of length T
+        Encoded observations; where one is missing, zeros in an array and None in a list.
+    seen : ndarray of bool, shape (T,)
+        Whether there is an observation.
+    """
+
+    xs: Array | list[Any]
+    ys: Array | list[Any]
+    seen: npt.NDArray[np.bool_]
+
+
+def model(value: Any) -> Model:
+    """A model: what :class:`bongref.models.Model` describes."""
+    from .models import Model
+
+    if isinstance(value, type) or not isinstance(value, Model):
+        raise InvalidType(
+            f"model must be made by bongref.models (linear, mlp, cnn, wrap), got {describe(value)}"
+        )
+    return value
+
+
+def likelihood(value: Any) -> Likelihood:
+    """A likelihood: what :class:`bongref.likelihoods.Likelihood` describes."""
+    from .likelihoods import Likelihood
+
+    if isinstance(value, type) or not isinstance(value, Likelihood):
+        raise InvalidType(
+            f"lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got {describe(value)}"
+        )
+    return value
+
+
+def n_outputs(model: Model, mu: Array, x: Any) -> int:
+    """The number of outputs of a model; one that does not say is asked at x."""
+    return model.n_outputs if model.n_outputs is not None else int(np.shape(model(mu, x))[-1])
+
+
+def one_input(model: Model, x: Any) -> Any:
+    """One input, or a batch of them, checked by the model; a data frame or series by position."""
+    return _input(model, values("x", x) if is_table(x) else x)
+
+
+def observation(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> tuple[Any, Array | None]:
+    """(x, y) of one update, y encoded or None where it is missing; mini-batches are allowed."""
+    x = one_input(model, x)
+    if is_missing(y):
+        return x, None
+    return x, _encoded(model, lik, x, y, n_outputs(model, mu, x))
+
+
+def observations(model: Model, lik: Likelihood, X: Any, Y: Any, mu: Array) -> Observations:
+    """A whole stream, checked before its first step.
+
+    Parameters
+    ----------
+    model : Model
+    lik : Likelihood
+    X : array_like, data frame or sequence, length T
+        The inputs; X[t] is one input or a mini-batch of them.
+    Y : array_like, data frame, series or sequence, length T
+        The observations; None (in a data frame: NA) is a missing one.
+    mu : ndarray, shape (P,)
+        Parameters at which a model that does not know its number of outputs is asked for it.
+
+    Returns
+    -------
+    Observations
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        With the step of the first observation that is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> model, lik = br.models.linear(1), br.likelihoods.Poisson()
+    >>> observations(model, lik, [[0.5], [1.5]], [3, None], mu=np.zeros(1)).seen
+    array([ True, False])
+    """
+    rows = values("X", X)
+    answers, missing = partial_values("Y", Y)
+    if len(rows) != len(answers):
+        raise InvalidValue(f"X and Y must have the same length, got {len(rows)} and {len(answers)}")
+    if len(rows) == 0:
+        raise InvalidValue("X must not be empty, got length 0")
+    xs = inputs(model, rows)
+    return Observations(xs, targets(model, lik, answers, missing, xs, mu), ~missing)
+
+
+def inputs(model: Model, rows: Array | list[Any]) -> Array | list[Any]:
+    """The inputs of a stream, each of them checked; as one array where all have one shape."""
+    if _built_in(model):
+        try:
+            a = np.ascontiguousarray(rows)
+            if a.ndim > 1:
+                lead = a.shape[: 1 + model.is_batch(a[0])]
+                flat = a.reshape(math.prod(lead), *a.shape[len(lead) :])
+                return np.ascontiguousarray(model.check(x=flat)[1]).reshape(a.shape)
+        except (TypeError, ValueError):
+            pass  # the input that is refused is found below
+    out = [_at_step(t, _input, model, row) for t, row in enumerate(rows)]
+    same = len({np.shape(x) for x in out}) == 1
+    return np.stack(out) if _built_in(model) and same else out
+
+
+def _input(model: Model, x: Any) -> Any:
+    if is_missing(x) and _built_in(model):
+        raise InvalidValue(f"x must be given, got {x!r}{IMPUTE}")
+    return model.check(x=x)[1]
+
+
+def targets(
+    model: Model,
+    lik: Likelihood,
+    rows: Array | list[Any],
+    missing: npt.NDArray[np.bool_],
+    xs: Array | list[Any],
+    mu: Array,
+) -> Array | list[Any]:
+    """The encoded observations of a stream with inputs xs, each of them checked.
+
+    Returns
+    -------
+    ndarray, shape (T, C) or (T, B, C), or list
+        As one array, with zeros where an observation is missing, wherever the inputs are one array.
+    """
+    C = n_outputs(model, mu, xs[0])
+    together = isinstance(xs, np.ndarray) and _built_in(model)
+    if together:
+        lead = xs.shape[: 1 + model.is_batch(xs[0])]  # type: ignore[union-attr]
+        try:
+            ys = _encoded_together(lik, rows, missing, lead, C)
+            ys[missing] = 0
+            return ys
+        except (TypeError, ValueError):
+            pass  # the observation that is refused is found below
+    out = [
+        None if missing[t] else _at_step(t, _encoded, model, lik, xs[t], rows[t], C)
+        for t in range(len(rows))
+    ]
+    if not together:
+        return out
+    return np.stack([np.zeros((*lead[1:], C)) if y is None else y for y in out])
+
+
+def _encoded_together(
+    lik: Likelihood,
+    rows: Array | list[Any],
+    missing: npt.NDArray[np.bool_],
+    lead: tuple[int, ...],
+    C: int,
+) -> Array:
+    """All observations of a stream at once; for a missing one its row is some other's."""
+    if np.all(missing):
+        return np.zeros((*lead, C))
+    if np.any(missing):
+        some = rows[int(np.argmin(missing))]
+        if isinstance(rows, list):
+            rows = [some if gone else row for row, gone in zip(rows, missing.tolist(), strict=True)]
+        else:
+            rows = rows.copy()
+            rows[missing] = some
+    a = np.asarray(rows)
+    if a.shape[: len(lead)] != lead:
+        raise ValueError("the mini-batches of Y do not have the size of those of X")
+    n = math.prod(lead)
+    return lik.encode(a.reshape(n, *a.shape[len(lead) :]), C, batch=n).reshape(*lead, C)
+
+
+def _encoded(model: Model, lik: Likelihood, x: Any, y: Any, C: int) -> Array:
+    """The observation or mini-batch y at x."""
+    return lik.encode(y, C, batch=len(x) if model.is_batch(x) else None)
+
+
+def _built_in(model: Model) -> bool:
+    """Whether the inputs of a model are arrays of one shape; any other function may take anything."""
+    return getattr(model, "kind", "wrap") != "wrap"
+
+
+def _step(t: int) -> str:
+    return f"step {t + 1} (X[{t}], Y[{t}])"
+
+
+def _at_step(t: int, check: Any, *args: Any) -> Any:
+    """check(*args), with the step in front of its message."""
+    try:
+        return check(*args)
+    except InvalidType as error:
+        raise InvalidType(f"{_step(t)}: {error}") from None
+    except InvalidValue as error:
+        raise InvalidValue(f"{_step(t)}: {error}") from None
+
+
+# --- messages -------------------------------------------------------------------------------------
+
+
+def _at(where: tuple[int, ...]) -> str:
+    return f" at index {where}" if where else ""
 
 
 def _shape(shape: tuple[int | None, ...]) -> str:
-    return "(" + ", ".join("any" if n is None else str(n) for n in shape) + ("," if len(shape) == 1 else "") + ")"
+    tail = "," if len(shape) == 1 else ""
+    return f"({', '.join('any' if n is None else str(n) for n in shape)}{tail})"

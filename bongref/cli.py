@@ -1,4 +1,4 @@
-"""The command line: ``bongref audit``, ``eq ID``, ``methods``, ``errata``, ``claims``, and ``check``, ``vectors`` for other code."""
+"""The command line: ``bongref audit``, ``eq``, ``methods``, ``errata``, ``claims``, ``check``, ``vectors``, ``cite``."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run a command; the exit status is 0 when all is well, 1 on a disagreement, 2 on bad input."""
     args = _parser().parse_args(argv)
     try:
-        return args.command(args)
+        return int(args.command(args))
     except BrokenPipeError:  # the reader, head or a pager, has seen enough
         sys.stdout = open(os.devnull, "w")  # so that the interpreter has somewhere to flush to
         return 0
@@ -91,6 +91,11 @@ def _parser() -> argparse.ArgumentParser:
     one.add_argument("--check", action="store_true", help="derive every value again from its inputs and compare, bit for bit")
     vectors.add_argument("--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped")
     vectors.set_defaults(command=_vectors)
+
+    cite = commands.add_parser("cite", help="how to cite the paper, the package and the vectors")
+    cite.add_argument("what", nargs="?", default="all", choices=("all", "paper", "package", "vectors"))
+    cite.add_argument("--format", default="bibtex", choices=("bibtex", "apa", "cff"))
+    cite.set_defaults(command=_cite)
     return parser
 
 
@@ -128,11 +133,11 @@ def _bar() -> Callable[[str], None] | None:
 def _audit(args: argparse.Namespace) -> int:
     from . import checks
     from .routes import audit
-    from .routes.exact import _mpmath
+    from .routes.exact import require_mpmath
 
     options = {name: checks.integer(name, getattr(args, name), 0 if name == "seed" else 1) for name in ("seed", "P", "C", "M", "R")}
     checks.rank("R", args.R, args.P)
-    _mpmath()
+    require_mpmath()
     if args.out:
         audit.check_path(args.out)
     bar = (lambda k, n: print(f"\r\x1b[K{k} of {n} methods", end="", file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
@@ -193,6 +198,13 @@ def _methods(args: argparse.Namespace) -> int:
             print(f"{name:<24}{cost(name):<18}{params or 'none'}")
     print("the costs are those that the paper states; bongref errata --kind 'wrong cost' lists what is wrong with them")
     print(f"{len(names)} names")
+    return 0
+
+
+def _cite(args: argparse.Namespace) -> int:
+    from .cite import text
+
+    _say(text(args.what, args.format))
     return 0
 
 

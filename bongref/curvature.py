@@ -19,23 +19,52 @@ The linearised estimators use the linear(f)-delta side of thm:lbong, ``Fᵀ(y �
 It needs no R⁻¹, which does not exist for a softmax (R = diag(p) − ppᵀ is singular), and no jitter.
 """
 
+# mypy: disable-error-code="no-any-return"
+# (a product of arrays of any dtype is Any to mypy)
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from .linalg import Array, eigh, rowdot, sqrt
 from .paper import eq
 
+if TYPE_CHECKING:
+    from .likelihoods import Likelihood
+    from .models import Model
+
 
 class Curv(NamedTuple):
-    """Expected gradient g (P,) and expected Hessian G: as S (P, K) with G = −S Sᵀ, or dense (P, P), or its diagonal d (P,)."""
+    """Expected gradient g (P,) and expected Hessian G: as S (P, K) with G = −S Sᵀ, or dense (P, P), or its diagonal d (P,).
+
+    Parameters
+    ----------
+    g : ndarray, shape (P,)
+        The expected gradient of the log-likelihood.
+    S : ndarray, shape (P, K), optional
+        A factor of the expected Hessian, G = −S Sᵀ.
+    G : ndarray, shape (P, P), optional
+        The expected Hessian itself.
+    d : ndarray, shape (P,), optional
+        Its diagonal; enough for the diagonal families alone.
+
+    Exactly one of S, G and d is given.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> curv = br.Curv(g=np.array([1.0, 0.0]), S=np.array([[1.0], [2.0]]))
+    >>> br.curvature.dense(curv)
+    array([[-1., -2.],
+           [-2., -4.]])
+    """
 
     g: Array
-    S: Array = None
-    G: Array = None
-    d: Array = None
+    S: Any = None
+    G: Any = None
+    d: Any = None
 
 
 class Lin(NamedTuple):
@@ -89,7 +118,7 @@ def factor(curv: Curv) -> Array:
 # --- Monte Carlo -------------------------------------------------------------------------------------------------------
 
 
-def _gradient(model, lik, x, y, theta: Array) -> Array:
+def _gradient(model: Model, lik: Likelihood, x: Any, y: Any, theta: Array) -> Array:
     """∇_θ log p(y | f(x, θ)) = Jᵀ ∂log p/∂o: one reverse sweep, exact also where the likelihood saturates."""
     score = lik.score(model(theta, x), y)
     return (
@@ -98,14 +127,16 @@ def _gradient(model, lik, x, y, theta: Array) -> Array:
 
 
 @eq("eq:exfam-likelihood-general", "sec:pseudocode#6", "sec:pseudocode#9")
-def _loglik(model, lik, x, y):
+def _loglik(model: Model, lik: Likelihood, x: Any, y: Any) -> Callable[[Array], Any]:
     """θ ↦ log p(y | f(x, θ)), of a batch the sum."""
     from autograd import numpy as anp
 
     return lambda theta: anp.sum(lik.log_prob(model(theta, x), y))
 
 
-def mc_hess(model, lik, x, y, samples: Array, *, diag: bool = False, probes: Array | None = None) -> Curv:
+def mc_hess(
+    model: Model, lik: Likelihood, x: Any, y: Any, samples: Array, *, diag: bool = False, probes: Array | None = None
+) -> Curv:
     """MC-HESS: empirical means of gradient and Hessian over the samples; O(M P²), diagonal by Hutchinson O(N M P).
 
     ``diag=True`` keeps only diag(G), exactly; with ``probes`` (M, N, P) of ±1 by Hutchinson's estimator, the mean of v ∘ (∇²ℓ v).
@@ -124,7 +155,9 @@ def mc_hess(model, lik, x, y, samples: Array, *, diag: bool = False, probes: Arr
     return Curv(g, d=np.diag(G).copy()) if diag else Curv(g, G=G)
 
 
-def mc_ef(model, lik, x, y, samples: Array, *, virtual: Array | None = None) -> Curv:
+def mc_ef(
+    model: Model, lik: Likelihood, x: Any, y: Any, samples: Array, *, virtual: Any = None
+) -> Curv:
     """MC-EF: G = −(1/M) Ĝ Ĝᵀ from the sampled gradients; O(M P).
 
     ``virtual`` holds one virtual observation ỹ for each sample, drawn from the model at that sample (sec:EF):
@@ -141,7 +174,7 @@ def mc_ef(model, lik, x, y, samples: Array, *, virtual: Array | None = None) -> 
 # --- linearised ----------------------------------------------------------------------------------------------------------
 
 
-def lin_hess(model, lik, x, y, mu: Array) -> Curv:
+def lin_hess(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Curv:
     """LIN-HESS: the network linearised at mu, g = Fᵀ(y − ŷ) = Hᵀ R⁻¹(y − ŷ), G = −Fᵀ R F = −Hᵀ R⁻¹ H; O(C² P)."""
     o = model(mu, x)
     J = model.jac(mu, x).reshape(-1, *o.shape[-1:], len(mu))  # (B, C, P): a batch is its outputs stacked
@@ -151,7 +184,9 @@ def lin_hess(model, lik, x, y, mu: Array) -> Curv:
     return Curv(g, S=S)
 
 
-def lin_ef(model, lik, x, y, mu: Array, *, virtual: Array | None = None) -> Curv:
+def lin_ef(
+    model: Model, lik: Likelihood, x: Any, y: Any, mu: Array, *, virtual: Array | None = None
+) -> Curv:
     """LIN-EF: the gradient at mu, by one reverse sweep and no Jacobian, and its outer product; O(P).
 
     ``virtual`` is a virtual observation ỹ drawn from the model at mu (sec:EF): then G is made from ỹ and g still from y.
@@ -161,7 +196,7 @@ def lin_ef(model, lik, x, y, mu: Array, *, virtual: Array | None = None) -> Curv
     return Curv(g, S=S)
 
 
-def linearise(model, lik, x, y, mu: Array) -> Lin:
+def linearise(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Lin:
     """The symbols of sec:linearized at mu: ŷ, H, R and the innovation, for the Kalman form and for a trace."""
     o = model(mu, x)
     n = o.shape[-1]

@@ -1,14 +1,26 @@
-"""What all beliefs q(θ) offer: validity, samples, KL divergence, log-density, marginal variances.
+"""What all states q(θ) offer: validity, samples, KL divergence, log-density, marginal variances.
 
-Nothing here forms a (P, P) array for Diag or DLR, except a KL between DLR or Diag and FC, which has one anyway.
+Nothing here forms a (P, P) array for Diag or DLR, except a KL between DLR or Diag and FC, which has
+one anyway.
+
+>>> import numpy as np, bongref as br
+>>> q = br.Diag(mu=np.zeros(3), var=np.ones(3))
+>>> p = br.FC(mu=np.zeros(3), Sigma=2 * np.eye(3))
+>>> round(br.kl(q, p), 6)
+0.289721
+>>> br.sample(q, 2, rng=0).shape
+(2, 3)
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from . import checks
-from .linalg import Array, eye, gram, inv, is_exact, is_pd, rowdot, solve, svd, sym, woodbury_solve
+from .errors import InvalidValue
+from .linalg import Array, cholesky, eye, gram, inv, is_exact, is_pd, rowdot, solve, strict_solve, svd, sym, woodbury_solve
 from .states import DLR, FC, Diag, State
 
 
@@ -40,9 +52,37 @@ def _split(q: DLR) -> tuple[Array, Array, Array]:
     return pos, neg, sym(np.diag(q.Ups[neg]) + Wn @ solve(inner, Wn.T))
 
 
-def sample(state: State, n: int, rng: np.random.Generator) -> Array:
-    """n draws θ ~ q, shape (n, P). FC: O(P³ + nP²), Diag: O(nP), DLR: O(R(R+n)P) without a (P, P) array."""
-    return draw(checks.state("state", state), checks.integer("n", n, 1), checks.generator("rng", rng))
+def sample(state: State, n: int, rng: np.random.Generator | int) -> Array:
+    """Draws θ ~ q. FC: O(P³ + nP²), Diag: O(nP), DLR: O(R(R+n)P) without a (P, P) array.
+
+    Parameters
+    ----------
+    state : FC, Diag or DLR
+    n : int
+        The number of draws.
+    rng : numpy.random.Generator or int
+        A generator, which is advanced, or a seed.
+
+    Returns
+    -------
+    ndarray, shape (n, P)
+
+    Raises
+    ------
+    InvalidValue
+        If the state is not finite or not positive definite, or n < 1.
+    InvalidType
+        If ``rng`` is neither a generator nor an integer.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> theta = br.sample(br.Diag(np.zeros(2), np.ones(2)), 1000, np.random.default_rng(0))
+    >>> theta.shape
+    (1000, 2)
+    """
+    state, n = checks.state("state", state), checks.integer("n", n, 1)
+    return draw(state, n, checks.seed_or_generator("rng", rng))
 
 
 def draw(state: State, n: int, rng: np.random.Generator) -> Array:
@@ -55,20 +95,24 @@ def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     from scipy.special import ndtri
 
     q = (rng.random(shape) - 0.5) + 2.0**-54  # exact, and so is ½ − |q|
-    return np.copysign(ndtri(0.5 - np.abs(q)), q)
+    z: Array = np.copysign(ndtri(0.5 - np.abs(q)), q)
+    return z
 
 
 def place(state: State, z: Array) -> Array:
     """The rows of z (n, P), standard normal, as draws θ ~ q."""
+    theta: Array
     if isinstance(state, FC):
-        return state.mu + z @ np.linalg.cholesky(state.Sigma).T
+        theta = state.mu + z @ cholesky(state.Sigma).T
+        return theta
     if isinstance(state, Diag):
-        return state.mu + z * np.sqrt(state.var)
+        theta = state.mu + z * np.sqrt(state.var)
+        return theta
     pos, neg, schur = _split(state)
     if len(neg) == 0:
         return state.mu + _dlr_noise(state.Ups, state.W, z)
     x = np.empty_like(z)  # x_n from its marginal, then x_p given x_n
-    x[:, neg] = np.linalg.solve(np.linalg.cholesky(schur).T, z[:, neg].T).T
+    x[:, neg] = strict_solve(cholesky(schur).T, z[:, neg].T).T
     shift = woodbury_solve(state.Ups[pos], state.W[pos], state.W[pos] @ (state.W[neg].T @ x[:, neg].T)).T
     x[:, pos] = _dlr_noise(state.Ups[pos], state.W[pos], z[:, pos]) - shift
     return state.mu + x
@@ -84,19 +128,22 @@ def _dlr_noise(Ups: Array, W: Array, z: Array) -> Array:
     A = W / root[:, None]
     Lambda, V = svd(A)
     AV, h = A @ V, np.hypot(1, Lambda)
-    return (z - gram(z.T, AV) / (h + h**2) @ AV.T) / root
+    noise: Array = (z - gram(z.T, AV) / (h + h**2) @ AV.T) / root
+    return noise
 
 
 def marginal_variance(q: State) -> Array:
     """diag(Σ), shape (P,)."""
     if isinstance(q, FC):
-        return np.diag(q.Sigma).copy()
+        var: Array = np.diag(q.Sigma).copy()
+        return var
     if isinstance(q, Diag):
         return q.var
     pos, neg, schur = _split(q)
     if len(neg) == 0:
         UW = q.W / q.Ups[:, None]
-        return 1 / q.Ups - rowdot(solve(eye(q.W.shape[1]) + gram(q.W, UW), UW.T).T, UW)
+        var = 1 / q.Ups - rowdot(solve(eye(q.W.shape[1]) + gram(q.W, UW), UW.T).T, UW)
+        return var
     out = np.empty(len(q.mu))
     K = woodbury_solve(q.Ups[pos], q.W[pos], q.W[pos] @ q.W[neg].T)
     out[neg] = np.diag(inv(schur))
@@ -126,7 +173,7 @@ def precision_times(q: State, x: Array) -> Array:
 def logdet_covariance(q: State) -> float:
     """log |Σ|."""
     if isinstance(q, FC):
-        return float(2 * np.sum(np.log(np.diag(np.linalg.cholesky(q.Sigma)))))
+        return float(2 * np.sum(np.log(np.diag(cholesky(q.Sigma)))))
     if isinstance(q, Diag):
         return float(np.sum(np.log(q.var)))
     pos, neg, schur = _split(q)
@@ -147,25 +194,71 @@ def covariance_times(q: DLR, X: Array) -> Array:
     return out
 
 
-def log_density(state: State, theta: Array) -> Array:
-    """log q(θ) for θ of shape (P,) or (n, P)."""
+def log_density(state: State, theta: Any) -> Array:
+    """The log-density log q(θ).
+
+    Parameters
+    ----------
+    state : FC, Diag or DLR
+    theta : array_like, shape (P,) or (n, P)
+
+    Returns
+    -------
+    ndarray, shape () or (n,)
+
+    Raises
+    ------
+    InvalidValue
+        If the state is not positive definite, or ``theta`` does not have P columns.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> round(float(br.log_density(br.Diag(np.zeros(1), np.ones(1)), [0.0])), 6)
+    -0.918939
+    """
     state = checks.state("state", state)
     theta = checks.array("theta", theta, ndim=(1, 2))
     if theta.shape[-1] != len(state.mu):
-        raise ValueError(f"theta must have {len(state.mu)} entries in its last dimension, got shape {theta.shape}")
-    d = np.atleast_2d(theta) - state.mu
-    quad = rowdot(d, precision_times(state, d.T).T)
-    out = -(quad + logdet_covariance(state) + len(state.mu) * np.log(2 * np.pi)) / 2
+        P = len(state.mu)
+        raise InvalidValue(f"theta must have {P} entries in its last dimension, got shape {theta.shape}")
+    with np.errstate(over="ignore"):  # a θ that is very far away has log-density −inf
+        d = np.atleast_2d(theta) - state.mu
+        quad = rowdot(d, precision_times(state, d.T).T)
+    out: Array = -(quad + logdet_covariance(state) + len(state.mu) * np.log(2 * np.pi)) / 2
     return out if theta.ndim == 2 else out[0]
 
 
 def kl(q: State, p: State) -> float:
-    """D(q | p) = E_q[log q − log p] ≥ 0, for any two families. A sum that rounding takes below 0 is 0."""
+    """The Kullback–Leibler divergence D(q | p) = E_q[log q − log p] ≥ 0, for any two families.
+
+    Parameters
+    ----------
+    q, p : FC, Diag or DLR
+        Two states of P parameters each.
+
+    Returns
+    -------
+    float
+        A sum that rounding takes below 0 is 0.
+
+    Raises
+    ------
+    InvalidValue
+        If a state is not positive definite, or the two have different numbers of parameters.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> br.kl(br.Diag(np.zeros(2), np.ones(2)), br.FC(np.ones(2), np.eye(2)))
+    1.0
+    """
     q, p = checks.state("q", q), checks.state("p", p)
     if len(q.mu) != len(p.mu):
-        raise ValueError(f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}")
-    d = q.mu - p.mu
-    quad = float(d @ precision_times(p, d))
+        raise InvalidValue(f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}")
+    with np.errstate(over="ignore"):  # the divergence of means that are very far apart is inf
+        d = q.mu - p.mu
+        quad = float(d @ precision_times(p, d))
     terms = (quad, _trace(q, p), -float(len(d)), logdet_covariance(p), -logdet_covariance(q))
     total = sum(terms) / 2
     rounding = 64 * len(d) * np.finfo(float).eps * sum(map(abs, terms))

@@ -5,6 +5,16 @@ object arrays of :class:`fractions.Fraction` or ``mpmath.mpf`` (module :mod:`bon
 has no float literals: ``/ 2``, never ``0.5 *``.
 
 None of these functions repairs anything: a singular matrix has an inverse full of NaN, an indefinite one its honest inverse.
+None of them relies on LAPACK's errors being raised either: in a WebAssembly build of NumPy they are not, and the result is NaN.
+:func:`cholesky`, :func:`eigh`, :func:`strict_solve` and :func:`strict_inv` refuse such a result with LinAlgError on every platform.
+
+>>> import numpy as np
+>>> from bongref import linalg
+>>> linalg.is_pd(np.array([[2.0, 1.0], [1.0, 2.0]]))
+True
+>>> linalg.inv(np.array([[2.0, 0.0], [0.0, 4.0]]))
+array([[0.5 , 0.  ],
+       [0.  , 0.25]])
 """
 
 from __future__ import annotations
@@ -14,11 +24,13 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
-Array = Any  # float64 ndarray, or an object ndarray of exact numbers
+Array = npt.NDArray[Any]  # of float64, or of objects that are exact numbers
 
 
-def is_exact(a: Array) -> bool:
+def is_exact(a: Any) -> bool:
+    """Whether a is an object array, of exact numbers."""
     return isinstance(a, np.ndarray) and a.dtype.kind == "O"
 
 
@@ -29,12 +41,14 @@ def eye(n: int) -> Array:
 
 def sym(a: Array) -> Array:
     """The symmetric part (a + aᵀ)/2."""
-    return (a + a.T) / 2
+    half: Array = (a + a.T) / 2
+    return half
 
 
 def rowdot(a: Array, b: Array) -> Array:
     """diag(a bᵀ) in O(nm): the sum over j of a_ij b_ij (the diag(AB) trick of sec:diag-Nat)."""
-    return (a * b).sum(axis=1)
+    out: Array = (a * b).sum(axis=1)
+    return out
 
 
 def solve(a: Array, b: Array) -> Array:
@@ -47,20 +61,46 @@ def solve(a: Array, b: Array) -> Array:
         return np.full(np.shape(b), np.nan)
 
 
+def strict_solve(a: Array, b: Array) -> Array:
+    """a⁻¹ b; LinAlgError where a is singular to the arithmetic at hand."""
+    return _finite(np.linalg.solve(a, b), "singular matrix")
+
+
+def strict_inv(a: Array) -> Array:
+    """The inverse of any matrix; LinAlgError where it is singular to the arithmetic at hand."""
+    return _finite(np.linalg.inv(a), "singular matrix")
+
+
+def _finite(a: Array, otherwise: str) -> Array:
+    """a; LinAlgError if an entry is not finite."""
+    if not np.all(np.isfinite(np.asarray(a))):
+        raise np.linalg.LinAlgError(otherwise)
+    return a
+
+
 def inv(a: Array) -> Array:
     """The inverse of a symmetric matrix, symmetric to the last bit; through Cholesky where the matrix is positive definite."""
     if is_exact(a):
         return _eliminate(a, eye(len(a)).astype(object))
     try:
-        half = np.linalg.solve(np.linalg.cholesky(a), np.eye(len(a)))
-        return half.T @ half
+        half = np.linalg.solve(cholesky(a), np.eye(len(a)))
+        out: Array = half.T @ half
+        return out
     except np.linalg.LinAlgError:
         return sym(solve(a, np.eye(len(a))))
 
 
+def eigvals(a: Array) -> Array:
+    """The eigenvalues of a square matrix, NaN where it is not finite or the iteration does not converge."""
+    try:
+        return np.linalg.eigvals(a)
+    except np.linalg.LinAlgError:
+        return np.full(len(a), np.nan)
+
+
 def is_diagonal(a: Array) -> bool:
     """Whether all entries off the diagonal are zero."""
-    return np.count_nonzero(a) == np.count_nonzero(np.diagonal(a))
+    return bool(np.count_nonzero(a) == np.count_nonzero(np.diagonal(a)))
 
 
 def is_pd(a: Array) -> bool:
@@ -71,7 +111,7 @@ def is_pd(a: Array) -> bool:
         if is_diagonal(a):  # a prior, as a rule: no elimination
             return bool(np.all(np.diagonal(a) > 0))
         try:
-            np.linalg.cholesky(a)
+            cholesky(a)
             return True
         except np.linalg.LinAlgError:
             return False
@@ -103,7 +143,8 @@ def gram(a: Array, b: Array | None = None) -> Array:
     b = a if b is None else b
     rows = max(16, 2**18 // max(1, a.shape[1] * b.shape[1]))
     if is_exact(a) or is_exact(b) or len(a) <= rows:
-        return a.T @ b
+        product: Array = a.T @ b
+        return product
     out = np.zeros((a.shape[1], b.shape[1]))
     for i in range(0, len(a), rows):
         out += a[i : i + rows].T @ b[i : i + rows]
@@ -133,7 +174,7 @@ def _triangular(a: Array) -> Array:
     rows = max(4 * k, 2**13 // k)
     while len(a) > rows:
         whole = len(a) // rows * rows
-        blocks: Array = np.linalg.qr(a[:whole].reshape(-1, rows, k), mode="r")
+        blocks: Any = np.linalg.qr(a[:whole].reshape(-1, rows, k), mode="r")
         a = np.concatenate([blocks.reshape(-1, k), a[whole:]])
     return a
 
@@ -141,7 +182,8 @@ def _triangular(a: Array) -> Array:
 def eigh(a: Array) -> tuple[Array, Array]:
     """(λ, Q) of a symmetric matrix."""
     if not is_exact(a):
-        return np.linalg.eigh(a)
+        lam, Q = np.linalg.eigh(a)
+        return _finite(lam, "eigenvalues did not converge"), Q
     from mpmath import mp
 
     values, vectors = mp.eigsy(mp.matrix(a.tolist()))
@@ -149,9 +191,11 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 
 def cholesky(a: Array) -> Array:
-    """The lower factor L of a positive definite a = L Lᵀ."""
+    """The lower factor L of a positive definite a = L Lᵀ; LinAlgError where a is not."""
     if not is_exact(a):
-        return np.linalg.cholesky(a)
+        L = np.linalg.cholesky(a)
+        _finite(np.asarray(L).diagonal(), "matrix is not positive definite")
+        return L
     from mpmath import mp
 
     return np.array(mp.cholesky(mp.matrix(a.tolist())).tolist(), dtype=object).reshape(a.shape)

@@ -1,62 +1,119 @@
 """A trace of one update: every symbol of the paper that it computed, with its value and its equation.
 
-The step code names the equation on the line that computes a symbol (``Sigma = …  # eq:bong-FC-prec``). While a recording is on, a
-profile hook reads the local variables of those functions when they return; the step code itself knows nothing of it.
+The code names the equation on the line that computes a symbol (``Sigma = …  # eq:bong-FC-prec``).
+While a recording is on, a profile hook copies the marked local variables of those functions when they
+return; the functions themselves know nothing of it.
+
+>>> import bongref as br
+>>> model, lik = br.models.linear(1), br.likelihoods.Gaussian(var=1.0)
+>>> prior = br.Diag(mu=[0.0], var=[1.0])
+>>> _, info = br.update("bong-lin-hess-diag", model, lik, prior, x=[1.0], y=2.0, trace=True)
+>>> [(s.name, s.equation) for s in info.trace if s.name in ("g", "mu")]
+[('g', 'eq:gL'), ('mu', 'sec:diag-Nat#28')]
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
-from types import FrameType
+from functools import cache
+from types import CodeType, FrameType, FunctionType
 from typing import Any, NamedTuple
 
 import numpy as np
 
 
 class Symbol(NamedTuple):
-    """A symbol of the paper as an update computed it."""
+    """A symbol of the paper as an update computed it.
 
-    name: str  # the paper's letter as the code writes it: mu, Sigma, Ups, W, g, S, K, B, …
-    equation: str  # the id of the equation that defines it
+    Attributes
+    ----------
+    name : str
+        The paper's letter as the code writes it: mu, Sigma, Ups, W, g, S, K, B, …
+    equation : str
+        The id of the equation that defines it.
+    value : ndarray or float
+    where : str
+        ``module.function``.
+    i : int
+        The inner iteration, from 1; 0 before the first.
+    """
+
+    name: str
+    equation: str
     value: Any
-    where: str  # module.function
-    i: int  # the inner iteration, from 1
+    where: str
+    i: int
+
+
+class Recorder:
+    """The symbols recorded so far; ``iteration`` is set by the inner loop."""
+
+    def __init__(self) -> None:
+        self.symbols: list[Symbol] = []
+        self.iteration = 0
 
 
 @contextmanager
-def recording(method_name: str) -> Iterator[list[Symbol]]:
-    """Record the symbols that the functions of the package compute, keeping the equations that belong to the method."""
-    from .paper import equations, line_symbols
-
-    table, seen, inner = equations(), [], [0]
-
-    def belongs(eq_id: str) -> bool:
-        globs = table[eq_id].methods if eq_id in table else ()
-        return not globs or any(fnmatchcase(method_name, g) for g in globs)
+def recording(method_name: str) -> Iterator[Recorder]:
+    """Record the symbols whose equations belong to this method while the block runs."""
+    recorder, marked = Recorder(), _marked()
 
     def hook(frame: FrameType, event: str, arg: Any) -> None:
-        module = frame.f_globals.get("__name__", "")
-        if event == "call" and module == "bongref.filter" and frame.f_code.co_name == "_estimate":
-            inner[0] = frame.f_locals["i"] + 1
-        if event != "return" or not module.startswith("bongref."):
-            return
-        fn = frame.f_globals.get(frame.f_code.co_name)
-        if getattr(fn, "__code__", None) is not frame.f_code:
-            return
-        for name, ids in line_symbols(fn).items():
-            own = [eq_id for eq_id in ids if belongs(eq_id)]
-            if own and name != "_" and name in frame.f_locals:
-                value = frame.f_locals[name]
-                where = f"{module.removeprefix('bongref.')}.{frame.f_code.co_name}"
-                # of several equations that print the same symbol for this method, the line names the most specific one last
-                seen.append(Symbol(name, own[-1], np.array(value) if isinstance(value, np.ndarray) else value, where, inner[0]))
+        fn = marked.get(frame.f_code) if event == "return" else None
+        if fn is not None:
+            recorder.symbols += _symbols(fn, frame.f_locals, method_name, recorder.iteration)
 
     previous = sys.getprofile()
     sys.setprofile(hook)
     try:
-        yield seen
+        yield recorder
     finally:
         sys.setprofile(previous)
+
+
+@cache
+def _marked() -> dict[CodeType, FunctionType]:
+    """The functions of an update whose lines carry ids of equations, by their code."""
+    from . import curvature, dynamics, filter, gaussians
+    from .families import diag_mom, diag_nat, dlr, fc_mom, fc_nat
+    from .paper import line_symbols
+
+    modules = (curvature, dynamics, filter, gaussians, fc_nat, fc_mom, diag_nat, diag_mom, dlr)
+    functions = (
+        fn
+        for module in modules
+        for fn in vars(module).values()
+        if isinstance(fn, FunctionType) and fn.__module__ == module.__name__
+    )
+    return {fn.__code__: fn for fn in functions if line_symbols(fn)}
+
+
+def _symbols(
+    fn: Callable[..., Any], values: dict[str, Any], method_name: str, i: int
+) -> Iterator[Symbol]:
+    """The marked symbols of one call.
+
+    Of several equations that print the same symbol for this method, the line names the most specific
+    one last.
+    """
+    from .paper import line_symbols
+
+    where = f"{fn.__module__.rpartition('.')[2]}.{fn.__name__}"
+    for name, ids in line_symbols(fn).items():
+        own = [eq_id for eq_id in ids if _belongs(eq_id, method_name)]
+        if own and name != "_" and name in values:
+            value = values[name]
+            copied = np.array(value) if isinstance(value, np.ndarray) else value
+            yield Symbol(name, own[-1], copied, where, i)
+
+
+def _belongs(eq_id: str, method_name: str) -> bool:
+    """Whether an equation is one of this method's, or of every method."""
+    from .paper import equations
+
+    table = equations()
+    globs = table[eq_id].methods if eq_id in table else ()
+    return not globs or any(fnmatchcase(method_name, glob) for glob in globs)

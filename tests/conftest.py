@@ -1,9 +1,10 @@
-"""The Hypothesis profile, and --eq-dump FILE: the tests marked with each equation, as JSON."""
+"""The Hypothesis profile, the marker of the smoke tests, and --eq-dump FILE: the tests marked with each equation, as JSON."""
 
 import json
 import os
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 # no clock decides whether a test passes: a machine may be busy, and a first example may have to wait for a compiler
@@ -14,6 +15,17 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bongref"))
 
 def pytest_addoption(parser):
     parser.addoption("--eq-dump", metavar="FILE", help="write the tests marked with each equation to FILE")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Mark the tests that smoke.txt names."""
+    lines = (Path(__file__).parent / "smoke.txt").read_text(encoding="utf-8").splitlines()
+    smoke = {line for line in lines if line and not line.startswith("#")}
+    for item in items:
+        node = f"{item.path.name}::{item.name}"
+        if node in smoke or node.split("[")[0] in smoke:
+            item.add_marker(pytest.mark.smoke)
 
 
 def pytest_collection_finish(session):

@@ -4,6 +4,8 @@ import math
 
 import numpy as np
 import pytest
+from autograd import jacobian
+from autograd import numpy as anp
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -13,7 +15,7 @@ from bongref.families import fc_mom, fc_nat
 from bongref.routes import compare
 from bongref.routes.compare import EPS, C
 from bongref.states import FC
-from bongref.theory import conjugate
+from bongref.theory import conjugate, pairs
 from bongref.theory.conjugate import PAIRS, ROUTES
 
 PAIR_NAMES = list(PAIRS)
@@ -152,7 +154,7 @@ def test_gaussian_mean_is_the_step_of_the_library():
 def test_without_conjugacy_it_is_bong_and_not_bayes():
     """A Gaussian prior on the log-rate of a Poisson: both routes give fc_nat's step with g = y − E[λ], G = −E[λ]; Bayes is elsewhere."""
     rate = lambda psi: math.e ** ((psi[0] + 0.5) / psi[1])  # E[e^θ] under N(h/Λ, 1/Λ)
-    pair = conjugate.linear_regression(1, var=1.0, prior_var=1.0)._replace(
+    pair = pairs.linear_regression(1, var=1.0, prior_var=1.0)._replace(
         loglik=lambda y, theta: y * theta[:, 0] - np.exp(theta[:, 0]),
         expected=lambda psi, y: y * psi[0] / psi[1] - rate(psi),
         tau=lambda y: np.array([y, rate(psi)]),
@@ -179,7 +181,7 @@ def test_without_conjugacy_it_is_bong_and_not_bayes():
 def test_one_step_in_mean_and_count_misses_bayes():
     """Beta(2, 3) after a success: the mean goes to 2/5 + (1 − 2/5)/5 = 0.52; Bayes has 3/6."""
     pair, psi, y = PAIRS["beta-bernoulli"], np.array([2.0, 5.0]), np.array([1.0])
-    to, back = lambda psi: np.array([psi[0] / psi[1], psi[1]]), lambda lam: conjugate.anp.array([lam[0] * lam[1], lam[1]])
+    to, back = lambda psi: np.array([psi[0] / psi[1], psi[1]]), lambda lam: anp.array([lam[0] * lam[1], lam[1]])
     got, exact = conjugate.bong_in(pair, psi, y, to, back), conjugate.bayes(pair, psi, y)
     bound = 8 * np.max(conjugate.rounding(pair, psi, y, "autodiff"))  # the Jacobian has entries up to 5
     assert abs(to(got)[0] - 0.52) <= bound and to(exact)[0] == 0.5
@@ -190,12 +192,12 @@ def test_one_step_in_mean_and_count_misses_bayes():
 @pytest.mark.parametrize("nu", [1.0, 1.5, 4.0, 40.0])
 def test_one_step_in_mean_and_variance_is_the_moment_family(nu):
     """N(m, R/ν): the variance goes to R/ν − R/ν² as fc_mom has it, 0 at ν = 1, where Bayes has R/(ν + 1)."""
-    pair, R, m, y = conjugate.gaussian_mean([[2.0]], prior=[0.0, 1.0]), 2.0, 0.75, np.array([-1.5])
+    pair, R, m, y = pairs.gaussian_mean([[2.0]], prior=[0.0, 1.0]), 2.0, 0.75, np.array([-1.5])
     psi = np.array([m * nu, nu])
-    to, back = lambda psi: np.array([psi[0] / psi[1], R / psi[1]]), lambda lam: conjugate.anp.array([lam[0] * R / lam[1], R / lam[1]])
+    to, back = lambda psi: np.array([psi[0] / psi[1], R / psi[1]]), lambda lam: anp.array([lam[0] * R / lam[1], R / lam[1]])
     lam = to(psi)
     _, F, g = conjugate.by_autodiff(pair, psi, y)
-    J = conjugate.jacobian(back)(lam)
+    J = jacobian(back)(lam)
     got = lam + np.linalg.solve(J.T @ F @ J, J.T @ g)
     q = fc_mom.bong(FC(lam[:1], lam[1:, None]), None, Curv((y - m) / R, G=np.array([[-1 / R]])))
     bound = C * EPS * np.linalg.cond(J.T @ F @ J)
@@ -211,7 +213,7 @@ def test_one_step_in_mean_and_variance_is_the_moment_family(nu):
 def test_a_linear_change_of_natural_parameters_keeps_it_exact():
     """Beta's own (a, b) = (χ, ν − χ) are natural parameters too."""
     pair, psi, y = PAIRS["beta-bernoulli"], np.array([2.0, 5.0]), np.array([0.0])
-    to, back = lambda psi: np.array([psi[0], psi[1] - psi[0]]), lambda lam: conjugate.anp.array([lam[0], lam[0] + lam[1]])
+    to, back = lambda psi: np.array([psi[0], psi[1] - psi[0]]), lambda lam: anp.array([lam[0], lam[0] + lam[1]])
     got = conjugate.bong_in(pair, psi, y, to, back)
     assert np.all(np.abs(got - conjugate.bayes(pair, psi, y)) <= 2 * conjugate.rounding(pair, psi, y, "autodiff"))
 
@@ -225,7 +227,7 @@ def test_derivatives_of_log_gamma(x):
     from autograd import grad
     from mpmath import mp
 
-    f = conjugate.log_gamma
+    f = pairs.log_gamma
     for k in range(4):
         wanted = float(mp.loggamma(x) if k == 0 else mp.psi(k - 1, x))
         assert abs(f(x, k) - wanted) <= 16 * EPS * max(1.0, abs(wanted)), (k, x)
@@ -240,8 +242,8 @@ def test_spacing_of_the_nodes(ratio):
 
     damping = lambda a, h: loggamma(a + 2j * np.pi / h).real - loggamma(a)
     for a in np.geomspace(1, 3000, 60):
-        assert damping(a, conjugate.gamma_line(a, ratio)[1]) < -33
-        h = conjugate.beta_line(a, ratio * a)[1]
+        assert damping(a, pairs.gamma_line(a, ratio)[1]) < -33
+        h = pairs.beta_line(a, ratio * a)[1]
         assert damping(a, h) + damping(ratio * a, h) < -33
 
 

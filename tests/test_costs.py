@@ -3,7 +3,6 @@
 import math
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import problems
@@ -17,15 +16,17 @@ from bongref.linalg import eye, solve
 from bongref.routes import compare
 from bongref.states import FC
 from bongref.theory import costs
-from bongref.theory.costs import Poly, Tally, interpolate, is_O, parse
+from bongref.theory.costs import Poly, interpolate, is_O, parse
+from bongref.theory.counting import Counted, Tally
+from docs import make_costs
 
 DERIVED = [n for n in NAMES if n not in NOT_DERIVED]
-STATED = [(name, place) for name, place, _ in costs.printed_costs()]
+STATED = [(name, place) for name, place, _ in make_costs.printed_costs()]
 
 
 @cache
 def rows():
-    return {(r.cell, r.place): r for r in costs.table()}
+    return {(r.cell, r.place): r for r in make_costs.table()}
 
 
 def tallied(fn, *shapes):
@@ -129,13 +130,13 @@ def test_shapes_alone_count_as_numbers_do(name, form):
     got, wanted = costs.update(m, *counted, form), costs.update(m, prior, curv, form)
     assert tally.total == costs.count(name, form=form, **sizes) > 0
     for a, b in zip(got, wanted, strict=True):  # and the numbers are the ones of the uncounted update
-        assert isinstance(a, costs.Counted) and np.array_equal(a.view(np.ndarray), b)
+        assert isinstance(a, Counted) and np.array_equal(a.view(np.ndarray), b)
 
 
 def test_sizes_that_do_not_act():
-    with pytest.raises(TypeError, match="has the sizes P, R, C, got P, M"):
+    with pytest.raises(TypeError, match="must be P, R, C, got P, M"):
         costs.count("bong-lin-hess-dlr", P=10, M=3)
-    with pytest.raises(ValueError, match="80"):
+    with pytest.raises(ValueError, match="lists the 5 names with it"):
         costs.count("bong-lin-hess", P=10)
     with pytest.raises(ValueError, match="part must be"):
         costs.polynomial("bong-lin-ef-fc", "samples")
@@ -201,9 +202,9 @@ def grows(f, g, letters):
 
 def test_the_table_is_whole():
     cells = [r for r in rows().values() if r.place == "tab:methods" and r.cell in NAMES]
-    assert len(cells) == 36 and {r.verdict for r in rows().values()} == set(costs.VERDICTS)
+    assert len(cells) == 36 and {r.verdict for r in rows().values()} == set(make_costs.VERDICTS)
     assert {r.cell for r in rows().values()} >= {n for n in DERIVED if not n.endswith("mc-hess-dlr")}
-    for name, place, printed in costs.printed_costs():  # what the package says of a method is what the paper says of it
+    for name, place, printed in make_costs.printed_costs():  # what the package says of a method is what the paper says of it
         if place.startswith("tab:") and name != "blr-mc-ef-dlr":  # (R+M)² in the table, (2R+M)² in the text: the package takes the text's
             assert parse(printed) == parse(br.method(name).cost), name
 
@@ -276,11 +277,11 @@ def test_a_cubic_function_does_not_pass_for_a_quadratic_one():
 
     found, none = interpolate(broken, "PM"), Poly({})
     assert str(found.leading()) == "8/3 P^3"
-    assert costs.judge(parse("O(MP^2)"), found, none, none, leading=True) == "does not hold"
-    assert costs.judge(parse("O(P^3)"), found, none, none, leading=True) == "holds"
-    assert costs.judge(parse("O(P^4)"), found, none, none, leading=True) == "cheaper exists"
-    assert costs.judge(parse("O(MP^2)"), none, found, none, leading=True) == "holds with a condition"
-    assert costs.judge(parse("O(MP^2)"), parse("O(MP^2)"), none, found, leading=True) == "holds with a condition"
+    assert make_costs.judge(parse("O(MP^2)"), found, none, none, leading=True) == "does not hold"
+    assert make_costs.judge(parse("O(P^3)"), found, none, none, leading=True) == "holds"
+    assert make_costs.judge(parse("O(P^4)"), found, none, none, leading=True) == "cheaper exists"
+    assert make_costs.judge(parse("O(MP^2)"), none, found, none, leading=True) == "holds with a condition"
+    assert make_costs.judge(parse("O(MP^2)"), parse("O(MP^2)"), none, found, leading=True) == "holds with a condition"
 
 
 # --- forms that cost less than the ones that are run --------------------------------------------------------------------------
@@ -503,12 +504,21 @@ def test_the_polynomial_at_size(name):
 
 
 def test_the_page_shows_the_table():
-    page = (Path(__file__).parents[1] / "docs" / "costs.md").read_text(encoding="utf-8")
-    assert costs.markdown(list(rows().values())) in page, "python -m bongref.theory.costs --markdown has another table than docs/costs.md"
+    page = make_costs.PAGE.read_text(encoding="utf-8")
+    fresh = make_costs.page(page, list(rows().values()))
+    assert fresh == page, "docs/costs.md is not current: python docs/make_costs.py --page"
+    assert make_costs.page(page.replace("10 R^2 P", "11 R^2 P"), list(rows().values())) == page
 
 
-def test_the_command(capsys, monkeypatch):
-    monkeypatch.setattr(costs, "table", lambda: list(rows().values())[:2])
-    assert costs.main([]) == 0 and costs.main(["--markdown"]) == 0 and costs.main(["--what"]) == 2
+def test_the_command(capsys, monkeypatch, tmp_path):
+    two = list(rows().values())[:2]
+    monkeypatch.setattr(make_costs, "table", lambda: two)
+    monkeypatch.setattr(make_costs, "PAGE", tmp_path / "costs.md")
+    make_costs.PAGE.write_text("Costs\n\n" + make_costs.markdown(two[:1]) + "\n\nend", encoding="utf-8")
+    assert make_costs.main([]) == 0 and make_costs.main(["--page"]) == 0 and make_costs.main(["--what"]) == 2
     out, err = capsys.readouterr()
-    assert "bong-mc-ef-fc  " in out and "| `bong-mc-ef-fc` |" in out and "2 statements: 1 holds" in out and "usage" in err
+    assert "bong-mc-ef-fc  " in out and "2 statements: 1 holds" in out and "usage" in err
+    assert make_costs.PAGE.read_text(encoding="utf-8") == f"Costs\n\n{make_costs.markdown(two)}\n\nend"
+    make_costs.PAGE.write_text("no table", encoding="utf-8")
+    with pytest.raises(ValueError, match="one table"):
+        make_costs.main(["--page"])

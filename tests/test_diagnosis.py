@@ -95,7 +95,7 @@ def bong_dlr(lost=True, mean="new"):
         (blr_diag(pull=False), "blr-*-diag", "KL term left out of the mean"),
         (blr_diag(alpha_G=False), "blr-*-diag", "`diagonal(curv)` instead of `alpha * diagonal(curv)`"),
         (blr_diag(std=True), "blr-*-diag", "standard deviation returned"),
-        (bong_dlr(lost=False), "bong-mc-ef-dlr", "does not take up"),
+        (bong_dlr(lost=False), "bong-mc-ef-dlr", "does not absorb"),
         (bong_dlr(mean="projected"), "bong-mc-ef-dlr", "projection before the mean"),
     ],
 )
@@ -338,7 +338,7 @@ UNSEEN = (
 LEVELS = {
     "step": ("step",),
     "estimate": ("estimate",),
-    "job": ("estimate",),
+    "problem": ("estimate",),
     "update": ("update",),
     "run": ("stream",),
     "predict": ("predict",),

@@ -66,7 +66,7 @@ def test_saturated_activations_have_finite_hessians(activation):
 def test_tanh_has_its_derivatives():
     from autograd import grad
 
-    from bongref.models import tanh
+    from bongref.models.layers import tanh
 
     for x in (-3.0, -0.2, 0.0, 0.7, 5.0):
         t, s = np.tanh(x), 1 / np.cosh(x) ** 2

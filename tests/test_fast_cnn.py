@@ -62,8 +62,8 @@ def magnitudes(model, theta, x):
     arrays, h, largest = model.unflatten(theta), x[None], 0.0
     n = len(model.spec["features"])
     for i in range(n):
-        z = models.conv_same(h, arrays[f"K{i}"]) + arrays[f"b{i}"]
-        h, largest = models.avg_pool(z), max(largest, z.max())
+        z = models.layers.conv_same(h, arrays[f"K{i}"]) + arrays[f"b{i}"]
+        h, largest = models.layers.avg_pool(z), max(largest, z.max())
     z = arrays[f"W{n}"] @ h.ravel() + arrays[f"b{n}"]
     return positive(theta, x), positive.jac(theta, x), max(largest, z.max())
 

@@ -14,7 +14,7 @@ from bongref import curvature, gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.fast.streams import fc
-from bongref.filter import _step
+from bongref.filter import unchecked_step
 from bongref.gaussians import is_valid
 from bongref.grid import Method
 from bongref.routes import compare
@@ -72,7 +72,7 @@ def reference(s: Stream, prior: FC, *flat: Curv, between=lambda q: q) -> Route:
             if i == 0 and (inner := s.m.inner_loop(c)) is not None:
                 current = inner.start(state)
             if inner is None:
-                current = between(_step(s.m, state, current, c)[0])
+                current = between(unchecked_step(s.m, state, current, c)[0])
                 valid &= gaussians.is_valid(current)
                 seen.append(current)
             else:
@@ -572,7 +572,7 @@ def test_samples_are_those_of_the_reference(name, P, K, I, form, kind):
             diff = compare.difference("theta", out, gaussians.place(current, Z), compare._matrix_condition(current) ** 2)
             assert diff.agrees, str(diff)
             assert q.step(c.g, np.ascontiguousarray(c.S.T))
-            current = _step(s.m, state, current, c)[0]
+            current = unchecked_step(s.m, state, current, c)[0]
         q.end()
         state = current
 

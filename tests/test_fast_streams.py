@@ -172,7 +172,7 @@ def test_a_model_of_the_users_gets_the_compiled_step(family, hess):
     c = c._replace(model=br.models.wrap(f, 3, 2), prior=c.m.prior(mu=rng.standard_normal(3), var=0.1), lik=br.likelihoods.Gaussian(var=0.3))
     c = c._replace(Y=list(rng.standard_normal((6, 2))), X=rng.standard_normal((6, 2)))
     assert_agree(c)
-    assert run(c, "auto").info["backend"] == "fast"
+    assert run(c, "auto").info.backend == "fast"
 
 
 @pytest.mark.parametrize("name", ["bong-lin-hess-diag", "bong-mc-ef-dlr", "bog-lin-ef-fc"])
@@ -203,7 +203,7 @@ def test_what_has_no_compiled_path_says_why(name, kw, reason):
     with pytest.raises(ValueError, match=f"backend='fast': {reason}.*; use 'reference' or 'auto'"):
         run(c, "fast", **kw)
     info = run(c, "auto", **kw).info
-    assert info["backend"] == "reference" and reason in info["reason"]
+    assert info.backend == "reference" and reason in info.reason
 
 
 def test_a_method_with_virtual_observations_has_no_compiled_path():

@@ -120,8 +120,9 @@ def test_dlr_samples_need_no_square_array():
 
 def test_sample_refuses():
     q = diag(np.random.default_rng(0))
-    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator, got int 3"):
-        br.sample(q, 2, 3)
+    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator or a seed .*, got float 3\.0; use rng=numpy"):
+        br.sample(q, 2, 3.0)
+    np.testing.assert_array_equal(br.sample(q, 2, 3), br.sample(q, 2, np.random.default_rng(3)))
     with pytest.raises(ValueError, match="n must be an integer >= 1, got 0"):
         br.sample(q, 0, np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"state must be positive definite, got var with smallest entry -1"):

@@ -143,7 +143,7 @@ def test_the_implicit_scheme_solves_its_equations_and_is_where_blr_stops(y):
 
 def test_an_implicit_scheme_that_does_not_converge_says_so():
     prior = FC(np.zeros(1), np.eye(1))
-    with pytest.raises(ArithmeticError, match="not converged in 3"):
+    with pytest.raises(ArithmeticError, match="did not converge in 3"):
         literature.rvga_implicit(prior, literature.logistic(np.array([3.0]), 1.0), max_iter=3)
 
 

@@ -403,11 +403,11 @@ def test_bad_predictives(fn):
         fn(m, MODEL, lik, br.Diag(state.mu, np.ones(P)), X, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=rf"state.mu must have shape \({P},\), got \(3,\)"):
         fn(m, MODEL, lik, br.FC(np.zeros(3), np.eye(3)), X, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"x: got shape \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"x must have shape \(2,\).*got \(4, 3\)"):
         fn(m, MODEL, lik, state, np.zeros((4, 3)), rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"linearise must be 'h' .* or 'f' .* got 'g'"):
         predictive.lin_mc(m, MODEL, lik, state, X, rng=np.random.default_rng(0), linearise="g")
     with pytest.raises(ValueError, match=r"kind must be one of plugin, mc, lin_mc, lin_mc_f, got 'map'"):
         predictive.predict("map", m, MODEL, lik, state, X)
-    with pytest.raises(ValueError, match=r"y: got shape \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"y must have shape \(4, 2\), got \(3, 2\)"):
         predictive.plugin(m, MODEL, lik, state, X).log_density(Y[:3])

@@ -2,7 +2,7 @@
 
 import contextlib
 import doctest
-import importlib
+import importlib.util
 import io
 import re
 import shlex
@@ -11,13 +11,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from bongref import cli, paper
+import bongref
+from bongref import cli, grid, paper
 from bongref.routes import audit, compare
 
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
-methods = importlib.import_module("bongref.methods")  # the module: bongref.methods is also the function of that name
+METHODS = (ROOT / "docs" / "methods.md").read_text(encoding="utf-8")
+AUDIT = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
 FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
@@ -49,7 +51,7 @@ def python(text, page, line, namespace):
 
 
 def test_there_are_pages():
-    assert {p.name for p in PAGES} >= {"README.md", "conventions.md", "reading.md", "symbols.md"}
+    assert {p.name for p in PAGES} >= {"README.md", "conventions.md", "methods.md", "reading.md", "symbols.md"}
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -78,8 +80,8 @@ def test_inline_commands_exist():
     for page in PAGES:
         for line in re.findall(r"`(bongref [^`]+)`", FENCE.sub("", page.read_text(encoding="utf-8"))):
             words = shlex.split(line)[1:]
-            assert words[0] in ("audit", "eq", "methods", "errata", "claims", "check", "vectors"), line
-            if words[0] not in ("audit", "check", "vectors") and not re.search(r"\b(ID|SECTION)\b", line):
+            assert words[0] in ("audit", "eq", "methods", "errata", "claims", "check", "vectors", "cite"), line
+            if words[0] not in ("audit", "check", "vectors", "cite") and not re.search(r"\b(ID|SECTION)\b", line):
                 assert shell(line), line
 
 
@@ -89,13 +91,39 @@ def test_links_lead_somewhere():
             assert (page.parent / target).exists(), f"{page.name}: {target}"
 
 
-def test_named_files_are_there():
-    layout = README.split("## The repository")[1]
-    cells = re.findall(r"^\| `([^`]+)`", layout, re.MULTILINE)
-    assert len(cells) > 5
-    for cell in cells:
-        for name in cell.split():
-            assert (ROOT / (name if "/" in name else f"bongref/{name}")).exists(), name
+def make_map():
+    spec = importlib.util.spec_from_file_location("make_map", ROOT / "docs" / "make_map.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_maps_are_current():
+    module = make_map()
+    assert all(path.exists() for path in module.PAGES) and len(module.rows(module.PACKAGE, 1)) > 15
+    for path in module.PAGES:
+        assert module.page(path) == path.read_text(encoding="utf-8"), "python docs/make_map.py writes it"
+
+
+def test_the_map_follows_the_docstrings(tmp_path):
+    module = make_map()
+    (tmp_path / "room").mkdir()
+    (tmp_path / "room" / "__init__.py").write_text('"""What lives here: tables.\n\nNothing else."""')
+    (tmp_path / "room" / "chair.py").write_text('"""To sit | on."""')
+    (tmp_path / "_private.py").write_text("")
+    assert module.rows(tmp_path, 1) == ["| `room/` | What lives here: tables |"]
+    assert module.rows(tmp_path, 2)[1] == r"| `room/chair.py` | To sit \| on |"
+    (tmp_path / "bare.py").write_text("x = 1")
+    with pytest.raises(ValueError, match=r"bare\.py has no docstring"):
+        module.rows(tmp_path, 1)
+
+
+def test_each_block_of_the_readme_stands_alone():
+    """A newcomer may copy one block: it runs by itself."""
+    for language, text, line, output in blocks(ROOT / "README.md"):
+        if language == "python":
+            got = python(text, ROOT / "README.md", line, {"__name__": "snippet"})
+            assert doctest.OutputChecker().check_output(output, got, doctest.ELLIPSIS), f"README.md:{line}"
 
 
 # --- the two commands ----------------------------------------------------------------------------------------------------
@@ -130,10 +158,10 @@ def test_the_extras_of_the_commands_exist():
 
 def test_the_excerpt_of_the_audit_is_what_the_audit_prints():
     """The same header, rows, cells that do not apply and verdicts; the numbers are rounding and may differ, below 1."""
-    (excerpt,) = [text for _, text, _, _ in blocks(ROOT / "README.md") if text.startswith("method  ")]
+    (excerpt,) = [text for _, text, _, _ in blocks(ROOT / "docs" / "audit.md") if text.startswith("method  ")]
     header, *rows = excerpt.splitlines()
     names = [row.split()[0] for row in rows]
-    fresh = [audit._row(n, np.random.default_rng([0, methods.NAMES.index(n)]), 6, 3, 3, 2) for n in names]
+    fresh = [audit._row(n, np.random.default_rng([0, grid.NAMES.index(n)]), 6, 3, 3, 2) for n in names]
     printed = audit.table(fresh).splitlines()
     assert header == printed[0].rstrip()
     number = re.compile(r"(?<= )(<\.001|0(?:\.\d+)?|\d\.?\d*e-\d+)(?= )")
@@ -144,12 +172,12 @@ def test_the_excerpt_of_the_audit_is_what_the_audit_prints():
 
 
 def test_the_columns_of_the_audit_are_explained():
-    explained = re.findall(r"^\| (\S[^|]*?) \| ", README.split("| column |")[1].split("\n\n")[0], re.MULTILINE)
+    explained = re.findall(r"^\| (\S[^|]*?) \| ", AUDIT.split("| column |")[1].split("\n\n")[0], re.MULTILINE)
     assert explained == [*audit.ROUTES, "pos.def."]
 
 
 def test_the_tolerance_is_the_one_described():
-    assert f"c = {compare.C:.0f} and eps = 2⁻⁵²" in README
+    assert f"c = {compare.C:.0f} and eps = 2⁻⁵²" in AUDIT
     assert compare.EPS == 2.0**-52
 
 
@@ -158,21 +186,21 @@ def test_the_tolerance_is_the_one_described():
 
 def test_the_table_of_costs():
     def cell(name):
-        return "refuses" if name in methods.NOT_DERIVED else methods.cost(name)
+        return "refuses" if name in grid.NOT_DERIVED else grid.cost(name)
 
     lines = []
-    for hess in methods.HESSIANS:
-        for rule in methods.RULES:
-            fc, fc_mom, diag, diag_mom, dlr = (cell(f"{rule}-{hess}-{family}") for family in methods.FAMILIES)
+    for hess in grid.HESSIANS:
+        for rule in grid.RULES:
+            fc, fc_mom, diag, diag_mom, dlr = (cell(f"{rule}-{hess}-{family}") for family in grid.FAMILIES)
             assert diag == diag_mom
             lines.append(f"| {rule}-{hess} | {fc} | {fc_mom} | {diag} | {dlr} |")
-    assert "\n".join(lines) in README
+    assert "\n".join(lines) in METHODS
 
 
 def test_the_table_of_parameters():
-    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| ([^|]+) \| [^|]+ \|$", README, re.MULTILINE)
+    rows = re.findall(r"^\| `(\w+)` \| (\S+) \| ([^|]+) \| [^|]+ \|$", METHODS, re.MULTILINE)
     told = {name: (tuple(g.replace("\\", "") for g in globs.split(", ")), default) for name, default, globs in rows}
-    assert told == {name: (globs, str(default)) for name, (globs, default) in methods.PARAMETERS.items()}
+    assert told == {name: (globs, str(default)) for name, (globs, default) in grid.PARAMETERS.items()}
 
 
 # --- the symbols ------------------------------------------------------------------------------------------------------------
@@ -181,7 +209,10 @@ def test_the_table_of_parameters():
 def resolve(path):
     """The object with this dotted name inside the package."""
     module, *rest = path.split(".")
-    value = importlib.import_module(f"bongref.{module}")
+    try:
+        value = importlib.import_module(f"bongref.{module}")
+    except ModuleNotFoundError:  # in a package of its own: families, routes, theory
+        value = getattr(bongref, module)
     for name in rest:
         value = getattr(value, name)
     return value

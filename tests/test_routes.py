@@ -11,7 +11,7 @@ import bongref as br
 from bongref import curvature
 from bongref.curvature import Curv, Lin, dense
 from bongref.families import dlr, fc_nat
-from bongref.filter import _step
+from bongref.filter import unchecked_step
 from bongref.gaussians import is_valid
 from bongref.grid import EFFICIENT, FEW, MODULES
 from bongref.routes import compare, definition, exact
@@ -53,7 +53,7 @@ def test_efficient_form_is_the_plain_one(name, size):
     if name.startswith("bog") and name.endswith("-fc"):  # its small matrix is indefinite: c · cond · eps does not bound it beyond
         size = size._replace(log_cond=size.log_cond / 6)
     p = make(name, size)
-    got, fn = _step(p.m, p.prior, p.current, p.curv, "efficient")
+    got, fn = unchecked_step(p.m, p.prior, p.current, p.curv, "efficient")
     assert fn.__name__ == EFFICIENT[p.m.rule, p.m.family]
     agree(got, plain(p.m)(p.prior, p.current, p.curv), conditions(p), f"{name}: {fn.__name__}")
 
@@ -132,7 +132,7 @@ def test_expanded_terms_of_bbb_dlr(name, size):
 def test_dense_hessian_is_the_low_rank_one(name, size):
     p = make(name, size)
     G = Curv(p.curv.g, G=dense(p.curv))
-    got = _step(p.m, p.prior, p.current, G)[0]
+    got = unchecked_step(p.m, p.prior, p.current, G)[0]
     agree(got, plain(p.m)(p.prior, p.current, p.curv), conditions(p), f"{name}: dense G against S")
 
 

@@ -35,7 +35,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bongref
-from bongref.conformance import diagnosis, edits, mistakes, pipeline, runner, vectors
+from bongref.conformance import answers, diagnosis, edits, mistakes, pipeline, runner, vectors
 from bongref.conformance.vectors import Case
 from bongref.curvature import Curv
 from bongref.grid import FAMILIES, HESSIANS, MODULES, RULES, STATES
@@ -77,18 +77,19 @@ def load(mutant: Mutant | None) -> dict[str, types.ModuleType]:
     original = builtins.__import__
 
     def importing(name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
-        if level == 1 and name in made:
+        if level > 0 and name in made:
             return made[name]
-        if level == 1 and name == "paper":
+        if level > 0 and name == "paper":
             return types.SimpleNamespace(eq=lambda *ids: lambda fn: fn)
         return original(name, scope, local, wanted, level)
 
     for name in RELOADED:
-        source = (PACKAGE / f"{name}.py").read_text(encoding="utf-8")
+        package = "bongref.families" if name in FAMILY_OF else "bongref"
+        source = (PACKAGE.parent / package.replace(".", "/") / f"{name}.py").read_text(encoding="utf-8")
         if mutant is not None and mutant.module == name:
             source = substituted(source, mutant)
-        module = types.ModuleType(f"bongref.{name}")
-        module.__dict__.update(__package__="bongref", __builtins__={**vars(builtins), "__import__": importing})
+        module = types.ModuleType(f"{package}.{name}")
+        module.__dict__.update(__package__=package, __builtins__={**vars(builtins), "__import__": importing})
         made[name] = module
         exec(_compiled(name, source), module.__dict__)
     return made
@@ -330,10 +331,10 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("bbb-diag_mom: no 1/2 before G", DGM, "bbb", "alpha * diagonal(curv) / 2", "alpha * diagonal(curv)", "bbb-*-diag_mom",
         r"2 G|instead of `alpha \* diagonal\(curv\) / 2"),
     # diagonal plus low rank
-    Mutant("dlr: Ups without what W loses", LR, "project", "Ups_tilde + rowdot(lost, lost)", "Ups_tilde", "b[ol][nr]*-dlr",
-        r"does not take up|`Ups_tilde` instead"),
-    Mutant("dlr: Ups takes up all of W~", LR, "project", "rowdot(lost, lost)", "rowdot(W_tilde, W_tilde)", "bong-lin-*-dlr",
-        r"takes up all"),
+    Mutant("dlr: Ups without the discarded columns", LR, "project", "Ups_tilde + rowdot(lost, lost)", "Ups_tilde", "b[ol][nr]*-dlr",
+        r"does not absorb|`Ups_tilde` instead"),
+    Mutant("dlr: Ups absorbs all of W~", LR, "project", "rowdot(lost, lost)", "rowdot(W_tilde, W_tilde)", "bong-lin-*-dlr",
+        r"absorbs all"),
     Mutant("dlr: the smallest singular vectors", LR, "project", "U_Lambda[:, :rank]", "U_Lambda[:, -rank:]", "bong-mc-ef-dlr",
         r"smallest|-rank:"),
     Mutant("dlr: one column too few", LR, "project", "lost = U_Lambda[:, rank:]", "lost = U_Lambda[:, rank + 1 :]", "bong-mc-ef-dlr",
@@ -484,7 +485,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("blr-diag_mom: v for v squared", DGM, "blr", "alpha * v**2 * diagonal", "alpha * v * diagonal", "blr-*-diag_mom",
         r"alpha \* v \* diagonal"),
     Mutant("bbb-diag_mom: 2 g", DGM, "bbb", "+ alpha * curv.g", "+ 2 * alpha * curv.g", "bbb-*-diag_mom", r"2 g in place"),
-    Mutant("dlr: lost columns not squared", LR, "project", "rowdot(lost, lost)", "abs(lost).sum(axis=1)", "bong-mc-ef-dlr",
+    Mutant("dlr: discarded columns not squared", LR, "project", "rowdot(lost, lost)", "abs(lost).sum(axis=1)", "bong-mc-ef-dlr",
         r"without being squared"),
     Mutant("blr-dlr: no alpha before Ups", LR, "_blr_tilde", "alpha * prior.Ups", "prior.Ups", "blr-*-dlr",
         r"`prior.Ups` instead of `alpha"),
@@ -624,7 +625,7 @@ def differs(fn: Callable, case: Case) -> bool:
     values = _answer(fn, case)
     if values is None:
         return True
-    return any(runner.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"]) is not None for q in case.expected)
+    return any(answers.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"]) is not None for q in case.expected)
 
 
 def named_as(fn: Callable, cases: Sequence[Case], edit: edits.Edit) -> bool:
@@ -693,7 +694,7 @@ def estimate_differs(mistake: mistakes.Mistake, case: Case) -> bool:
             values = pipeline.values(mistake.pieces, case)
     except Exception:
         return True
-    return any(runner.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"]) is not None for q in case.expected)
+    return any(answers.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"]) is not None for q in case.expected)
 
 
 # --- the table ---------------------------------------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """Adapters: the six calls that the vectors are made of, and bongref's own answers to them.
 
-An adapter is any object with a ``name``, a ``dtype`` ("float64" or "float32") and whichever of the six methods it can offer. What is
-missing, returns ``NotImplemented`` or raises ``NotImplementedError`` is "not offered", which is never a failure.
+An adapter is any object with a ``name``, a ``dtype`` ("float64" or "float32") and some of the six
+methods. A method that is missing, returns ``NotImplemented`` or raises ``NotImplementedError`` is
+"not offered", which is never a failure.
 """
 
 from __future__ import annotations
@@ -9,94 +10,193 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
+import traceback
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import checks, curvature, dynamics, filter, metrics, predictive
+from .. import checks, curvature, filter, metrics, predictive, stream
+from .. import dynamics as transitions
 from .._version import __version__
+from ..errors import InvalidValue
 from ..gaussians import is_valid
-from ..grid import method
+from ..grid import method as method_of
+from ..linalg import Array
 from ..routes import oracle
+from ..states import State
 from . import vectors
 
 CALLS = ("step", "estimate", "update", "predict", "run", "predictive")
 DTYPES = ("float64", "float32")
+Data = dict[str, Any]  # plain numbers and arrays by name
 
 
 class Reference:
-    """bongref as an adapter, through its public functions alone: a worked example, and the kit's own test."""
+    """bongref as an adapter, through its public functions alone: an example to start from."""
 
     name, dtype, backend = f"bongref {__version__}", "float64", "reference"
 
-    def step(self, method, prior, current, curv, params):
+    def step(self, method: str, prior: Data, current: Data, curv: Data, params: Data) -> Any:
+        """One step from (g, G)."""
         return oracle.step(method, prior, current, curv, **params)
 
-    def estimate(self, hess, model, likelihood, theta, x, y, samples):
-        model, lik = vectors.model(model), vectors.likelihood(likelihood)
+    def estimate(
+        self,
+        hess: str,
+        model: Data,
+        likelihood: Data,
+        theta: Array,
+        x: Array,
+        y: Array,
+        samples: Array | None,
+    ) -> Any:
+        """(g, G) of an observation or a batch."""
+        f, lik = vectors.model(model), vectors.likelihood(likelihood)
         estimator = getattr(curvature, hess.replace("-", "_"))
-        curv = estimator(model, lik, x, y, theta if samples is None else samples)
+        curv = estimator(f, lik, x, y, theta if samples is None else samples)
         return {key: value for key, value in curv._asdict().items() if value is not None}
 
-    def update(self, method, model, likelihood, prior, x, y, samples, params):
-        m, family = _method(method, params)
-        model, lik = vectors.model(model), vectors.likelihood(likelihood)
-        state, info = filter.update(m, model, lik, vectors.state(family, prior), x, y, samples=samples)
+    def update(
+        self,
+        method: str,
+        model: Data,
+        likelihood: Data,
+        prior: Data,
+        x: Array,
+        y: Array,
+        samples: Array | None,
+        params: Data,
+    ) -> Any:
+        """The posterior after one observation or a batch."""
+        m = method_of(method, **params)
+        f, lik = vectors.model(model), vectors.likelihood(likelihood)
+        before = vectors.state(m.family, prior)
+        state, info = filter.update(m, f, lik, before, x, y, samples=samples)
         return {**state._asdict(), "valid": info.valid}
 
-    def predict(self, family, state, dynamics):
-        return _predict(vectors.state(family, state), vectors.dynamics(dynamics))._asdict()
+    def predict(self, family: str, state: Data, dynamics: Data) -> Any:
+        """The prior of the next step."""
+        now = vectors.state(family, state)
+        return transitions.predict(now, vectors.dynamics(dynamics))._asdict()
 
-    def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
-        m, family = _method(method, params)
-        model, lik = vectors.model(model), vectors.likelihood(likelihood)
-        states: list[dict[str, Any]] = []
+    def run(
+        self,
+        method: str,
+        model: Data,
+        likelihood: Data,
+        prior: Data,
+        X: Any,
+        Y: Any,
+        samples: Array | None,
+        dynamics: Data,
+        params: Data,
+    ) -> Any:
+        """The states after each step of a stream."""
+        m = method_of(method, **params)
+        f, lik = vectors.model(model), vectors.likelihood(likelihood)
+        states: list[Data] = []
 
-        def keep(m, model, lik, state, rng):
+        def keep(m: Any, model: Any, lik: Any, state: State, rng: Any) -> Data:
             states.append(state._asdict())
             return {}
 
-        start, moving = vectors.state(family, prior), vectors.dynamics(dynamics)
-        how: dict[str, Any] = {"every": 1, "metrics": keep, "progress": False, "backend": self.backend}
-        filter.run(m, model, lik, start, X, Y, samples=samples, dynamics=moving, **how)
+        before, moving = vectors.state(m.family, prior), vectors.dynamics(dynamics)
+        how: Data = {"every": 1, "metrics": keep, "progress": False, "backend": self.backend}
+        stream.run(m, f, lik, before, X, Y, samples=samples, dynamics=moving, **how)
         return states
 
-    def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
-        model, lik = vectors.model(model), vectors.likelihood(likelihood)
-        args = (f"bong-lin-hess-{family}", model, lik, vectors.state(family, state), X)
-        pred = predictive.plugin(*args) if kind == "plugin" else getattr(predictive, kind)(*args, samples=samples)
-        out: dict[str, Any] = {"mean": pred.mean, "var": pred.var}
+    def predictive(
+        self,
+        kind: str,
+        family: str,
+        model: Data,
+        likelihood: Data,
+        state: Data,
+        X: Array,
+        samples: Array | None,
+        Y: Array | None = None,
+    ) -> Any:
+        """Moments of the predictive distribution; with Y also densities and metrics."""
+        f, lik = vectors.model(model), vectors.likelihood(likelihood)
+        args = (f"bong-lin-hess-{family}", f, lik, vectors.state(family, state), X)
+        how = {} if kind == "plugin" else {"samples": samples}
+        pred = getattr(predictive, kind)(*args, **how)
+        out: Data = {"mean": pred.mean, "var": pred.var}
         if Y is not None:
             out |= {"log_density": pred.log_density(Y), "nlpd": metrics.nlpd(pred, Y)}
-            if lik.name == "categorical" or (lik.name == "bernoulli" and pred.values.shape[2] == 1):
+            one_label = lik.name == "bernoulli" and pred.values.shape[2] == 1
+            if lik.name == "categorical" or one_label:
                 out |= {"error": metrics.error(pred, Y), "ece": metrics.ece(pred, Y)}
         return out
 
 
 class Fast:
-    """bongref's compiled path as an adapter: the steps of the diagonal and DLR families, updates and streams."""
+    """bongref's compiled path as an adapter: steps in diagonal and DLR families, updates, streams.
+
+    Raises
+    ------
+    InvalidValue
+        If numba is not installed.
+    """
 
     name, dtype = f"bongref {__version__}, compiled", "float64"
 
-    def step(self, method, prior, current, curv, params):
+    def __init__(self) -> None:
+        try:
+            import numba  # noqa: F401
+        except ImportError:
+            raise InvalidValue(
+                "adapter bongref.conformance:Fast needs numba, which is not installed; "
+                "use pip install 'numba >= 0.59'"
+            ) from None
+
+    def step(self, method: str, prior: Data, current: Data, curv: Data, params: Data) -> Any:
+        """One compiled step; full covariances, and DLR without S, are not offered."""
         from ..fast import kernels
 
-        m, family = _method(method, params)
-        if family.startswith("fc") or (family == "dlr" and "S" not in curv):
+        m = method_of(method, **params)
+        if m.family.startswith("fc") or (m.family == "dlr" and "S" not in curv):
             return NotImplemented
-        before, now = (checks.state(name, vectors.state(family, q)) for name, q in (("prior", prior), ("current", current)))
-        arrays = curvature.Curv(**{k: v for k, v in curv.items() if k in ("g", "S" if "S" in curv else "d")})
-        state = getattr(kernels.module(family), m.rule)(before, now, arrays, params.get("alpha", 1))
+        given = {"prior": prior, "current": current}
+        states = [checks.state(key, vectors.state(m.family, q)) for key, q in given.items()]
+        keys = ("g", "S" if "S" in curv else "d")
+        arrays = curvature.Curv(**{key: curv[key] for key in keys if key in curv})
+        step = getattr(kernels.module(m.family), m.rule)
+        state = step(*states, arrays, params.get("alpha", 1))
         return {**state._asdict(), "valid": is_valid(state)}
 
-    def update(self, method, model, likelihood, prior, x, y, samples, params):
+    def update(
+        self,
+        method: str,
+        model: Data,
+        likelihood: Data,
+        prior: Data,
+        x: Array,
+        y: Array,
+        samples: Array | None,
+        params: Data,
+    ) -> Any:
+        """The posterior after one observation, as a stream of one step; not for mc-hess."""
         if "mc-hess" in method:
             return NotImplemented
-        none = {"kind": "static"}
-        return self.run(method, model, likelihood, prior, [x], [y], None if samples is None else samples[None], none, params)[0]
+        steps = None if samples is None else samples[None]
+        static = {"kind": "static"}
+        return self.run(method, model, likelihood, prior, [x], [y], steps, static, params)[0]
 
-    def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
+    def run(
+        self,
+        method: str,
+        model: Data,
+        likelihood: Data,
+        prior: Data,
+        X: Any,
+        Y: Any,
+        samples: Array | None,
+        dynamics: Data,
+        params: Data,
+    ) -> Any:
+        """The states after each step of a compiled stream; not for mc-hess."""
         if "mc-hess" in method:
             return NotImplemented
         compiled = Reference()
@@ -104,44 +204,82 @@ class Fast:
         return compiled.run(method, model, likelihood, prior, X, Y, samples, dynamics, params)
 
 
-_predict = dynamics.predict
-
-
-def _method(name: str, params: dict[str, Any]):
-    m = method(name, **params)
-    return m, m.family
+# --- finding an adapter ---------------------------------------------------------------------------
 
 
 def load_adapter(target: Any) -> Any:
-    """The adapter of ``"module:Name"`` (a class, a function that makes one, or the object itself), or of a file ``"path.py:Name"``."""
+    """An adapter from an object, a class, or a name. The code that a name refers to is run.
+
+    Parameters
+    ----------
+    target : object, class or str
+        An adapter, a class of adapters, or "module:Name" or "path.py:Name", where Name is a class,
+        a function that makes an adapter, or the adapter itself.
+
+    Returns
+    -------
+    object
+        With at least one of the six methods and a known dtype.
+
+    Raises
+    ------
+    InvalidValue
+        If there is no such adapter. What its own code raises is part of the message, with the line.
+
+    Examples
+    --------
+    >>> from bongref.conformance import load_adapter
+    >>> type(load_adapter("bongref.conformance:Reference")).__name__
+    'Reference'
+    """
     if not isinstance(target, str):
         return check_adapter(target() if inspect.isclass(target) else target)
     where, colon, what = target.rpartition(":")
     if not colon or not where or not what:
-        raise ValueError(f"adapter must be given as module:Name, e.g. my_adapter:Adapter, got {target!r}")
+        example = "e.g. my_adapter:Adapter"
+        raise InvalidValue(f"adapter must be given as module:Name, {example}, got {target!r}")
+    try:
+        return check_adapter(_made(where, what))
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        if isinstance(error, InvalidValue) and Path(frames[-1].filename) == Path(__file__):
+            raise  # our own message
+        raise InvalidValue(f"adapter {target} cannot be made: {_told(error, frames)}") from error
+
+
+def _made(where: str, what: str) -> Any:
+    """The object of this name in a module; of a class or a function, what it makes."""
     module = _import(where)
     found: Any = module
     for part in what.split("."):
         if not hasattr(found, part):
-            names = sorted(n for n, v in vars(module).items() if inspect.isclass(v) and v.__module__ == module.__name__)
-            raise ValueError(f"adapter: {where} has no {what!r}" + (f"; its classes are {', '.join(names)}" if names else ""))
+            own = [n for n, v in vars(module).items() if _is_own_class(v, module)]
+            there = f"; its classes are {', '.join(sorted(own))}" if own else ""
+            raise InvalidValue(f"adapter: {where} has no {what!r}{there}")
         found = getattr(found, part)
     offers = any(hasattr(found, call) for call in CALLS)
-    return check_adapter(_made(target, found) if inspect.isclass(found) or (callable(found) and not offers) else found)
+    return found() if inspect.isclass(found) or (callable(found) and not offers) else found
 
 
-def _made(target: str, found: Any) -> Any:
-    try:
-        return found()
-    except Exception as error:
-        raise ValueError(f"adapter: {target} cannot be made: {found.__name__}() raised {type(error).__name__}: {error}") from error
+def _is_own_class(value: Any, module: Any) -> bool:
+    return inspect.isclass(value) and value.__module__ == module.__name__
+
+
+def _told(error: BaseException, frames: traceback.StackSummary) -> str:
+    """The error of an adapter's own code, and the last line of that code before it."""
+    if isinstance(error, SyntaxError):
+        return f"{type(error).__name__}: {error.msg} ({error.filename}, line {error.lineno})"
+    here = Path(__file__)
+    own = [f for f in frames if Path(f.filename) != here and "importlib" not in f.filename]
+    where = f" ({own[-1].filename}, line {own[-1].lineno})" if own else ""
+    return f"{type(error).__name__}: {error}{where}"
 
 
 def _import(where: str) -> Any:
     if where.endswith(".py"):
         path = Path(where).resolve()
         if not path.exists():
-            raise ValueError(f"adapter: there is no file {where!r}")
+            raise InvalidValue(f"adapter: there is no file {where!r}")
         sys.path.insert(0, str(path.parent))
         where = path.stem
     elif "" not in sys.path and str(Path.cwd()) not in sys.path:
@@ -151,26 +289,33 @@ def _import(where: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != where.split(".")[0]:
             raise
-        raise ValueError(f"adapter: there is no module {where!r} on the Python path or in {Path.cwd()}") from None
+        raise InvalidValue(
+            f"adapter: there is no module {where!r} on the Python path or in {Path.cwd()}"
+        ) from None
 
 
 def check_adapter(adapter: Any) -> Any:
-    """The adapter, if it offers something and its dtype is known."""
+    """The adapter, if it has one of the six methods and a known dtype."""
     if dtype_of(adapter) not in DTYPES:
-        raise ValueError(f"adapter.dtype must be 'float64' or 'float32', got {getattr(adapter, 'dtype', None)!r}")
+        dtype = getattr(adapter, "dtype", None)
+        raise InvalidValue(f"adapter.dtype must be 'float64' or 'float32', got {dtype!r}")
     if not any(callable(getattr(adapter, call, None)) for call in CALLS):
-        raise ValueError(f"adapter must offer at least one of {', '.join(CALLS)}, got {adapter!r} with none of them")
+        calls = ", ".join(CALLS)
+        raise InvalidValue(
+            f"adapter must offer at least one of {calls}, got {adapter!r} with none of them"
+        )
     return adapter
 
 
 def dtype_of(adapter: Any) -> str:
-    """ "float64" or "float32"."""
+    """The name of the adapter's dtype, e.g. "float64"."""
     dtype = getattr(adapter, "dtype", "float64")
     try:
         return np.dtype(dtype).name
-    except TypeError:  # another library's, such as torch.float32
+    except TypeError:  # of another library, such as torch.float32
         return str(dtype).rpartition(".")[2]
 
 
 def name_of(adapter: Any) -> str:
+    """The name under which the adapter is reported."""
     return str(getattr(adapter, "name", type(adapter).__name__))

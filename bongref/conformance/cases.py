@@ -45,7 +45,9 @@ def dyadic(rng: np.random.Generator, shape: Any, low: int, high: int, bits: int)
     return rng.integers(low, high + 1, size=shape) / 2.0**bits
 
 
-def draw_state(rng: np.random.Generator, family: str, P: int, R: int = 2, size: int = 0, zero_W: bool = False) -> State:
+def draw_state(
+    rng: np.random.Generator, family: str, P: int, R: int = 2, size: int = 0, zero_W: bool = False
+) -> State:
     """A well-conditioned state; its covariance shrinks by 4^−size."""
     mu = dyadic(rng, P, -8, 8, 3)
     if STATES[family] is FC:
@@ -62,7 +64,11 @@ def isotropic(family: str, P: int, R: int, size: int = 0) -> State:
     var = 4.0 ** (1 - size)
     if STATES[family] is FC:
         return FC(np.zeros(P), var * np.eye(P))
-    return Diag(np.zeros(P), np.full(P, var)) if STATES[family] is Diag else DLR(np.zeros(P), np.full(P, 1 / var), np.zeros((P, R)))
+    return (
+        Diag(np.zeros(P), np.full(P, var))
+        if STATES[family] is Diag
+        else DLR(np.zeros(P), np.full(P, 1 / var), np.zeros((P, R)))
+    )
 
 
 def ill_conditioned(rng: np.random.Generator, family: str, P: int, R: int) -> State:
@@ -77,12 +83,22 @@ def ill_conditioned(rng: np.random.Generator, family: str, P: int, R: int) -> St
     return DLR(mu, 1 / scales, dyadic(rng, (P, R), -4, 4, 2))
 
 
-def draw_curv(rng: np.random.Generator, hess: str, P: int, K: int, size: int = 0, zero: bool = False, convex: int = 0) -> dict[str, Array]:
+def draw_curv(
+    rng: np.random.Generator,
+    hess: str,
+    P: int,
+    K: int,
+    size: int = 0,
+    zero: bool = False,
+    convex: int = 0,
+) -> dict[str, Array]:
     """g and G as an estimator would hand them over: mc-ef from K = 4 or 16 gradients, lin-hess with g in the range of S, lin-ef S = g."""
     if hess == "mc-hess":
         A = dyadic(rng, (P, P), -6, 6, 3) / 2.0**size
         g = np.zeros(P) if zero else dyadic(rng, P, -8, 8, 3) / 2.0**size
-        signs = np.where(np.arange(P) < convex, 1, -1)  # ``convex`` entries of the diagonal are mostly positive
+        signs = np.where(
+            np.arange(P) < convex, 1, -1
+        )  # ``convex`` entries of the diagonal are mostly positive
         G = (A + A.T) / 2 + np.diag(signs) / 2.0**size
         return {"g": g, "G": G, "d": np.diag(G).copy()}
     if hess == "mc-ef":
@@ -153,9 +169,16 @@ def step_case(name: str, variant: str) -> Case:
     rng = generator(case_id)
     P, R = (3, 2) if variant in ("wide", "alpha-one") else (6, 2) if family == "dlr" else (5, 2)
     R = P if variant == "rank-full" else R
-    K = {"mc-hess": 0, "mc-ef": 4, "lin-hess": 4 if variant == "wide" else 1 if variant == "plain" else 2, "lin-ef": 1}[hess]
+    K = {
+        "mc-hess": 0,
+        "mc-ef": 4,
+        "lin-hess": 4 if variant == "wide" else 1 if variant == "plain" else 2,
+        "lin-ef": 1,
+    }[hess]
     alpha = None if rule == "bong" else ALPHAS.get(variant, 0.25)
-    sizes = [k % 8 - 5 for k in range(64)] if variant == "lost" else list(range(0, 24, 2))  # of G, 4^−size, until it is lost or kept
+    sizes = (
+        [k % 8 - 5 for k in range(64)] if variant == "lost" else list(range(0, 24, 2))
+    )  # of G, 4^−size, until it is lost or kept
     for size in sizes:
         if variant == "ill-conditioned":
             prior = ill_conditioned(rng, family, P, R)
@@ -167,7 +190,9 @@ def step_case(name: str, variant: str) -> Case:
         if variant == "lost" and size % 2:
             prior = prior._replace(mu=4 * prior.mu)
         current = prior if rule in ("bong", "bog") else current
-        convex = P * int(rng.integers(2)) if variant == "lost" else P // 2 if variant == "wide" else 0
+        convex = (
+            P * int(rng.integers(2)) if variant == "lost" else P // 2 if variant == "wide" else 0
+        )
         curv = draw_curv(rng, hess, P, K, size, zero=variant == "zero-gradient", convex=convex)
         out = exact_step(name, prior, current, curv, alpha)
         if is_valid(out) == (variant != "lost") and _gap(name, prior, current, curv, alpha) > 1.2:
@@ -178,17 +203,24 @@ def step_case(name: str, variant: str) -> Case:
     if family == "dlr":
         params["rank"] = R
     given = {"prior": as_dict(prior), "current": as_dict(current), "curv": curv, "params": params}
-    flags = ["low-rank-G" if "S" in curv else "dense-G", "ill-conditioned" if variant == "ill-conditioned" else ""]
+    flags = [
+        "low-rank-G" if "S" in curv else "dense-G",
+        "ill-conditioned" if variant == "ill-conditioned" else "",
+    ]
     flags += ["current-not-prior"] if rule in ("blr", "bbb") else []
     flags += [] if alpha is None else ["alpha-one" if alpha == 1 else "alpha-not-one"]
     flags += ["C-many" if K > 1 else "C-one"] if hess == "lin-hess" else []
-    flags += ["many-samples", "P-less-than-M" if P < K else "P-more-than-M"] if hess == "mc-ef" else []
+    flags += (
+        ["many-samples", "P-less-than-M" if P < K else "P-more-than-M"] if hess == "mc-ef" else []
+    )
     if family == "dlr":
         flags += ["zero-W"] if variant == "zero-W" else []
         flags += ["rank-full" if R == P else "rank-truncated"] if rule in ("bong", "blr") else []
     flags += [{"zero-gradient": "zero-gradient", "lost": "lost-positive-definite"}.get(variant, "")]
     result = "not positive definite" if variant == "lost" else "value"
-    return valued(Case(case_id, "step", {"method": name}, tuple(f for f in flags if f), given, result))
+    return valued(
+        Case(case_id, "step", {"method": name}, tuple(f for f in flags if f), given, result)
+    )
 
 
 def _beside(rng: np.random.Generator, q: State) -> State:
@@ -201,14 +233,18 @@ def _beside(rng: np.random.Generator, q: State) -> State:
     return DLR(mu, q.Ups * 2, q.W + dyadic(rng, q.W.shape, -4, 4, 3))
 
 
-def _gap(name: str, prior: State, current: State, curv: dict[str, Array], alpha: float | None) -> float:
+def _gap(
+    name: str, prior: State, current: State, curv: dict[str, Array], alpha: float | None
+) -> float:
     """The ratio of the last singular value that the projection keeps to the first that it drops."""
     if not isinstance(prior, DLR) or name.split("-")[0] in ("bog", "bbb"):
         return np.inf
     from ..families import dlr
 
     one = Curv(curv["g"], S=curv["S"])
-    W = (dlr._bong_tilde(prior, one) if alpha is None else dlr._blr_tilde(prior, current, one, alpha))[1]  # type: ignore[arg-type]
+    W = (
+        dlr._bong_tilde(prior, one) if alpha is None else dlr._blr_tilde(prior, current, one, alpha)
+    )[1]  # type: ignore[arg-type]
     s, R = np.linalg.svd(W, compute_uv=False), prior.W.shape[1]
     return float(s[R - 1] / s[R]) if R < len(s) and s[R] > 1e-12 * s[0] else np.inf
 
@@ -231,11 +267,18 @@ def step_refusals(name: str) -> Iterator[Case]:
             if flag == "indefinite-prior":
                 prior = _indefinite(prior)
             curv = draw_curv(rng, hess, 4, {"mc-ef": 4, "lin-hess": 2}.get(hess, 1))
-            params: dict[str, Any] = {} if rule == "bong" else {"alpha": 1.5 if flag == "alpha-too-large" else 0.25}
+            params: dict[str, Any] = (
+                {} if rule == "bong" else {"alpha": 1.5 if flag == "alpha-too-large" else 0.25}
+            )
             if family == "dlr":
                 params["rank"] = 2
             start = prior if rule in ("bong", "bog") else current
-            given = {"prior": as_dict(prior), "current": as_dict(start), "curv": curv, "params": params}
+            given = {
+                "prior": as_dict(prior),
+                "current": as_dict(start),
+                "curv": curv,
+                "params": params,
+            }
             yield Case(case_id, "step", {"method": name}, (flag,), given, "refuse")
 
 
@@ -253,28 +296,58 @@ def _indefinite(q: State) -> State:
 ZERO, SATURATED, BATCH = "zero-gradient", "saturated", "batch"
 
 
-def setting(name: str) -> tuple[models.Model, dict[str, Any], list[str]]:
+def setting(name: str) -> tuple[models.ParametricModel, dict[str, Any], list[str]]:
     """The models and likelihoods of the cases, by name."""
     correlated = np.array([[0.5, 0.25], [0.25, 1.0]])
-    settings: dict[str, tuple[models.Model, dict[str, Any], list[str]]] = {
+    settings: dict[str, tuple[models.ParametricModel, dict[str, Any], list[str]]] = {
         "line": (models.linear(3), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one"]),
-        "ridge": (models.linear(3), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one", "isotropic-prior"]),
-        "plane": (models.linear(2, 2, bias=True), {"kind": "gaussian", "R": correlated}, ["C-many", "correlated-R"]),
-        "curve": (models.mlp([1, 2, 2], "tanh"), {"kind": "gaussian", "R": correlated}, ["C-many", "correlated-R"]),
-        "bend": (models.mlp([1, 2, 1], "tanh"), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one"]),
+        "ridge": (
+            models.linear(3),
+            {"kind": "gaussian", "R": np.array([[0.25]])},
+            ["C-one", "isotropic-prior"],
+        ),
+        "plane": (
+            models.linear(2, 2, bias=True),
+            {"kind": "gaussian", "R": correlated},
+            ["C-many", "correlated-R"],
+        ),
+        "curve": (
+            models.mlp([1, 2, 2], "tanh"),
+            {"kind": "gaussian", "R": correlated},
+            ["C-many", "correlated-R"],
+        ),
+        "bend": (
+            models.mlp([1, 2, 1], "tanh"),
+            {"kind": "gaussian", "R": np.array([[0.25]])},
+            ["C-one"],
+        ),
         "logistic": (models.linear(2, 1, bias=True), {"kind": "bernoulli"}, ["C-one"]),
         "labels": (models.mlp([2, 2, 2], "gelu"), {"kind": "bernoulli"}, ["C-many"]),
         "softmax": (models.linear(2, 3), {"kind": "categorical"}, ["C-many", "singular-R"]),
-        "classes": (models.mlp([2, 2, 3], "relu"), {"kind": "categorical"}, ["C-many", "singular-R"]),
+        "classes": (
+            models.mlp([2, 2, 3], "relu"),
+            {"kind": "categorical"},
+            ["C-many", "singular-R"],
+        ),
         "counts": (models.mlp([2, 2, 1], "gelu_tanh"), {"kind": "poisson"}, ["C-one"]),
         "rates": (models.linear(2, 2), {"kind": "poisson"}, ["C-many"]),
-        "image": (models.cnn((4, 4, 1), 2, (1,), (3, 3), 2, "relu"), {"kind": "categorical"}, ["C-many", "singular-R", "convolution"]),
+        "image": (
+            models.cnn((4, 4, 1), 2, (1,), (3, 3), 2, "relu"),
+            {"kind": "categorical"},
+            ["C-many", "singular-R", "convolution"],
+        ),
     }
     model, lik, flags = settings[name]
     return model, lik, [lik["kind"], *flags]
 
 
-def observe(rng: np.random.Generator, model: models.Model, lik: dict[str, Any], theta: Array, B: int | None = None) -> tuple[Array, Array]:
+def observe(
+    rng: np.random.Generator,
+    model: models.ParametricModel,
+    lik: dict[str, Any],
+    theta: Array,
+    B: int | None = None,
+) -> tuple[Array, Array]:
     """An input and an observation near what the model says, (…) or with a leading B."""
     C = model.n_outputs
     assert model.in_shape is not None and C is not None
@@ -318,7 +391,14 @@ def estimate_case(hess: str, where: str, variant: str) -> Case:
         y = model(theta, x)
         if samples is not None:
             samples[M // 2 :] = 2 * theta - samples[: M // 2]
-    given = {"model": vectors.model_spec(model), "likelihood": lik, "theta": theta, "x": x, "y": y, "samples": samples}
+    given = {
+        "model": vectors.model_spec(model),
+        "likelihood": lik,
+        "theta": theta,
+        "x": x,
+        "y": y,
+        "samples": samples,
+    }
     flags = [*flags, *([variant] if variant else [])]
     return valued(Case(case_id, "estimate", {"hess": hess}, tuple(flags), given))
 
@@ -343,7 +423,9 @@ def updates() -> Iterator[Case]:
         yield update_refusal(name)
 
 
-def problem(name: str, where: str, rng: np.random.Generator, tries: int, T: int | None = None) -> tuple[dict[str, Any], list[str]]:
+def problem(
+    name: str, where: str, rng: np.random.Generator, tries: int, T: int | None = None
+) -> tuple[dict[str, Any], list[str]]:
     """A prior, an observation and samples for a method. What keeps it positive definite grows with ``tries``.
 
     That is a smaller prior, 4^−size, for bong, and a smaller learning rate for the others.
@@ -376,7 +458,13 @@ def problem(name: str, where: str, rng: np.random.Generator, tries: int, T: int 
         flags = [*flags, "rank-truncated"] if rule in ("bong", "blr") else flags
     flags = [*flags, *([variant] if variant else []), *(["many-iterations"] if n_iter > 1 else [])]
     flags = [*flags, *(["alpha-not-one"] if "alpha" in params else [])]
-    given = {"model": vectors.model_spec(model), "likelihood": lik, "prior": as_dict(prior), "samples": samples, "params": params}
+    given = {
+        "model": vectors.model_spec(model),
+        "likelihood": lik,
+        "prior": as_dict(prior),
+        "samples": samples,
+        "params": params,
+    }
     if T:
         return {**given, "X": np.stack([x for x, _ in seen]), "Y": [y for _, y in seen]}, flags
     return {**given, "x": seen[0][0], "y": seen[0][1]}, flags
@@ -387,7 +475,15 @@ def update_case(name: str, where: str) -> Case:
     rng = generator(case_id)
     for tries in range(12):
         given, flags = problem(name, where, rng, tries)
-        if keeps(name, {**given, "X": given["x"][None], "Y": given["y"][None], "samples": _one_step(given["samples"])}):
+        if keeps(
+            name,
+            {
+                **given,
+                "X": given["x"][None],
+                "Y": given["y"][None],
+                "samples": _one_step(given["samples"]),
+            },
+        ):
             break
     else:
         raise AssertionError(f"{case_id}: no problem that stays positive definite was found")
@@ -401,13 +497,19 @@ def _one_step(samples: Array | None) -> Array | None:
 def keeps(name: str, given: dict[str, Any]) -> bool:
     """Whether every iterate stays positive definite, far enough from the edge for float32 and for rounding."""
     family, moving = families(name), vectors.dynamics(given.get("dynamics", {"kind": "static"}))
-    model, lik, q = vectors.model(given["model"]), vectors.likelihood(given["likelihood"]), vectors.state(family, given["prior"])
+    model, lik, q = (
+        vectors.model(given["model"]),
+        vectors.likelihood(given["likelihood"]),
+        vectors.state(family, given["prior"]),
+    )
     with np.errstate(all="ignore"):
         for t, (x, y) in enumerate(zip(given["X"], given["Y"], strict=True)):
             q = propagate(q, moving)
             if y is not None:
                 here = None if given["samples"] is None else given["samples"][t]
-                inner = sensitivity.update(name, model, lik, q, x, y, here, given["params"], 0.0, np.random.default_rng(0))
+                inner = sensitivity.update(
+                    name, model, lik, q, x, y, here, given["params"], 0.0, np.random.default_rng(0)
+                )
                 if not all(is_valid(one) for one in inner) or sensitivity.floor(inner) > 2**12:
                     return False
                 q = inner[-1]
@@ -455,11 +557,21 @@ def stream_case(name: str, where: str) -> Case:
 
 
 def _ou(rng: np.random.Generator, P: int, size: int) -> dict[str, Any]:
-    return {"kind": "ou", "gamma": 0.875, "mu0": dyadic(rng, P, -8, 8, 3), "var0": dyadic(rng, P, 4, 12, 3) / 4.0**size}
+    return {
+        "kind": "ou",
+        "gamma": 0.875,
+        "mu0": dyadic(rng, P, -8, 8, 3),
+        "var0": dyadic(rng, P, 4, 12, 3) / 4.0**size,
+    }
 
 
 def _drift(rng: np.random.Generator, P: int, size: int) -> dict[str, Any]:
-    return {"kind": "linear", "F": dyadic(rng, P, 6, 9, 3), "b": dyadic(rng, P, -4, 4, 4), "Q": dyadic(rng, P, 0, 4, 5) / 4.0**size}
+    return {
+        "kind": "linear",
+        "F": dyadic(rng, P, 6, 9, 3),
+        "b": dyadic(rng, P, -4, 4, 4),
+        "Q": dyadic(rng, P, 0, 4, 5) / 4.0**size,
+    }
 
 
 # --- predict ------------------------------------------------------------------------------------------------------------------------
@@ -479,7 +591,13 @@ def prediction_case(family: str, kind: str) -> Case:
     if kind == "static":
         moving: dict[str, Any] = {"kind": "static"}
     else:
-        moving = _full(rng, P) if kind == "full" else _ou(rng, P, 0) if kind == "ou" else _drift(rng, P, 0)
+        moving = (
+            _full(rng, P)
+            if kind == "full"
+            else _ou(rng, P, 0)
+            if kind == "ou"
+            else _drift(rng, P, 0)
+        )
     given = {"state": as_dict(q), "dynamics": moving}
     flags = (*([] if kind == "static" else ["dynamics"]), *(["full-F"] if kind == "full" else []))
     return valued(Case(case_id, "predict", {"family": family}, flags, given))
@@ -487,7 +605,12 @@ def prediction_case(family: str, kind: str) -> Case:
 
 def _full(rng: np.random.Generator, P: int) -> dict[str, Any]:
     A = dyadic(rng, (P, P), -2, 2, 2)
-    return {"kind": "linear", "F": np.eye(P) + dyadic(rng, (P, P), -2, 2, 3), "b": dyadic(rng, P, -4, 4, 4), "Q": A @ A.T / 4}
+    return {
+        "kind": "linear",
+        "F": np.eye(P) + dyadic(rng, (P, P), -2, 2, 3),
+        "b": dyadic(rng, P, -4, 4, 4),
+        "Q": A @ A.T / 4,
+    }
 
 
 # --- L4 -----------------------------------------------------------------------------------------------------------------------------
@@ -508,9 +631,18 @@ def predictive_case(kind: str, family: str, where: str) -> Case:
     q = draw_state(rng, family, P, 2, 2)._replace(mu=_nonzero(rng, P))
     X, Y = observe(rng, model, lik, q.mu, N)
     samples = None if kind == "plugin" else q.mu + dyadic(rng, (S, P), -6, 6, 6)
-    given = {"model": vectors.model_spec(model), "likelihood": lik, "state": as_dict(q), "X": X, "samples": samples, "Y": Y}
+    given = {
+        "model": vectors.model_spec(model),
+        "likelihood": lik,
+        "state": as_dict(q),
+        "X": X,
+        "samples": samples,
+        "Y": Y,
+    }
     flags = [*flags, *(["many-samples"] if samples is not None else [])]
-    return valued(Case(case_id, "predictive", {"kind": kind, "family": family}, tuple(flags), given))
+    return valued(
+        Case(case_id, "predictive", {"kind": kind, "family": family}, tuple(flags), given)
+    )
 
 
 # --- files --------------------------------------------------------------------------------------------------------------------------
@@ -530,12 +662,16 @@ MAKERS: dict[str, Callable[[], Iterator[Case]]] = {
 }
 
 
-def make(levels: Any = None, progress: Callable[[str, int], None] | None = None) -> dict[str, list[Case]]:
+def make(
+    levels: Any = None, progress: Callable[[str, int], None] | None = None
+) -> dict[str, list[Case]]:
     """Every case from scratch, by the name of its file: one for each level, and for each family where there are many."""
     files: dict[str, list[Case]] = {}
     for level in vectors.check_levels(levels):
         for k, case in enumerate(MAKERS[level]()):
-            part = f"{level}-{families(case.subject['method'])}" if "method" in case.subject else level
+            part = (
+                f"{level}-{families(case.subject['method'])}" if "method" in case.subject else level
+            )
             files.setdefault(f"{part}.json", []).append(case)
             if progress:
                 progress(case.id, k + 1)

@@ -104,10 +104,16 @@ def _binary(node: ast.BinOp) -> Iterator[ast.expr]:
     elif isinstance(op, (ast.Mult, ast.MatMult)):
         yield right
         yield left
-        if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub)):  # the factor on one of two terms
+        if isinstance(right, ast.BinOp) and isinstance(
+            right.op, (ast.Add, ast.Sub)
+        ):  # the factor on one of two terms
             yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, right.right)
             yield ast.BinOp(right.left, right.op, ast.BinOp(left, op, right.right))
-        if isinstance(op, ast.MatMult) and isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):  # (α A) x
+        if (
+            isinstance(op, ast.MatMult)
+            and isinstance(left, ast.BinOp)
+            and isinstance(left.op, ast.Mult)
+        ):  # (α A) x
             yield ast.BinOp(left.left, ast.Mult(), right)
         if isinstance(right, (ast.Name, ast.Attribute)):  # a factor twice
             yield ast.BinOp(node, op, right)
@@ -128,14 +134,30 @@ def _binary(node: ast.BinOp) -> Iterator[ast.expr]:
         yield ast.BinOp(left, ast.Mult(), right)
         if isinstance(left, ast.BinOp) and isinstance(left.op, ast.Mult):
             inner = left.right
-            if isinstance(inner, ast.BinOp) and isinstance(inner.op, (ast.Add, ast.Sub)):  # α (a + b) / 2 -> α (a + b / 2)
-                yield ast.BinOp(left.left, left.op, ast.BinOp(inner.left, inner.op, ast.BinOp(inner.right, op, right)))
-                yield ast.BinOp(left.left, left.op, ast.BinOp(ast.BinOp(inner.left, op, right), inner.op, inner.right))
+            if isinstance(inner, ast.BinOp) and isinstance(
+                inner.op, (ast.Add, ast.Sub)
+            ):  # α (a + b) / 2 -> α (a + b / 2)
+                yield ast.BinOp(
+                    left.left,
+                    left.op,
+                    ast.BinOp(inner.left, inner.op, ast.BinOp(inner.right, op, right)),
+                )
+                yield ast.BinOp(
+                    left.left,
+                    left.op,
+                    ast.BinOp(ast.BinOp(inner.left, op, right), inner.op, inner.right),
+                )
             elif not isinstance(right, ast.Constant):  # α v / v0 -> α v0 / v
                 yield ast.BinOp(ast.BinOp(left.left, left.op, right), op, inner)
         if not isinstance(right, ast.Constant):
             yield ast.BinOp(right, op, left)
-            yield ast.BinOp(left, op, ast.Call(ast.Attribute(ast.Name("np", ast.Load()), "sqrt", ast.Load()), [right], []))
+            yield ast.BinOp(
+                left,
+                op,
+                ast.Call(
+                    ast.Attribute(ast.Name("np", ast.Load()), "sqrt", ast.Load()), [right], []
+                ),
+            )
     elif isinstance(op, ast.Pow):
         yield left
         yield ast.BinOp(left, op, ast.Constant(3))
@@ -147,8 +169,12 @@ def _moved_inside(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator
         return
     if isinstance(right, ast.BinOp) and isinstance(right.op, (ast.Add, ast.Sub)):
         scalar, rest = left.left, left.right
-        yield ast.BinOp(rest, op, ast.BinOp(ast.BinOp(scalar, ast.Mult(), right.left), right.op, right.right))
-        yield ast.BinOp(rest, op, ast.BinOp(right.left, right.op, ast.BinOp(scalar, ast.Mult(), right.right)))
+        yield ast.BinOp(
+            rest, op, ast.BinOp(ast.BinOp(scalar, ast.Mult(), right.left), right.op, right.right)
+        )
+        yield ast.BinOp(
+            rest, op, ast.BinOp(right.left, right.op, ast.BinOp(scalar, ast.Mult(), right.right))
+        )
 
 
 def _other_on_one(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator[ast.expr]:
@@ -159,13 +185,21 @@ def _other_on_one(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator
     for name in ("Sigma", "var"):
         for twin in TWINS[name] if re.search(rf"(?<![.\w]){name}\b", text) else ():
             other = ast.parse(re.sub(rf"(?<![.\w]){name}\b", twin, text), mode="eval").body
-            yield ast.BinOp(ast.BinOp(other, op, right.left), right.op, ast.BinOp(left, op, right.right))
-            yield ast.BinOp(ast.BinOp(left, op, right.left), right.op, ast.BinOp(other, op, right.right))
+            yield ast.BinOp(
+                ast.BinOp(other, op, right.left), right.op, ast.BinOp(left, op, right.right)
+            )
+            yield ast.BinOp(
+                ast.BinOp(left, op, right.left), right.op, ast.BinOp(other, op, right.right)
+            )
 
 
 def _attribute(node: ast.Attribute) -> Iterator[ast.expr]:
     if isinstance(node.value, ast.Name) and node.value.id in ("prior", "current"):
-        yield ast.Attribute(ast.Name("current" if node.value.id == "prior" else "prior", ast.Load()), node.attr, node.ctx)
+        yield ast.Attribute(
+            ast.Name("current" if node.value.id == "prior" else "prior", ast.Load()),
+            node.attr,
+            node.ctx,
+        )
     if node.attr == "T":
         yield node.value
     if node.attr == "g":
@@ -199,7 +233,13 @@ def _call(node: ast.Call) -> Iterator[ast.expr]:
 
 def _slice(node: ast.Subscript) -> Iterator[ast.expr]:
     text = ast.unparse(node)
-    for old, new in ((":rank", "rank:"), ("rank:", ":rank"), (":rank", ":rank - 1"), (":rank", "-rank:"), ("rank:", "rank + 1:")):
+    for old, new in (
+        (":rank", "rank:"),
+        ("rank:", ":rank"),
+        (":rank", ":rank - 1"),
+        (":rank", "-rank:"),
+        ("rank:", "rank + 1:"),
+    ):
         if text.endswith(f"{old}]"):
             yield ast.parse(f"{text[: -len(old) - 1]}{new}]", mode="eval").body
 
@@ -220,15 +260,27 @@ def edits(fn: Callable) -> tuple[Edit, ...]:
         old = ast.unparse(_at(body, shown))
         ids = _equations(source.splitlines(), line)
         assert k is not None
-        swapped = _swapped(local[node.id]) if isinstance(node, ast.Name) and node.id in local else []
+        swapped = (
+            _swapped(local[node.id]) if isinstance(node, ast.Name) and node.id in local else []
+        )
         for variant in [*variants(node), *swapped]:  # type: ignore[arg-type]
             _put(body, place, variant)
             text = ast.unparse(body.body[k])
             if text not in seen:
                 seen.add(text)
-                lines = textwrap.indent("\n".join([*statements[:k], text, *statements[k + 1 :]]), "    ")
+                lines = textwrap.indent(
+                    "\n".join([*statements[:k], text, *statements[k + 1 :]]), "    "
+                )
                 out.append(
-                    Edit(fn.__name__, ids[0] if ids else "", old, ast.unparse(_at(body, shown)), line, len(out), f"{head}\n{lines}\n")
+                    Edit(
+                        fn.__name__,
+                        ids[0] if ids else "",
+                        old,
+                        ast.unparse(_at(body, shown)),
+                        line,
+                        len(out),
+                        f"{head}\n{lines}\n",
+                    )
                 )
             _put(body, place, node)  # type: ignore[arg-type]
     return tuple(out)
@@ -236,7 +288,11 @@ def edits(fn: Callable) -> tuple[Edit, ...]:
 
 def _definitions(body: ast.FunctionDef) -> dict[str, ast.expr]:
     """The names that a function assigns once."""
-    return {one.targets[0].id: one.value for one in body.body if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)}
+    return {
+        one.targets[0].id: one.value
+        for one in body.body
+        if isinstance(one, ast.Assign) and isinstance(one.targets[0], ast.Name)
+    }
 
 
 def _swapped(value: ast.expr) -> list[ast.expr]:
@@ -246,14 +302,21 @@ def _swapped(value: ast.expr) -> list[ast.expr]:
     if len(found) != 1:
         return []
     old = found.pop()
-    return [ast.parse(re.sub(rf"\b{old}\b", "current" if old == "prior" else "prior", text), mode="eval").body]
+    return [
+        ast.parse(
+            re.sub(rf"\b{old}\b", "current" if old == "prior" else "prior", text), mode="eval"
+        ).body
+    ]
 
 
 def _context(body: ast.FunctionDef, place: Place) -> Place:
     """What to show of an edit: the expression, or where its statement has it more than once the smallest one around it that is not."""
     statement = ast.unparse(_at(body, place[:1]))
     shown = place
-    while len(re.findall(rf"(?<![\w.]){re.escape(ast.unparse(_at(body, shown)))}(?!\w)", statement)) > 1:
+    while (
+        len(re.findall(rf"(?<![\w.]){re.escape(ast.unparse(_at(body, shown)))}(?!\w)", statement))
+        > 1
+    ):
         if len(shown) < 3 or not isinstance(_at(body, shown[:-1]), ast.expr):
             break
         shown = shown[:-1]
@@ -275,13 +338,21 @@ def _undecorated(tree: ast.Module) -> ast.FunctionDef:
 def _places(node: ast.AST, path: Place = ()) -> Iterator[Place]:
     """The paths to every expression in the statements of a function."""
     for name, value in ast.iter_fields(node):
-        if name in ("args", "returns", "decorator_list", "ctx", "targets", "func", "keywords") and not (
-            isinstance(node, ast.Call) and name == "args"
-        ):
+        if name in (
+            "args",
+            "returns",
+            "decorator_list",
+            "ctx",
+            "targets",
+            "func",
+            "keywords",
+        ) and not (isinstance(node, ast.Call) and name == "args"):
             continue
         many = value if isinstance(value, list) else [value]
         for k, child in enumerate(many):
-            if isinstance(child, ast.AST) and not (isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)):
+            if isinstance(child, ast.AST) and not (
+                isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            ):
                 here: Place = (*path, (name, k if isinstance(value, list) else None))
                 if isinstance(child, ast.expr):
                     yield here
@@ -341,7 +412,9 @@ def called(module: ModuleType, name: str) -> tuple[str, ...]:
         fn = vars(module)[one]
         for word in re.findall(r"\w+", _plain(fn)):
             other = vars(module).get(word)
-            own = isinstance(other, FunctionType) and (other.__module__ == module.__name__ or word in ALSO)
+            own = isinstance(other, FunctionType) and (
+                other.__module__ == module.__name__ or word in ALSO
+            )
             if own and word != one and word not in found:
                 visit(word)
         if one not in found:

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from ..cli import _words, adapter_of
 from . import reports, runner, vectors
+from .adapter import load_adapter
 from .runner import Outcome
 from .vectors import Case
 
@@ -37,16 +37,13 @@ KIT = pytest.StashKey[Kit]()
 def start(config: pytest.Config) -> None:
     """Load the adapter and the cases that the options name; what is wrong with these stops pytest with a message."""
     option = config.getoption
-    methods, levels = _words(option("bongref_methods")), _words(option("bongref_levels"))
+    methods, levels = (vectors.words(option(f"bongref_{name}")) for name in ("methods", "levels"))
     if str(config.rootpath) not in sys.path:
         sys.path.append(str(config.rootpath))
     try:
-        vectors.check_methods(methods)
-        cases = vectors.load(levels, methods, option("bongref_vectors"))
-        if not cases:
-            raise ValueError(f"no case has methods {methods} and levels {levels}")
+        cases = vectors.select(levels, methods, option("bongref_vectors"))
         known = runner.read_xfails(option("bongref_xfails"))
-        adapter = adapter_of(option("bongref_adapter"))
+        adapter = load_adapter(option("bongref_adapter"))
     except (ValueError, TypeError, OSError, ImportError) as error:
         raise pytest.UsageError(f"bongref: {error}") from None
     config.stash[KIT] = Kit(adapter, cases, known, not option("bongref_no_diagnosis"), {})
@@ -58,14 +55,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         return
     kit = metafunc.config.stash.get(KIT, None)
     if kit is None:
-        metafunc.parametrize("bongref_case", [pytest.param(None, id="no-adapter", marks=pytest.mark.skip(reason=HOW))])
+        metafunc.parametrize(
+            "bongref_case",
+            [pytest.param(None, id="no-adapter", marks=pytest.mark.skip(reason=HOW))],
+        )
         return
-    metafunc.parametrize("bongref_case", [pytest.param(case, id=case.id, marks=_marks(case, kit.known)) for case in kit.cases])
+    metafunc.parametrize(
+        "bongref_case",
+        [pytest.param(case, id=case.id, marks=_marks(case, kit.known)) for case in kit.cases],
+    )
 
 
 def _marks(case: Case, known: list[str]) -> list[pytest.MarkDecorator]:
     glob = next((glob for glob in known if fnmatchcase(case.id, glob)), None)
-    return [] if glob is None else [pytest.mark.xfail(reason=f"known failure: {glob}", strict=False)]
+    return (
+        [] if glob is None else [pytest.mark.xfail(reason=f"known failure: {glob}", strict=False)]
+    )
 
 
 def outcome(kit: Kit, case: Case) -> Outcome:
@@ -81,13 +86,30 @@ def judge(config: pytest.Config, case: Case) -> None:
     """Run a case as a test."""
     o = outcome(config.stash[KIT], case)
     if o.status in reports.NOT_RUN:
-        pytest.skip(f"{o.status}: {o.message}" if o.message else f"{o.status}: {runner.METHOD_OF.get(case.level, case.level)}")
+        pytest.skip(
+            f"{o.status}: {o.message}"
+            if o.message
+            else f"{o.status}: {runner.METHOD_OF.get(case.level, case.level)}"
+        )
     if o.status in ("fail", "error"):
         flags = [f"    {flag:<22}{reports.meaning(flag)}" for flag in case.flags]
-        pytest.fail("\n".join([o.message, reports.case_text(o), *(["  what the flags say", *flags] if flags else [])]), pytrace=False)
+        pytest.fail(
+            "\n".join(
+                [
+                    o.message,
+                    reports.case_text(o),
+                    *(["  what the flags say", *flags] if flags else []),
+                ]
+            ),
+            pytrace=False,
+        )
 
 
 def something_is_offered(config: pytest.Config) -> bool:
     """Whether any case that has a value is offered."""
     kit = config.stash[KIT]
-    return any(outcome(kit, case).status not in reports.NOT_RUN for case in kit.cases if case.result == "value")
+    return any(
+        outcome(kit, case).status not in reports.NOT_RUN
+        for case in kit.cases
+        if case.result == "value"
+    )

@@ -60,7 +60,10 @@ def _working(fn: Fn) -> Fn:
 
 def exactly(a: Any) -> Array:
     """The array of numbers as mpf, each as it is; one number as a mpf."""
-    with mp.workdps(max(mp.dps, DPS)), np.errstate(invalid="ignore"):  # numpy warns where a NaN is converted
+    with (
+        mp.workdps(max(mp.dps, DPS)),
+        np.errstate(invalid="ignore"),
+    ):  # numpy warns where a NaN is converted
         if np.ndim(a) == 0:
             return _number(a.item() if isinstance(a, np.ndarray) else a)
         a = np.asarray(a)
@@ -137,13 +140,22 @@ def jet(model: Mapping[str, Any], theta: Any, x: Any, order: int = 2) -> Jet:
     theta, h = exactly(theta), Jet(exactly(x).reshape(-1))
     start = {p["name"]: p["start"] for p in model["layout"]}
     if len(theta) != model["layout"][-1]["stop"] or len(h.value) != math.prod(model["in_shape"]):
-        raise ValueError(f"theta of {len(theta)} or x of {len(h.value)} numbers does not fit the model")
+        raise ValueError(
+            f"theta of {len(theta)} or x of {len(h.value)} numbers does not fit the model"
+        )
     act = None if model["activation"] is None else ACTIVATIONS[model["activation"]]
     n = 0
     if model["kind"] == "cnn":
         shape = tuple(model["in_shape"])
         for n, c_out in enumerate(model["features"], start=1):
-            h = _affine(h, theta, _convolution(shape, tuple(model["kernel"]), c_out, start[f"K{n - 1}"], start[f"b{n - 1}"]), order)
+            h = _affine(
+                h,
+                theta,
+                _convolution(
+                    shape, tuple(model["kernel"]), c_out, start[f"K{n - 1}"], start[f"b{n - 1}"]
+                ),
+                order,
+            )
             h, shape = _pool(_elementwise(h, act), (*shape[:2], c_out))
         widths = [len(h.value), model["hidden"], model["n_outputs"]]
     elif model["kind"] in ("linear", "mlp"):
@@ -151,21 +163,30 @@ def jet(model: Mapping[str, Any], theta: Any, x: Any, order: int = 2) -> Jet:
     else:
         raise ValueError(f"no jets for a model of kind {model['kind']!r}")
     for i, (n_in, n_out) in enumerate(pairwise(widths)):
-        h = _affine(h, theta, _dense(n_in, n_out, start[f"W{n + i}"], start.get(f"b{n + i}")), order)
+        h = _affine(
+            h, theta, _dense(n_in, n_out, start[f"W{n + i}"], start.get(f"b{n + i}")), order
+        )
         if i < len(widths) - 2:
             h = _elementwise(h, act)
     return h
 
 
-Unit = tuple[list[tuple[int, int]], int | None]  # one output: its pairs (index of the weight in θ, index of the input), index of the bias
+Unit = tuple[
+    list[tuple[int, int]], int | None
+]  # one output: its pairs (index of the weight in θ, index of the input), index of the bias
 
 
 def _dense(n_in: int, n_out: int, weight: int, bias: int | None) -> list[Unit]:
     """W h + b, W of shape (n_out, n_in) in C order from theta[weight]."""
-    return [([(weight + i * n_in + j, j) for j in range(n_in)], None if bias is None else bias + i) for i in range(n_out)]
+    return [
+        ([(weight + i * n_in + j, j) for j in range(n_in)], None if bias is None else bias + i)
+        for i in range(n_out)
+    ]
 
 
-def _convolution(shape: tuple[int, ...], kernel: tuple[int, ...], c_out: int, weight: int, bias: int) -> list[Unit]:
+def _convolution(
+    shape: tuple[int, ...], kernel: tuple[int, ...], c_out: int, weight: int, bias: int
+) -> list[Unit]:
     """Cross-correlation with zeros around: (k − 1)//2 before, the rest after. K is (kh, kw, c_in, c_out), the input (h, w, c_in)."""
     (h, w, c_in), (kh, kw) = shape, kernel
     units: list[Unit] = []
@@ -174,7 +195,9 @@ def _convolution(shape: tuple[int, ...], kernel: tuple[int, ...], c_out: int, we
         for a, b, c in np.ndindex(kh, kw, c_in):
             row, col = i + a - (kh - 1) // 2, j + b - (kw - 1) // 2
             if 0 <= row < h and 0 <= col < w:
-                pairs.append((weight + ((a * kw + b) * c_in + c) * c_out + o, (row * w + col) * c_in + c))
+                pairs.append(
+                    (weight + ((a * kw + b) * c_in + c) * c_out + o, (row * w + col) * c_in + c)
+                )
         units.append((pairs, bias + o))
     return units
 
@@ -182,7 +205,11 @@ def _convolution(shape: tuple[int, ...], kernel: tuple[int, ...], c_out: int, we
 def _affine(h: Jet, theta: Array, units: list[Unit], order: int) -> Jet:
     """z_i = Σ θ_k h_j + θ_b over the pairs (k, j) of the i-th unit, with ∂²(θ_k h_j) = θ_k ∂²h_j + e_k ∂h_jᵀ + ∂h_j e_kᵀ."""
     P, n = len(theta), len(units)
-    value, J, H = _zeros((n,)), _zeros((n, P)) if order > 0 else None, _zeros((n, P, P)) if order > 1 else None
+    value, J, H = (
+        _zeros((n,)),
+        _zeros((n, P)) if order > 0 else None,
+        _zeros((n, P, P)) if order > 1 else None,
+    )
     for i, (pairs, bias) in enumerate(units):
         if bias is not None:
             value[i] += theta[bias]
@@ -206,7 +233,11 @@ def _elementwise(z: Jet, act: Any) -> Jet:
     """act of each entry: J = act′ ∂z, H = act″ ∂z ∂zᵀ + act′ ∂²z."""
     a, d1, d2 = (np.array(v, dtype=object) for v in zip(*(act(v) for v in z.value), strict=True))
     J = None if z.J is None else d1[:, None] * z.J
-    H = None if z.H is None else np.stack([d2[i] * np.outer(z.J[i], z.J[i]) + d1[i] * z.H[i] for i in range(len(a))])
+    H = (
+        None
+        if z.H is None
+        else np.stack([d2[i] * np.outer(z.J[i], z.J[i]) + d1[i] * z.H[i] for i in range(len(a))])
+    )
     return Jet(a, J, H)
 
 
@@ -215,7 +246,11 @@ def _pool(z: Jet, shape: tuple[int, ...]) -> tuple[Jet, tuple[int, ...]]:
     h, w, c = shape
     at = np.arange(h * w * c).reshape(shape)[: h // 2 * 2, : w // 2 * 2]
     four = at.reshape(h // 2, 2, w // 2, 2, c).transpose(1, 3, 0, 2, 4).reshape(4, -1)
-    return Jet(*(None if part is None else sum(part[i] for i in four) / 4 for part in z)), (h // 2, w // 2, c)
+    return Jet(*(None if part is None else sum(part[i] for i in four) / 4 for part in z)), (
+        h // 2,
+        w // 2,
+        c,
+    )
 
 
 def _tanh(x: Any) -> tuple[Any, Any, Any]:
@@ -346,7 +381,11 @@ def score(likelihood: Mapping[str, Any], o: Any, y: Any) -> Array:
 def info(likelihood: Mapping[str, Any], o: Any) -> Array:
     """−∂² log p(y | o)/∂o², (C, C), the same for every y: R⁻¹ for a gaussian, R for the others."""
     o = exactly(o)
-    return sym(inv(_noise(likelihood, len(o)))) if _kind(likelihood) == "gaussian" else var(likelihood, o)
+    return (
+        sym(inv(_noise(likelihood, len(o))))
+        if _kind(likelihood) == "gaussian"
+        else var(likelihood, o)
+    )
 
 
 @_working
@@ -389,7 +428,14 @@ def _pairs(model: Mapping[str, Any], x: Any, y: Any) -> list[tuple[Array, Array]
 
 
 @_working
-def log_likelihood(model: Mapping[str, Any], likelihood: Mapping[str, Any], theta: Any, x: Any, y: Any, order: int = 2) -> Jet:
+def log_likelihood(
+    model: Mapping[str, Any],
+    likelihood: Mapping[str, Any],
+    theta: Any,
+    x: Any,
+    y: Any,
+    order: int = 2,
+) -> Jet:
     """log p(y | x, θ) of an observation, of a batch the sum, with gradient and Hessian in θ, as a jet of one function.
 
     ∇² = Σ_c s_c ∇²f_c − Jᵀ info J with the score s.
@@ -405,11 +451,24 @@ def log_likelihood(model: Mapping[str, Any], likelihood: Mapping[str, Any], thet
         if order > 1:
             two = sum(s[c] * H[c] for c in range(len(o))) - J.T @ info(likelihood, o) @ J
             hess = two if hess is None else hess + two
-    return Jet(*(None if part is None else np.array([part]) if np.ndim(part) == 0 else part[None] for part in (value, grad, hess)))
+    return Jet(
+        *(
+            None if part is None else np.array([part]) if np.ndim(part) == 0 else part[None]
+            for part in (value, grad, hess)
+        )
+    )
 
 
 @_working
-def estimate(hess: str, model: Mapping[str, Any], likelihood: Mapping[str, Any], theta: Any, x: Any, y: Any, samples: Any = None) -> Curv:
+def estimate(
+    hess: str,
+    model: Mapping[str, Any],
+    likelihood: Mapping[str, Any],
+    theta: Any,
+    x: Any,
+    y: Any,
+    samples: Any = None,
+) -> Curv:
     """(g, G): G = −S Sᵀ for mc-ef, lin-hess, lin-ef, dense for mc-hess. lin-* at theta, mc-* at the samples (M, P)."""
     if hess == "lin-hess":
         g, S = mp.zero, []
@@ -423,7 +482,10 @@ def estimate(hess: str, model: Mapping[str, Any], likelihood: Mapping[str, Any],
         return Curv(g, S=g[:, None])
     if hess not in ("mc-hess", "mc-ef"):
         raise ValueError(f"hess must be mc-hess, mc-ef, lin-hess or lin-ef, got {hess!r}")
-    jets = [log_likelihood(model, likelihood, t, x, y, 2 if hess == "mc-hess" else 1) for t in exactly(samples)]
+    jets = [
+        log_likelihood(model, likelihood, t, x, y, 2 if hess == "mc-hess" else 1)
+        for t in exactly(samples)
+    ]
     ghat = np.stack([j.J[0] for j in jets])
     if hess == "mc-ef":
         return Curv(_mean(ghat), S=ghat.T / mp.sqrt(len(jets)))
@@ -529,7 +591,15 @@ def update(
     for i in range(m.n_iter):
         if has_nan(current):
             break
-        curv = estimate(m.hess, model, likelihood, current.mu, x, y, samples[i] if m.hess.startswith("mc") else None)
+        curv = estimate(
+            m.hess,
+            model,
+            likelihood,
+            current.mu,
+            x,
+            y,
+            samples[i] if m.hess.startswith("mc") else None,
+        )
         current = step(m.name, prior, current, curv, m.params.get("alpha", 1))
         states.append(current)
         curvs.append(curv)
@@ -562,7 +632,11 @@ def predict(family: str, q: Any, dynamics: Mapping[str, Any] | None) -> State:
 def _transition(dynamics: Mapping[str, Any], P: int) -> tuple[Array, Array, Array]:
     """(F, b, Q), F and Q as (P,) where they are diagonal."""
     if dynamics["kind"] == "ou":
-        gamma, mu0, var0 = exactly(dynamics["gamma"]), _vector(dynamics["mu0"], P), _square(dynamics["var0"], P)
+        gamma, mu0, var0 = (
+            exactly(dynamics["gamma"]),
+            _vector(dynamics["mu0"], P),
+            _square(dynamics["var0"], P),
+        )
         return _vector(gamma, P), (1 - gamma) * mu0, (1 - gamma) * (1 + gamma) * var0
     if dynamics["kind"] != "linear":
         raise ValueError(f"dynamics must be static, ou or linear, got {dynamics['kind']!r}")
@@ -584,7 +658,9 @@ def _predict_dlr(q: DLR, f: Array, Q: Array) -> tuple[Array, Array]:
     """Υ' = Υ/n and W' W'ᵀ = (fW/n) E⁻¹ (fW/n)ᵀ, n = f² + QΥ, E = I + Wᵀ (Q/n) W: Woodbury twice."""
     n = f * f + Q * q.Ups
     if not np.all(n > 0):
-        raise ValueError("F^2 + Q Ups must be > 0 for the precision to be again Ups + W W^T of the same rank")
+        raise ValueError(
+            "F^2 + Q Ups must be > 0 for the precision to be again Ups + W W^T of the same rank"
+        )
     E = eye(q.W.shape[1]) + q.W.T @ (q.W * (Q / n)[:, None])
     return q.Ups / n, solve(cholesky(sym(E)), (q.W * (f / n)[:, None]).T).T
 
@@ -607,7 +683,16 @@ def stream(
     for t, (x, y) in enumerate(zip(X, Y, strict=True)):
         q = predict(family, q, dynamics)
         if y is not None:
-            q = update(method_name, model, likelihood, q, x, y, None if samples is None else samples[t], params)[0]
+            q = update(
+                method_name,
+                model,
+                likelihood,
+                q,
+                x,
+                y,
+                None if samples is None else samples[t],
+                params,
+            )[0]
         out.append(q)
     return out
 
@@ -638,20 +723,40 @@ def predictive(
         at = [jet(model, mu, x, 1) for x in xs]
         saturation = max(abs(v) for o, _, _ in at for v in o) if _kind(likelihood) in CLASSES else 0
         with mp.workdps(mp.dps + min(int(saturation), 1000)):  # 1 − h̄ is a difference
-            return _mixture(likelihood, [_linear_means(likelihood, mu, *o[:2], thetas) for o in at], Y, of_means=True)
-    return _mixture(likelihood, [[jet(model, t, x, 0).value for t in thetas] for x in xs], Y, of_means=False)
+            return _mixture(
+                likelihood,
+                [_linear_means(likelihood, mu, *o[:2], thetas) for o in at],
+                Y,
+                of_means=True,
+            )
+    return _mixture(
+        likelihood, [[jet(model, t, x, 0).value for t in thetas] for x in xs], Y, of_means=False
+    )
 
 
-def _linear_means(likelihood: Mapping[str, Any], mu: Array, o: Array, J: Array, thetas: Array) -> list[Array]:
+def _linear_means(
+    likelihood: Mapping[str, Any], mu: Array, o: Array, J: Array, thetas: Array
+) -> list[Array]:
     """h̄(x, θ) for each θ."""
     H = jac_mean(likelihood, o) @ J
     return [mean(likelihood, o) + H @ (t - mu) for t in thetas]
 
 
-def _mixture(likelihood: Mapping[str, Any], values: list[list[Array]], Y: Any, of_means: bool) -> dict[str, Any]:
+def _mixture(
+    likelihood: Mapping[str, Any], values: list[list[Array]], Y: Any, of_means: bool
+) -> dict[str, Any]:
     """The moments, densities and metrics of an equally weighted mixture: values[n][s] is an output, or a mean, (C,)."""
-    means = [np.stack(v if of_means else [mean(likelihood, o) for o in v]) for v in values]  # N of (S, C)
-    within = [np.stack([_var_of_mean(likelihood, h) for h in v] if of_means else [np.diag(var(likelihood, o)) for o in v]) for v in values]
+    means = [
+        np.stack(v if of_means else [mean(likelihood, o) for o in v]) for v in values
+    ]  # N of (S, C)
+    within = [
+        np.stack(
+            [_var_of_mean(likelihood, h) for h in v]
+            if of_means
+            else [np.diag(var(likelihood, o)) for o in v]
+        )
+        for v in values
+    ]
     centre = [_mean(m) for m in means]
     spread = [_mean(w) + _mean((m - c) ** 2) for m, w, c in zip(means, within, centre, strict=True)]
     out: dict[str, Any] = {"mean": np.stack(centre), "var": np.stack(spread)}
@@ -659,9 +764,13 @@ def _mixture(likelihood: Mapping[str, Any], values: list[list[Array]], Y: Any, o
         return out
     ys = exactly(Y).reshape(len(values), -1)
     density = _log_density_of_means if of_means else _log_density
-    logs = np.array([density(likelihood, v, y) for v, y in zip(values, ys, strict=True)], dtype=object)
+    logs = np.array(
+        [density(likelihood, v, y) for v, y in zip(values, ys, strict=True)], dtype=object
+    )
     out |= {"log_density": logs, "nlpd": -logs.sum() / len(logs)}
-    if likelihood["kind"] == "categorical" or (likelihood["kind"] == "bernoulli" and ys.shape[1] == 1):
+    if likelihood["kind"] == "categorical" or (
+        likelihood["kind"] == "bernoulli" and ys.shape[1] == 1
+    ):
         out |= _calibration(likelihood, out["mean"], ys)
     return out
 
@@ -681,7 +790,9 @@ def _log_density_of_means(likelihood: Mapping[str, Any], means: list[Array], y: 
     if likelihood["kind"] == "gaussian":
         return _log_density(likelihood, means, y)
     if likelihood["kind"] == "poisson":
-        return _log_mean_exp([sum(_poisson_at(h, t) for h, t in zip(m, y, strict=True)) for m in means])
+        return _log_mean_exp(
+            [sum(_poisson_at(h, t) for h, t in zip(m, y, strict=True)) for m in means]
+        )
     if likelihood["kind"] == "categorical":
         mass = [m[int(np.argmax(y))] for m in means]
     else:
@@ -700,7 +811,9 @@ def _poisson_at(rate: Any, y: Any) -> Any:
 def _log_mean_exp(logs: list[Any]) -> Any:
     """log of the mean of the exponentials, with its digits also where every one of them is nearly 1."""
     top = max(logs)
-    return top + mp.log1p(sum(mp.expm1(v - top) for v in logs) / len(logs)) if top > mp.ninf else top
+    return (
+        top + mp.log1p(sum(mp.expm1(v - top) for v in logs) / len(logs)) if top > mp.ninf else top
+    )
 
 
 def _calibration(likelihood: Mapping[str, Any], mean: Array, ys: Array) -> dict[str, Any]:
@@ -750,7 +863,9 @@ def _same(low: Any, high: Any, where: str, dps: int) -> Any:
         _same(quantities(low), quantities(high), where, dps)
         return high
     if isinstance(high, tuple | list) and len(low) == len(high):
-        names = [f".{f}" for f in getattr(high, "_fields", ())] or [f"[{i}]" for i in range(len(high))]
+        names = [f".{f}" for f in getattr(high, "_fields", ())] or [
+            f"[{i}]" for i in range(len(high))
+        ]
         parts = [_same(a, b, where + n, dps) for n, a, b in zip(names, low, high, strict=True)]
         return type(high)(*parts) if hasattr(high, "_fields") else type(high)(parts)
     if isinstance(high, Mapping) and low.keys() == high.keys():
@@ -759,11 +874,15 @@ def _same(low: Any, high: Any, where: str, dps: int) -> Any:
         size = max((abs(v) for v in high.flat if mp.isfinite(v)), default=mp.zero)
         out = high.copy()
         for at in np.ndindex(high.shape):
-            out[at] = _same_number(low[at], high[at], size, f"{where}[{', '.join(map(str, at))}]", dps)
+            out[at] = _same_number(
+                low[at], high[at], size, f"{where}[{', '.join(map(str, at))}]", dps
+            )
         return out
     if isinstance(high, mp.mpf):
         return _same_number(low, high, abs(high), where, dps)
-    assert low is high or (type(low) is type(high) and low == high), f"{where}: {low!r} at {dps} digits, {high!r} at more"
+    assert low is high or (type(low) is type(high) and low == high), (
+        f"{where}: {low!r} at {dps} digits, {high!r} at more"
+    )
     return high
 
 
@@ -772,6 +891,9 @@ def _same_number(low: Any, high: Any, size: Any, where: str, dps: int) -> Any:
     if a == b or (a != a and b != b):
         return high
     tiny = mp.mpf(10) ** (10 - dps)
-    if abs(low) <= tiny * (size if size > tiny else 1) and abs(high) <= abs(low) * mp.mpf(10) ** -20:
+    if (
+        abs(low) <= tiny * (size if size > tiny else 1)
+        and abs(high) <= abs(low) * mp.mpf(10) ** -20
+    ):
         return mp.zero
     raise NotSettled(f"{where} needs more digits: {a!r} at {dps} digits, {b!r} at more")

@@ -22,7 +22,8 @@ from .._version import __version__
 from ..grid import FAMILIES, HESSIANS, NAMES, RULES
 from . import vectors
 from .flags import FLAGS
-from .runner import METHOD_OF, STATUSES, Gap, Outcome, Report
+from .answers import Gap
+from .runner import METHOD_OF, STATUSES, Outcome, Report
 
 SCHEMA = "bongref-report-1"
 ENDINGS = (".json", ".xml", ".html")
@@ -38,7 +39,20 @@ MEANINGS = {
     "none": "not offered",
     "": "no such case",
 }
-ASCII = str.maketrans({"✓": "+", "✗": "X", "–": "-", "·": ".", "…": "~", "×": "x", "²": "2", "α": "a", "Σ": "S", "μ": "u"})
+ASCII = str.maketrans(
+    {
+        "✓": "+",
+        "✗": "X",
+        "–": "-",
+        "·": ".",
+        "…": "~",
+        "×": "x",
+        "²": "2",
+        "α": "a",
+        "Σ": "S",
+        "μ": "u",
+    }
+)
 IN_FULL = 12  # methods whose first failure is shown in full; the others have a line
 
 
@@ -66,7 +80,9 @@ def standing(outcomes: Sequence[Outcome]) -> str:
     value = [o for o in outcomes if o.case.result == "value"] or outcomes
     if all(o.status in NOT_RUN for o in value):
         return "none"
-    part = any(o.status == "not offered" for o in value) or any(o.status == "xfail" for o in outcomes)
+    part = any(o.status == "not offered" for o in value) or any(
+        o.status == "xfail" for o in outcomes
+    )
     return "part" if part else "pass"
 
 
@@ -87,16 +103,29 @@ def groups(outcomes: Iterable[Outcome]) -> dict[str, list[Outcome]]:
 def failing(report: Report) -> dict[str, list[Outcome]]:
     """The failures by subject, methods in the order of the grid, what says most first: of the simplest level, a number, explained."""
     order = list(vectors.LEVELS.values())
-    bad = groups(sorted(report.failures, key=lambda o: (order.index(o.case.level), o.gap is None, not o.diagnosis)))
+    bad = groups(
+        sorted(
+            report.failures,
+            key=lambda o: (order.index(o.case.level), o.gap is None, not o.diagnosis),
+        )
+    )
     return {name: bad[name] for name in (*NAMES, *bad) if name in bad}
 
 
 def only_with(failure: Outcome, outcomes: Sequence[Outcome]) -> list[str]:
     """The flags that every failing case of the subject has at this level, and no passing one."""
-    same = [o for o in outcomes if (o.case.level, o.case.result) == (failure.case.level, failure.case.result)]
+    same = [
+        o
+        for o in outcomes
+        if (o.case.level, o.case.result) == (failure.case.level, failure.case.result)
+    ]
     bad = [set(o.case.flags) for o in same if o.status in ("fail", "error", "xfail")]
     good = [set(o.case.flags) for o in same if o.status in ("pass", "xpass")]
-    return [f for f in failure.case.flags if good and all(f in flags for flags in bad) and not any(f in flags for flags in good)]
+    return [
+        f
+        for f in failure.case.flags
+        if good and all(f in flags for flags in bad) and not any(f in flags for flags in good)
+    ]
 
 
 def meaning(flag: str) -> str:
@@ -113,7 +142,9 @@ def explained(report: Report) -> tuple[list[str], dict[str, list[str]]]:
 
     reasons = verdict(report.outcomes)
     names = {subject(o): " ".join(o.case.subject.values()) for o in report.failures}
-    return common(report.outcomes), {name: reasons[key] for name, key in names.items() if reasons.get(key)}
+    return common(report.outcomes), {
+        name: reasons[key] for name, key in names.items() if reasons.get(key)
+    }
 
 
 def _how_many(report: Report) -> str:
@@ -125,7 +156,11 @@ def _how_many(report: Report) -> str:
 def values(gap: Gap) -> tuple[str, str]:
     """What was got and what was wanted at the entry that differs most."""
     a, b = np.asarray(gap.got)[gap.where], gap.wanted[gap.where]
-    return (f"{a:.17g}", f"{b:.17g}") if np.shape(a) == () else (_clip(str(a.tolist()), 200), _clip(str(b.tolist()), 200))
+    return (
+        (f"{a:.17g}", f"{b:.17g}")
+        if np.shape(a) == ()
+        else (_clip(str(a.tolist()), 200), _clip(str(b.tolist()), 200))
+    )
 
 
 def entry(gap: Gap) -> str:
@@ -137,16 +172,28 @@ def not_offered(outcomes: Sequence[Outcome], names: bool = False) -> str:
     whole, parts = [], []
     for level in vectors.LEVELS.values():
         here = groups(o for o in outcomes if o.case.level == level)
-        missing = [s for s, of in here.items() if standing(of) == "none" and any(o.status == "not offered" for o in of)]
+        missing = [
+            s
+            for s, of in here.items()
+            if standing(of) == "none" and any(o.status == "not offered" for o in of)
+        ]
         call = METHOD_OF.get(level, level)
         if missing and len(missing) == len(here):
             whole.append(call)
             continue
         if missing:
-            listed = f" ({', '.join(s.removeprefix(level + ' ') for s in missing)})" if names or len(missing) <= 3 else ""
-            kind = {"estimate": "estimator", "predict": "family", "predictive": "kind"}.get(level, "method")
+            listed = (
+                f" ({', '.join(s.removeprefix(level + ' ') for s in missing)})"
+                if names or len(missing) <= 3
+                else ""
+            )
+            kind = {"estimate": "estimator", "predict": "family", "predictive": "kind"}.get(
+                level, "method"
+            )
             parts.append(f"{call} for {_plural(len(missing), kind)}{listed}")
-        rest = sum(o.status == "not offered" for s, of in here.items() if s not in missing for o in of)
+        rest = sum(
+            o.status == "not offered" for s, of in here.items() if s not in missing for o in of
+        )
         if rest:
             parts.append(f"{call} for {_plural(rest, 'further case' if missing else 'case')}")
     return "; ".join([*([", ".join(whole)] if whole else []), *parts])
@@ -171,8 +218,14 @@ def verdict_line(report: Report) -> str:
 
 
 def _where(bad: Sequence[Outcome]) -> str:
-    methods, others = {s for o in bad if (s := subject(o)) in NAMES}, {o.case.level for o in bad if subject(o) not in NAMES}
-    said = [*([_plural(len(methods), "method")] if methods else []), *(level for level in vectors.LEVELS.values() if level in others)]
+    methods, others = (
+        {s for o in bad if (s := subject(o)) in NAMES},
+        {o.case.level for o in bad if subject(o) not in NAMES},
+    )
+    said = [
+        *([_plural(len(methods), "method")] if methods else []),
+        *(level for level in vectors.LEVELS.values() if level in others),
+    ]
     return f", in {' and '.join([', '.join(said[:-1]), said[-1]] if said[1:] else said)}"
 
 
@@ -212,11 +265,19 @@ def _matrix(report: Report) -> str:
     lines = [head.rstrip()]
     for rule, hess in rows:
         marks = [
-            "".join(MARKS[standing(cells.get((rule, hess, f), {}).get(level, []))] for level in OF_METHODS) + " " * 7 for f in FAMILIES
+            "".join(
+                MARKS[standing(cells.get((rule, hess, f), {}).get(level, []))]
+                for level in OF_METHODS
+            )
+            + " " * 7
+            for f in FAMILIES
         ]
         lines.append(f"{rule + '-' + hess:<15}{''.join(marks)}".rstrip())
     shown = ", ".join(f"{LEVELS[level]} {level}" for level in OF_METHODS)
-    lines.append(f"each cell: {shown}; " + ", ".join(f"{mark} {MEANINGS[key]}" for key, mark in MARKS.items()))
+    lines.append(
+        f"each cell: {shown}; "
+        + ", ".join(f"{mark} {MEANINGS[key]}" for key, mark in MARKS.items())
+    )
     return "\n".join(lines)
 
 
@@ -262,38 +323,63 @@ def _failures(report: Report, verbose: bool) -> str:
     shown: list[Outcome] = []
     alike: dict[Any, list[str]] = {}  # the methods that fail in the same way
     for name, failures in bad.items():
-        alike.setdefault(name if verbose else _way(failures[0], reasons.get(name, [])), []).append(name)
+        alike.setdefault(name if verbose else _way(failures[0], reasons.get(name, [])), []).append(
+            name
+        )
     for k, (name, *others) in enumerate(alike.values()):
         if k < IN_FULL or verbose:
             shown += bad[name] if verbose else bad[name][:1]
             parts.append(_group(name, bad[name], every[name], reasons.get(name, []), verbose))
             if others:
-                parts[-1] += "\n" + _field("  likewise", ", ".join(f"{n} ({len(bad[n])})" for n in others))
+                parts[-1] += "\n" + _field(
+                    "  likewise", ", ".join(f"{n} ({len(bad[n])})" for n in others)
+                )
     if len(alike) > IN_FULL and not verbose:
         rest = [(name, bad[name]) for names in list(alike.values())[IN_FULL:] for name in names]
-        lines = [_clip(f"  {name:<24}{len(of):>3}  {_short(of[0], reasons.get(name, []))}", 160) for name, of in rest]
+        lines = [
+            _clip(f"  {name:<24}{len(of):>3}  {_short(of[0], reasons.get(name, []))}", 160)
+            for name, of in rest
+        ]
         parts.append("\n".join([f"and {len(rest)} more (-v shows them in full):", *lines]))
     flags = sorted({flag for o in shown for flag in o.case.flags})
     if flags:
-        parts.append("\n".join(["the flags of these cases:", *(f"  {flag:<24}{meaning(flag)}" for flag in flags)]))
+        parts.append(
+            "\n".join(
+                ["the flags of these cases:", *(f"  {flag:<24}{meaning(flag)}" for flag in flags)]
+            )
+        )
     return "\n\n".join(parts)
 
 
 def _way(o: Outcome, reasons: Sequence[str]) -> tuple[str, ...]:
     """The same for methods that fail in the same way."""
-    numeric = o.gap is not None and math.isfinite(o.gap.relative) and "not symmetric" not in o.message
+    numeric = (
+        o.gap is not None and math.isfinite(o.gap.relative) and "not symmetric" not in o.message
+    )
     said = "" if numeric else re.sub(r"[\d.+-]+", "#", o.message)
     return (o.case.level, *((o.gap.quantity, o.gap.equation) if o.gap else ()), said, *reasons)
 
 
 def _short(o: Outcome, reasons: Sequence[str]) -> str:
-    what = f"{o.gap.quantity} ({o.gap.equation}) differs by {o.gap.relative:.2g}" if o.gap and math.isfinite(o.gap.relative) else o.message
+    what = (
+        f"{o.gap.quantity} ({o.gap.equation}) differs by {o.gap.relative:.2g}"
+        if o.gap and math.isfinite(o.gap.relative)
+        else o.message
+    )
     return " ".join(what.split()) + (f": {reasons[0]}" if reasons else "")
 
 
-def _group(name: str, failures: Sequence[Outcome], every: Sequence[Outcome], reasons: Sequence[str], verbose: bool) -> str:
+def _group(
+    name: str,
+    failures: Sequence[Outcome],
+    every: Sequence[Outcome],
+    reasons: Sequence[str],
+    verbose: bool,
+) -> str:
     offered = sum(o.status not in NOT_RUN for o in every)
-    lines = [f"✗ {name}: {len(failures)} of {_plural(offered, 'case')} {'fails' if len(failures) == 1 else 'fail'}"]
+    lines = [
+        f"✗ {name}: {len(failures)} of {_plural(offered, 'case')} {'fails' if len(failures) == 1 else 'fail'}"
+    ]
     if reasons:
         lines.append(_field("  diagnosis", "; or ".join(reasons)))
     for o in failures if verbose else failures[:1]:
@@ -320,14 +406,30 @@ def details(o: Outcome) -> list[tuple[str, str]]:
     gap = o.gap
     if gap is None:
         return [("what", o.message)]
-    out = [("quantity", f"{gap.quantity} ({gap.equation})" + (f", entry {entry(gap)}" if gap.where else ""))]
-    if not math.isfinite(gap.relative) or "not symmetric" in o.message or not o.message.startswith(gap.quantity):
-        out.append(("what", o.message.split("; ")[0] if "not symmetric" in o.message else o.message))
+    out = [
+        (
+            "quantity",
+            f"{gap.quantity} ({gap.equation})" + (f", entry {entry(gap)}" if gap.where else ""),
+        )
+    ]
+    if (
+        not math.isfinite(gap.relative)
+        or "not symmetric" in o.message
+        or not o.message.startswith(gap.quantity)
+    ):
+        out.append(
+            ("what", o.message.split("; ")[0] if "not symmetric" in o.message else o.message)
+        )
     if np.shape(gap.got) == gap.wanted.shape:
         out += list(zip(("got", "wanted"), values(gap), strict=True))
     if math.isfinite(gap.relative):
         times = gap.relative / gap.tolerance if gap.tolerance else math.inf
-        out.append(("difference", f"{gap.relative:.3g} relative, tolerance {gap.tolerance:.3g} ({times:.2g} times)"))
+        out.append(
+            (
+                "difference",
+                f"{gap.relative:.3g} relative, tolerance {gap.tolerance:.3g} ({times:.2g} times)",
+            )
+        )
     return out
 
 
@@ -336,7 +438,9 @@ def _field(key: str, value: str) -> str:
     lines = [
         line
         for part in value.splitlines() or [""]
-        for line in (textwrap.wrap(part, 126, break_long_words=False, break_on_hyphens=False) or [""])
+        for line in (
+            textwrap.wrap(part, 126, break_long_words=False, break_on_hyphens=False) or [""]
+        )
     ]
     kept = lines if len(lines) <= 12 else [*lines[:12], "…"]
     return f"{key:<13} " + f"\n{indent}".join(kept)
@@ -347,7 +451,11 @@ def _known(report: Report, verbose: bool, file: str) -> str:
     lines = []
     if known:
         lines.append(f"known to fail: {_plural(len(known), 'case')} in {file}")
-        lines += [_clip(f"  {o.case.id}: {' '.join(o.message.split())}", 160) for o in known] if verbose else []
+        lines += (
+            [_clip(f"  {o.case.id}: {' '.join(o.message.split())}", 160) for o in known]
+            if verbose
+            else []
+        )
     lines += [f"now passes: remove {o.case.id} from {file}" for o in passing]
     lines += [f"matches no case of this run: {line} in {file}" for line in report.unused_xfails]
     return "\n".join(lines)
@@ -355,7 +463,9 @@ def _known(report: Report, verbose: bool, file: str) -> str:
 
 def xfails(report: Report) -> str:
     """The failures, known and new, as a file of known failures."""
-    lines = [f"# what {' '.join(report.name.split())} is known to fail, for bongref check --xfails; one id or glob a line"]
+    lines = [
+        f"# what {' '.join(report.name.split())} is known to fail, for bongref check --xfails; one id or glob a line"
+    ]
     for o in report.outcomes:
         if o.status in ("fail", "error", "xfail"):
             lines.append(f"{o.case.id}  # {_clip(' '.join(o.message.split()), 160)}")
@@ -378,7 +488,11 @@ def to_json(report: Report) -> dict[str, Any]:
         "verdict": verdict_line(report),
         "interrupted": report.interrupted,
         "seconds": round(report.seconds, 3),
-        "counts": {"cases": len(report.outcomes), "offered": report.offered, **{s: report.counts.get(s, 0) for s in STATUSES}},
+        "counts": {
+            "cases": len(report.outcomes),
+            "offered": report.offered,
+            **{s: report.counts.get(s, 0) for s in STATUSES},
+        },
         "diagnosis": {"common": whole, "methods": reasons},
         "unused_xfails": list(report.unused_xfails),
         "cases": [_case_json(o) for o in report.outcomes],
@@ -427,24 +541,48 @@ def plain(value: Any) -> Any:
 
 def to_junit(report: Report) -> str:
     """JUnit XML: a suite for each level; known failures and what is not offered are skipped."""
-    root = ElementTree.Element("testsuites", _suite(f"bongref check {report.name}", report.outcomes))
+    root = ElementTree.Element(
+        "testsuites", _suite(f"bongref check {report.name}", report.outcomes)
+    )
     for level, here in by_level(report).items():
         suite = ElementTree.SubElement(root, "testsuite", _suite(place(here[0]), here))
         for o in here:
-            of = {"classname": _xml(f"bongref.{level}.{subject(o)}"), "name": _xml(o.case.id), "time": f"{o.seconds:.6f}"}
+            of = {
+                "classname": _xml(f"bongref.{level}.{subject(o)}"),
+                "name": _xml(o.case.id),
+                "time": f"{o.seconds:.6f}",
+            }
             case = ElementTree.SubElement(suite, "testcase", of)
             told = "\n".join(
-                f"{k}: {v}" for k, v in [("flags", ", ".join(o.case.flags)), *details(o), ("diagnosis", "; ".join(o.diagnosis))] if v
+                f"{k}: {v}"
+                for k, v in [
+                    ("flags", ", ".join(o.case.flags)),
+                    *details(o),
+                    ("diagnosis", "; ".join(o.diagnosis)),
+                ]
+                if v
             )
             if o.status in ("fail", "error"):
                 kind = "failure" if o.status == "fail" else "error"
-                ElementTree.SubElement(case, kind, {"message": _xml(o.message), "type": kind}).text = _xml(told)
+                ElementTree.SubElement(
+                    case, kind, {"message": _xml(o.message), "type": kind}
+                ).text = _xml(told)
             elif o.status in ("xfail", *NOT_RUN):
-                ElementTree.SubElement(case, "skipped", {"message": _xml(f"{o.status}: {o.message}" if o.message else o.status)})
+                ElementTree.SubElement(
+                    case,
+                    "skipped",
+                    {"message": _xml(f"{o.status}: {o.message}" if o.message else o.status)},
+                )
             elif o.status == "xpass":
-                ElementTree.SubElement(case, "system-out").text = "now passes: remove it from the file of known failures"
+                ElementTree.SubElement(
+                    case, "system-out"
+                ).text = "now passes: remove it from the file of known failures"
     ElementTree.indent(root)
-    return '<?xml version="1.0" encoding="utf-8"?>\n' + ElementTree.tostring(root, encoding="unicode") + "\n"
+    return (
+        '<?xml version="1.0" encoding="utf-8"?>\n'
+        + ElementTree.tostring(root, encoding="unicode")
+        + "\n"
+    )
 
 
 def _suite(name: str, outcomes: Sequence[Outcome]) -> dict[str, str]:
@@ -471,7 +609,9 @@ def check_path(path: str, option: str = "report", endings: Sequence[str] = ENDIN
     """The ending of PATH, which says the form of the report."""
     suffix = Path(path).suffix.lower()
     if endings and suffix not in endings:
-        raise ValueError(f"{option} must end in {', '.join(endings[:-1])} or {endings[-1]}, got {path!r}")
+        raise ValueError(
+            f"{option} must end in {', '.join(endings[:-1])} or {endings[-1]}, got {path!r}"
+        )
     if not Path(path).absolute().parent.is_dir():
         raise ValueError(f"{option} must be in a folder that exists, got {path!r}")
     if Path(path).is_dir():
@@ -563,7 +703,9 @@ def to_html(report: Report) -> str:
     seen: set[tuple[str, ...]] = set()
     for name, failures in bad.items():
         way = _way(failures[0], reasons.get(name, []))
-        parts.append(_html_group(name, failures, every[name], reasons.get(name, []), way not in seen))
+        parts.append(
+            _html_group(name, failures, every[name], reasons.get(name, []), way not in seen)
+        )
         seen.add(way)
     parts += [_html_cases(every), _html_flags(report)]
     title = f"{escape(report.name)}: bongref check"
@@ -581,19 +723,30 @@ def _banner(report: Report, whole: Sequence[str]) -> str:
     kind = "pass" if report.ok else "fail" if report.failures else "part"
     verdict, rest = verdict_line(report).rsplit(" (", 1)
     look = {"pass": "pass", "xpass": "part", "xfail": "part", "fail": "fail", "error": "fail"}
-    chips = "".join(f"<li class={look.get(s, 'none')}>{n} {s}</li>" for s, n in report.counts.items())
+    chips = "".join(
+        f"<li class={look.get(s, 'none')}>{n} {s}</li>" for s, n in report.counts.items()
+    )
     seconds = rest.rstrip(")").split("; ")[-1]
-    one = f"<p><b>One mistake explains {_how_many(report)}:</b> {escape('; or '.join(whole))}</p>" if whole else ""
+    one = (
+        f"<p><b>One mistake explains {_how_many(report)}:</b> {escape('; or '.join(whole))}</p>"
+        if whole
+        else ""
+    )
     missing = not_offered(report.outcomes)
     return (
         f"<header><div class='banner {kind}'><h1>{MARKS[kind]} {escape(report.name)}</h1><p><b>{escape(verdict)}</b></p>{one}</div>"
         f"<ul class=chips>{chips}</ul><p class=soft>{report.dtype}; {len(report.outcomes)} cases of {vectors.SCHEMA}; "
-        f"bongref {__version__}; {seconds}." + (f" Not offered: {escape(missing)}." if missing else "") + "</p></header>"
+        f"bongref {__version__}; {seconds}."
+        + (f" Not offered: {escape(missing)}." if missing else "")
+        + "</p></header>"
     )
 
 
 def _legend() -> str:
-    items = "".join(f"<span><i class={key}>{MARKS[key]}</i>{MEANINGS[key]}</span>" for key in ("pass", "fail", "part", "none"))
+    items = "".join(
+        f"<span><i class={key}>{MARKS[key]}</i>{MEANINGS[key]}</span>"
+        for key in ("pass", "fail", "part", "none")
+    )
     return f"<div class=legend>{items}</div>"
 
 
@@ -603,8 +756,18 @@ def _cell(of: dict[str, list[Outcome]], target: str, title: str, marks: bool = T
     kind = together([standing(here) for here in of.values()])
     if not kind:
         return f"<td><span class='cell soft' title='{MEANINGS['']}'>{MARKS['']}</span></td>"
-    said = [f"{LEVELS[level]} {_counted(here)}" if marks else _counted(here) for level, here in of.items() if here]
-    small = "".join(f"<small>{LEVELS[level]}{MARKS[standing(here)]}</small>" for level, here in of.items()) if marks else ""
+    said = [
+        f"{LEVELS[level]} {_counted(here)}" if marks else _counted(here)
+        for level, here in of.items()
+        if here
+    ]
+    small = (
+        "".join(
+            f"<small>{LEVELS[level]}{MARKS[standing(here)]}</small>" for level, here in of.items()
+        )
+        if marks
+        else ""
+    )
     count = "" if marks else f"<small>{_fraction(outcomes)}</small>"
     tip = escape(f"{title}: {'; '.join(said)}", quote=True)
     return f'<td class={kind}><a href="#{target}" title="{tip}"><b>{MARKS[kind]}</b>{small}{count}</a></td>'
@@ -616,10 +779,14 @@ def _counted(outcomes: Sequence[Outcome]) -> str:
 
 def _fraction(outcomes: Sequence[Outcome]) -> str:
     offered = [o for o in outcomes if o.status not in NOT_RUN]
-    return f"{sum(o.status in ('pass', 'xpass') for o in offered)}/{len(offered)}" if offered else ""
+    return (
+        f"{sum(o.status in ('pass', 'xpass') for o in offered)}/{len(offered)}" if offered else ""
+    )
 
 
-def _html_matrix(cells: dict[tuple[str, str, str], dict[str, list[Outcome]]], bad: dict[str, list[Outcome]]) -> str:
+def _html_matrix(
+    cells: dict[tuple[str, str, str], dict[str, list[Outcome]]], bad: dict[str, list[Outcome]]
+) -> str:
     if not cells:
         return ""
     levels = [level for level in OF_METHODS if any(level in of for of in cells.values())]
@@ -631,7 +798,10 @@ def _html_matrix(cells: dict[tuple[str, str, str], dict[str, list[Outcome]]], ba
             of = {level: cells.get((rule, hess, family), {}).get(level, []) for level in levels}
             row.append(_cell(of, _target(name, bad), name))
         first = "<tbody>" if hess == HESSIANS[0] else ""  # a body for each rule
-        body.append(f"{first}<tr><th class=mono>{rule}-{hess}</th>{''.join(row)}</tr>" + ("</tbody>" if hess == HESSIANS[-1] else ""))
+        body.append(
+            f"{first}<tr><th class=mono>{rule}-{hess}</th>{''.join(row)}</tr>"
+            + ("</tbody>" if hess == HESSIANS[-1] else "")
+        )
     heads = "".join(f"<th>{f}</th>" for f in FAMILIES)
     shown = ", ".join(f"{LEVELS[level]} {level}" for level in levels)
     return (
@@ -651,14 +821,46 @@ def _html_small(report: Report, bad: dict[str, list[Outcome]]) -> str:
     last = lambda o: o.case.id.rsplit("/", 1)[-1]
     of_level = by_level(report)
     tables = [
-        _small("estimate", "L1 estimate: g and G", of_level, lambda o: o.case.subject["hess"], likelihood, bad),
-        _small("predictive", "L4 predictive", of_level, lambda o: o.case.subject["kind"], likelihood, bad),
-        _small("predict", "predict: the prior of the next step", of_level, last, lambda o: o.case.subject["family"], bad),
+        _small(
+            "estimate",
+            "L1 estimate: g and G",
+            of_level,
+            lambda o: o.case.subject["hess"],
+            likelihood,
+            bad,
+        ),
+        _small(
+            "predictive",
+            "L4 predictive",
+            of_level,
+            lambda o: o.case.subject["kind"],
+            likelihood,
+            bad,
+        ),
+        _small(
+            "predict",
+            "predict: the prior of the next step",
+            of_level,
+            last,
+            lambda o: o.case.subject["family"],
+            bad,
+        ),
     ]
-    return f"<h2>Estimators and predictions</h2><div class=small>{''.join(tables)}</div>" if any(tables) else ""
+    return (
+        f"<h2>Estimators and predictions</h2><div class=small>{''.join(tables)}</div>"
+        if any(tables)
+        else ""
+    )
 
 
-def _small(level: str, title: str, of_level: dict[str, list[Outcome]], row: Any, column: Any, bad: dict[str, list[Outcome]]) -> str:
+def _small(
+    level: str,
+    title: str,
+    of_level: dict[str, list[Outcome]],
+    row: Any,
+    column: Any,
+    bad: dict[str, list[Outcome]],
+) -> str:
     here = of_level.get(level, [])
     if not here:
         return ""
@@ -668,8 +870,18 @@ def _small(level: str, title: str, of_level: dict[str, list[Outcome]], row: Any,
         cells = []
         for c in columns:
             of = [o for o in here if (row(o), column(o)) == (r, c)]
-            lead = next((o for o in of if subject(o) in bad and o.status in ("fail", "error")), of[0] if of else None)
-            cells.append(_cell({level: of}, _target(subject(lead), bad) if lead else "", f"{r}, {c}", marks=False))
+            lead = next(
+                (o for o in of if subject(o) in bad and o.status in ("fail", "error")),
+                of[0] if of else None,
+            )
+            cells.append(
+                _cell(
+                    {level: of},
+                    _target(subject(lead), bad) if lead else "",
+                    f"{r}, {c}",
+                    marks=False,
+                )
+            )
         body.append(f"<tr><th class=mono>{escape(r)}</th>{''.join(cells)}</tr>")
     heads = "".join(f"<th>{escape(c)}</th>" for c in columns)
     return (
@@ -683,19 +895,38 @@ def _html_known(report: Report) -> str:
     passing = [o for o in report.outcomes if o.status == "xpass"]
     out = []
     if passing or report.unused_xfails:
-        items = [f"<li><code>{escape(o.case.id)}</code> now passes: remove it from the file of known failures" for o in passing]
-        items += [f"<li><code>{escape(line)}</code> matches no case of this run" for line in report.unused_xfails]
+        items = [
+            f"<li><code>{escape(o.case.id)}</code> now passes: remove it from the file of known failures"
+            for o in passing
+        ]
+        items += [
+            f"<li><code>{escape(line)}</code> matches no case of this run"
+            for line in report.unused_xfails
+        ]
         out.append(f"<ul>{''.join(items)}</ul>")
     if known:
-        rows = "".join(f"<tr><td class=mono>{escape(o.case.id)}</td><td>{escape(_clip(o.message, 300))}</td></tr>" for o in known)
-        out.append(f"<details><summary>{_plural(len(known), 'known failure')}</summary><table class=list>{rows}</table></details>")
+        rows = "".join(
+            f"<tr><td class=mono>{escape(o.case.id)}</td><td>{escape(_clip(o.message, 300))}</td></tr>"
+            for o in known
+        )
+        out.append(
+            f"<details><summary>{_plural(len(known), 'known failure')}</summary><table class=list>{rows}</table></details>"
+        )
     return f"<h2 id=known>Known failures</h2>{''.join(out)}" if out else ""
 
 
-def _html_group(name: str, failures: Sequence[Outcome], every: Sequence[Outcome], reasons: Sequence[str], opened: bool) -> str:
+def _html_group(
+    name: str,
+    failures: Sequence[Outcome],
+    every: Sequence[Outcome],
+    reasons: Sequence[str],
+    opened: bool,
+) -> str:
     offered = sum(o.status not in NOT_RUN for o in every)
     why = f"<p><b>Diagnosis:</b> {escape('; or '.join(reasons))}</p>" if reasons else ""
-    cases = "".join(_html_case(o, every, reasons, opened and k == 0) for k, o in enumerate(failures))
+    cases = "".join(
+        _html_case(o, every, reasons, opened and k == 0) for k, o in enumerate(failures)
+    )
     return (
         f'<section class=group id="fails-{_anchor(name)}"><header class=fail><h3>{MARKS["fail"]} <span class=mono>{escape(name)}</span>: '
         f"{len(failures)} of {_plural(offered, 'case')} {'fails' if len(failures) == 1 else 'fail'} "
@@ -706,12 +937,21 @@ def _html_group(name: str, failures: Sequence[Outcome], every: Sequence[Outcome]
 def _html_case(o: Outcome, every: Sequence[Outcome], reasons: Sequence[str], opened: bool) -> str:
     fields = [("flags", _tags(o.case.flags))]
     if only := only_with(o, every):
-        fields.append(("only with", "<br>".join(f"<b>{escape(f)}</b>: {escape(meaning(f))}" for f in only)))
+        fields.append(
+            ("only with", "<br>".join(f"<b>{escape(f)}</b>: {escape(meaning(f))}" for f in only))
+        )
     fields += [(key, escape(_clip(value, 2000))) for key, value in details(o)]
     if o.diagnosis and list(o.diagnosis) != list(reasons):
         fields.append(("diagnosis", escape("; or ".join(o.diagnosis))))
-    rows = "".join(f"<dt>{k}</dt><dd{' class=num' if k in ('got', 'wanted') else ''}>{v}</dd>" for k, v in fields)
-    said = f"{escape(o.gap.quantity)} differs" if o.gap and math.isfinite(o.gap.relative) else escape(_clip(o.message, 110))
+    rows = "".join(
+        f"<dt>{k}</dt><dd{' class=num' if k in ('got', 'wanted') else ''}>{v}</dd>"
+        for k, v in fields
+    )
+    said = (
+        f"{escape(o.gap.quantity)} differs"
+        if o.gap and math.isfinite(o.gap.relative)
+        else escape(_clip(o.message, 110))
+    )
     return (
         f"<details{' open' if opened else ''}><summary><span class=mono>{escape(o.case.id)}</span> <span class=soft>{said}</span></summary>"
         f"<dl>{rows}</dl></details>"
@@ -720,7 +960,11 @@ def _html_case(o: Outcome, every: Sequence[Outcome], reasons: Sequence[str], ope
 
 def _tags(flags: Sequence[str]) -> str:
     return (
-        "".join(f'<a class=tag href="#flag-{_anchor(f)}" title="{escape(meaning(f), quote=True)}">{escape(f)}</a>' for f in flags) or "none"
+        "".join(
+            f'<a class=tag href="#flag-{_anchor(f)}" title="{escape(meaning(f), quote=True)}">{escape(f)}</a>'
+            for f in flags
+        )
+        or "none"
     )
 
 
@@ -730,7 +974,9 @@ def _html_cases(every: dict[str, list[Outcome]]) -> str:
     for name in (*(n for n in NAMES if n in every), *(n for n in every if n not in NAMES)):
         outcomes = every[name]
         rows = "".join(_html_row(o) for o in outcomes)
-        kind = together(standing([o for o in outcomes if o.case.level == level]) for level in LEVELS)
+        kind = together(
+            standing([o for o in outcomes if o.case.level == level]) for level in LEVELS
+        )
         head = "<thead><tr><th>case<th>flags<th>verdict<th class=n>of its tolerance<th class=n>ms</tr></thead>"
         parts.append(
             f'<details id="cases-{_anchor(name)}"><summary><span class="{kind} tag">{MARKS[kind]}</span> '
@@ -741,7 +987,9 @@ def _html_cases(every: dict[str, list[Outcome]]) -> str:
 
 
 def _html_row(o: Outcome) -> str:
-    look = {"pass": "pass", "xpass": "part", "xfail": "part", "fail": "fail", "error": "fail"}.get(o.status, "none")
+    look = {"pass": "pass", "xpass": "part", "xfail": "part", "fail": "fail", "error": "fail"}.get(
+        o.status, "none"
+    )
     mark = MARKS[look]
     units = f"{o.units:.2g}" if o.status not in NOT_RUN and o.units else ""
     tip = f' title="{escape(_clip(o.message, 300), quote=True)}"' if o.message else ""

@@ -26,7 +26,20 @@ from . import vectors
 
 DELTA = compare.DELTA
 DRAWS = 4
-MOVED = ("prior", "current", "curv", "theta", "x", "X", "samples", "state", "dynamics", "likelihood", "y", "Y")
+MOVED = (
+    "prior",
+    "current",
+    "curv",
+    "theta",
+    "x",
+    "X",
+    "samples",
+    "state",
+    "dynamics",
+    "likelihood",
+    "y",
+    "Y",
+)
 
 
 class Sensitivity(NamedTuple):
@@ -37,7 +50,9 @@ class Sensitivity(NamedTuple):
 
 
 def measure(
-    fn: Callable[[dict[str, Any], float, np.random.Generator], dict[str, Array]], given: dict[str, Any], states: list[State]
+    fn: Callable[[dict[str, Any], float, np.random.Generator], dict[str, Array]],
+    given: dict[str, Any],
+    states: list[State],
 ) -> Sensitivity:
     """``fn(inputs, δ, rng)``: the quantities, with every ŷ on the way moved by a relative δ."""
     rng = np.random.default_rng(0)
@@ -74,7 +89,15 @@ def move(value: Any, rng: np.random.Generator) -> Any:
 
 
 def estimate(
-    hess: str, model: models.Model, lik: Any, theta: Array, x: Array, y: Array, samples: Array | None, delta: float, rng: Any
+    hess: str,
+    model: models.ParametricModel,
+    lik: Any,
+    theta: Array,
+    x: Array,
+    y: Array,
+    samples: Array | None,
+    delta: float,
+    rng: Any,
 ) -> Curv:
     """(g, G) by the displayed equations from a rounded ŷ."""
     xs, ys = (x, y) if model.is_batch(x) else (x[None], y[None])
@@ -92,7 +115,13 @@ def estimate(
                 factors.append(J.T @ (Q * np.sqrt(np.maximum(lam, 0))))
                 G = G - J.T @ info @ J
             if hess == "mc-hess" and model.kind != "linear":
-                G = G + np.sum([s * models.hessian(lambda t, c=c, xi=xi: model(t, xi)[c])(point) for c, s in enumerate(score)], axis=0)
+                G = G + np.sum(
+                    [
+                        s * models.hessian(lambda t, c=c, xi=xi: model(t, xi)[c])(point)
+                        for c, s in enumerate(score)
+                    ],
+                    axis=0,
+                )
         grads.append(g)
         Gs.append(G)
     if hess == "mc-hess":
@@ -105,7 +134,9 @@ def estimate(
 def rounded_mean(lik: Any, o: Array, delta: float, rng: Any) -> Array:
     """ŷ with a rounding error of δ: of its size, for a probability of 1, since some compute it as 1 minus another."""
     h = np.asarray(lik.mean(o))
-    return h + delta * rng.uniform(-1, 1, h.shape) * (1.0 if lik.name in ("bernoulli", "categorical") else h)
+    return h + delta * rng.uniform(-1, 1, h.shape) * (
+        1.0 if lik.name in ("bernoulli", "categorical") else h
+    )
 
 
 def _score(lik: Any, h: Array, y: Array) -> Array:
@@ -126,17 +157,40 @@ def step(name: str, prior: State, current: State, curv: Curv, alpha: float | Non
 
 
 def update(
-    name: str, model: models.Model, lik: Any, prior: State, x, y, samples, params: dict[str, Any], delta: float, rng: Any
+    name: str,
+    model: models.ParametricModel,
+    lik: Any,
+    prior: State,
+    x,
+    y,
+    samples,
+    params: dict[str, Any],
+    delta: float,
+    rng: Any,
 ) -> list[State]:
     """The states of the inner iterations, each rounded by δ."""
     hess, states = "-".join(name.split("-")[1:3]), [prior]
     for i in range(params.get("n_iter", 1)):
-        curv = estimate(hess, model, lik, states[-1].mu, x, y, None if samples is None else samples[i], delta, rng)
-        states.append(compare.perturb(step(name, prior, states[-1], curv, params.get("alpha")), rng, delta))
+        curv = estimate(
+            hess,
+            model,
+            lik,
+            states[-1].mu,
+            x,
+            y,
+            None if samples is None else samples[i],
+            delta,
+            rng,
+        )
+        states.append(
+            compare.perturb(step(name, prior, states[-1], curv, params.get("alpha")), rng, delta)
+        )
     return states[1:]
 
 
-def of_step(name: str, given: dict[str, Any], alpha: float | None, states: list[State]) -> Sensitivity:
+def of_step(
+    name: str, given: dict[str, Any], alpha: float | None, states: list[State]
+) -> Sensitivity:
     """Of a step from S where there is one, and from the dense G where the family takes one."""
     family = name.split("-")[-1]
     forms = [form for form in ("S", "G") if form in given["curv"]]
@@ -144,12 +198,21 @@ def of_step(name: str, given: dict[str, Any], alpha: float | None, states: list[
         forms = ["S"]
 
     def fn(inputs: dict[str, Any], delta: float, rng: Any, *, form: str) -> dict[str, Array]:
-        prior, curv = vectors.state(family, inputs["prior"]), Curv(inputs["curv"]["g"], **{form: inputs["curv"][form]})
-        current = prior if name.split("-")[0] in ("bong", "bog") else vectors.state(family, inputs["current"])
+        prior, curv = (
+            vectors.state(family, inputs["prior"]),
+            Curv(inputs["curv"]["g"], **{form: inputs["curv"][form]}),
+        )
+        current = (
+            prior
+            if name.split("-")[0] in ("bong", "bog")
+            else vectors.state(family, inputs["current"])
+        )
         return compare.invariants(step(name, prior, current, curv, alpha))
 
     found = [measure(partial(fn, form=form), given, states) for form in forms]
-    return Sensitivity({key: max(s.change[key] for s in found) for key in found[0].change}, found[0].floor)
+    return Sensitivity(
+        {key: max(s.change[key] for s in found) for key in found[0].change}, found[0].floor
+    )
 
 
 def of_estimate(hess: str, given: dict[str, Any]) -> Sensitivity:
@@ -158,7 +221,9 @@ def of_estimate(hess: str, given: dict[str, Any]) -> Sensitivity:
     def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
         lik = vectors.likelihood(inputs["likelihood"])
         y = inputs["y"] if lik.name == "gaussian" else given["y"]
-        curv = estimate(hess, model, lik, inputs["theta"], inputs["x"], y, inputs["samples"], delta, rng)
+        curv = estimate(
+            hess, model, lik, inputs["theta"], inputs["x"], y, inputs["samples"], delta, rng
+        )
         return {"g": curv.g, "G": curvature.dense(curv), "diag G": curvature.diagonal(curv)}
 
     return measure(fn, given, [])
@@ -171,7 +236,9 @@ def of_update(name: str, given: dict[str, Any], states: list[State]) -> Sensitiv
         lik = vectors.likelihood(inputs["likelihood"])
         y = inputs["y"] if lik.name == "gaussian" else given["y"]
         prior = vectors.state(family, inputs["prior"])
-        out = update(name, model, lik, prior, inputs["x"], y, inputs["samples"], inputs["params"], delta, rng)[-1]
+        out = update(
+            name, model, lik, prior, inputs["x"], y, inputs["samples"], inputs["params"], delta, rng
+        )[-1]
         return compare.invariants(out)
 
     return measure(fn, given, states)
@@ -190,7 +257,9 @@ def of_stream(name: str, given: dict[str, Any], states: list[State]) -> Sensitiv
             state = compare.perturb(propagate(state, moving), rng, delta)
             if y is not None:
                 here = None if inputs["samples"] is None else inputs["samples"][t]
-                state = update(name, model, lik, state, x, y, here, inputs["params"], delta, rng)[-1]
+                state = update(name, model, lik, state, x, y, here, inputs["params"], delta, rng)[
+                    -1
+                ]
             out |= {f"state[{t + 1}].{key}": a for key, a in compare.invariants(state).items()}
         return out
 
@@ -199,7 +268,9 @@ def of_stream(name: str, given: dict[str, Any], states: list[State]) -> Sensitiv
 
 def of_predict(family: str, given: dict[str, Any], states: list[State]) -> Sensitivity:
     def fn(inputs: dict[str, Any], delta: float, rng: Any) -> dict[str, Array]:
-        return compare.invariants(propagate(vectors.state(family, inputs["state"]), vectors.dynamics(inputs["dynamics"])))
+        return compare.invariants(
+            propagate(vectors.state(family, inputs["state"]), vectors.dynamics(inputs["dynamics"]))
+        )
 
     return measure(fn, given, states)
 
@@ -220,7 +291,9 @@ def of_predictive(kind: str, family: str, given: dict[str, Any]) -> Sensitivity:
             o = model(at, inputs["X"])
             h = rounded_mean(lik, o, delta, rng)
             if kind == "lin_mc":
-                h = h + np.einsum("nij,njp,p->ni", lik.jac_mean(o), model.jac(at, inputs["X"]), theta - mu)
+                h = h + np.einsum(
+                    "nij,njp,p->ni", lik.jac_mean(o), model.jac(at, inputs["X"]), theta - mu
+                )
             values.append(h)
         pred = Predictive(kind, lik, np.stack(values), True)
         logs = pred.log_density(Y)

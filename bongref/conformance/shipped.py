@@ -26,7 +26,10 @@ def summary(levels: Sequence[str] | None = None) -> str:
         if here:
             counts = [sum(_family(c) == f for c in here) for f in columns]
             numbers = [*counts, len(here), sum(c.result != "value" for c in here)]
-            lines.append(f"{'' if label == level else label:<4}{level:<12}" + "".join(f"{n or '.':>10}" for n in numbers))
+            lines.append(
+                f"{'' if label == level else label:<4}{level:<12}"
+                + "".join(f"{n or '.':>10}" for n in numbers)
+            )
     lines += [
         "refuse: an input to be refused, or a result that is no Gaussian",
         "",
@@ -34,16 +37,23 @@ def summary(levels: Sequence[str] | None = None) -> str:
     ]
     for flag in sorted({f for c in cases for f in c.flags}):
         known = FLAGS.get(flag, {"what": "not described", "catches": ""})
-        lines.append(f"  {flag:<24}{sum(flag in c.flags for c in cases):>5}  {known['what']}; catches {known['catches']}")
+        lines.append(
+            f"  {flag:<24}{sum(flag in c.flags for c in cases):>5}  {known['what']}; catches {known['catches']}"
+        )
     size = sum(f.stat().st_size for f in files) / 2**20
     values = sum(len(c.expected) for c in cases)
-    lines += ["", f"{len(cases)} cases with {values} quantities; in all {len(files)} files of {size:.1f} MB in {vectors.FOLDER}"]
+    lines += [
+        "",
+        f"{len(cases)} cases with {values} quantities; in all {len(files)} files of {size:.1f} MB in {vectors.FOLDER}",
+    ]
     lines.append(f"schema {vectors.SCHEMA}: {vectors.SCHEMA_FILE}")
     return "\n".join(lines)
 
 
 def _family(case: Case) -> str:
-    return case.subject.get("family") or (case.subject["method"].split("-")[-1] if "method" in case.subject else "any")
+    return case.subject.get("family") or (
+        case.subject["method"].split("-")[-1] if "method" in case.subject else "any"
+    )
 
 
 def listing(cases: Sequence[Case]) -> str:
@@ -52,7 +62,9 @@ def listing(cases: Sequence[Case]) -> str:
     return "\n".join(f"{c.id:<{width}}{c.result:<23}{', '.join(c.flags)}".rstrip() for c in cases)
 
 
-def make(levels: Sequence[str] | None = None, progress: Callable[[str, int], None] | None = None) -> dict[str, list[Case]]:
+def make(
+    levels: Sequence[str] | None = None, progress: Callable[[str, int], None] | None = None
+) -> dict[str, list[Case]]:
     """Every case from scratch, by the name of its file."""
     from . import cases
 
@@ -72,12 +84,16 @@ def write(folder: Any, files: dict[str, list[Case]]) -> Iterator[str]:
 CLOSE = 0.02  # scales, conditions and tolerances rest on random directions in float64, and other libraries round them otherwise
 
 
-def rederive(cases: Sequence[Case], progress: Callable[[str, int], None] | None = None) -> Iterator[str]:
+def rederive(
+    cases: Sequence[Case], progress: Callable[[str, int], None] | None = None
+) -> Iterator[str]:
     """Where the values of cases, derived again from their inputs, differ from the ones they have: values in any bit, tolerances by 2 %."""
     from .values import derive
 
     for k, case in enumerate(cases):
-        found = list(_differs(vectors.plain(case), vectors.plain(case._replace(expected=derive(case))), ""))
+        found = list(
+            _differs(vectors.plain(case), vectors.plain(case._replace(expected=derive(case))), "")
+        )
         yield from (f"{case.id}: {line}" for line in found[:SHOWN])
         if len(found) > SHOWN:
             yield f"{case.id}: and {len(found) - SHOWN} more differences"
@@ -108,4 +124,8 @@ def _clip(value: Any) -> str:
 def verdict(cases: Sequence[Case], found: Sequence[str]) -> str:
     """The last line."""
     bad = len({line.split(": ")[0] for line in found})
-    return f"{bad} of {len(cases)} cases DIFFER" if found else f"{len(cases)} cases are derived again to the same bits"
+    return (
+        f"{bad} of {len(cases)} cases DIFFER"
+        if found
+        else f"{len(cases)} cases are derived again to the same bits"
+    )

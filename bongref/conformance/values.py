@@ -16,7 +16,15 @@ from ..routes import compare, exact
 from ..states import DLR, State
 from . import precise, vectors
 from .quantities import EQUATIONS, ESTIMATES, PREDICT, PREDICTIVE
-from .sensitivity import Sensitivity, of_estimate, of_predict, of_predictive, of_step, of_stream, of_update
+from .sensitivity import (
+    Sensitivity,
+    of_estimate,
+    of_predict,
+    of_predictive,
+    of_step,
+    of_stream,
+    of_update,
+)
 from .vectors import Case, Quantity
 
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23}
@@ -29,25 +37,49 @@ def derive(case: Case) -> tuple[Quantity, ...]:
     """What a case must return, from its inputs."""
     if case.result == "refuse":
         return ()
-    of = {"step": _of_step, "estimate": _of_estimate, "update": _of_update, "stream": _of_stream, "predict": _of_predict}
+    of = {
+        "step": _of_step,
+        "estimate": _of_estimate,
+        "update": _of_update,
+        "stream": _of_stream,
+        "predict": _of_predict,
+    }
     return of.get(case.level, _of_predictive)(case)
 
 
 # --- quantities ---------------------------------------------------------------------------------------------------------
 
 
-def quantity(name: str, equation: str, value: Array, sensitivity: float, floor: float, single: bool, role: str = "result") -> Quantity:
+def quantity(
+    name: str,
+    equation: str,
+    value: Array,
+    sensitivity: float,
+    floor: float,
+    single: bool,
+    role: str = "result",
+) -> Quantity:
     """A quantity with its tolerance c · cond · eps. ``floor``: the condition of what the equations invert, ``single``: float32 inputs."""
     value = np.asarray(value, dtype=float)
     size = float(np.max(np.abs(value), initial=0))
     moved = max(sensitivity, floor * size)
-    scale, cond = (size, moved / size) if size > 0 and C * moved / size * EPS["float64"] < 1e-3 else (moved or 1.0, 1.0)
+    scale, cond = (
+        (size, moved / size)
+        if size > 0 and C * moved / size * EPS["float64"] < 1e-3
+        else (moved or 1.0, 1.0)
+    )
     cond = max(cond, 1.0)
     tolerance: dict[str, float | None] = {dtype: C * cond * eps for dtype, eps in EPS.items()}
     if not single or C * cond * EPS["float32"] > LARGEST:
         tolerance["float32"] = None
     return Quantity(
-        name, equation, value, _short(scale), _short(cond), {k: None if t is None else _short(t) for k, t in tolerance.items()}, role
+        name,
+        equation,
+        value,
+        _short(scale),
+        _short(cond),
+        {k: None if t is None else _short(t) for k, t in tolerance.items()},
+        role,
     )
 
 
@@ -62,7 +94,9 @@ def fits_float32(value: Any) -> bool:
         return all(fits_float32(v) for v in value.values())
     if isinstance(value, (list, tuple)):
         return all(fits_float32(v) for v in value)
-    return not isinstance(value, np.ndarray) or bool(np.all(value.astype(np.float32).astype(float) == value))
+    return not isinstance(value, np.ndarray) or bool(
+        np.all(value.astype(np.float32).astype(float) == value)
+    )
 
 
 Values = dict[str, Array]
@@ -73,40 +107,56 @@ def bits(state: State) -> Values:
     return precise.rounded(precise.quantities(state))
 
 
-def state_quantities(name: str, values: Values, sens: Sensitivity, given: dict[str, Any], prefix: str = "") -> tuple[Quantity, ...]:
+def state_quantities(
+    name: str, values: Values, sens: Sensitivity, given: dict[str, Any], prefix: str = ""
+) -> tuple[Quantity, ...]:
     """The quantities of a state of a method, in the order in which its equations compute them."""
     rule, *_, family = name.split("-")
     single = fits_float32(given)
     return tuple(
-        quantity(prefix + q, eq, values[q], sens.change[prefix + q], sens.floor, single) for q, eq in EQUATIONS[rule, family].items()
+        quantity(prefix + q, eq, values[q], sens.change[prefix + q], sens.floor, single)
+        for q, eq in EQUATIONS[rule, family].items()
     )
 
 
 # --- the levels ------------------------------------------------------------------------------------------------------------------------
 
 
-def exact_step(name: str, prior: State, current: State, curv: dict[str, Array], alpha: float | None) -> State:
+def exact_step(
+    name: str, prior: State, current: State, curv: dict[str, Array], alpha: float | None
+) -> State:
     """The exact result; where roots enter, from two precisions that agree when they are rounded."""
     one = Curv(curv["g"], S=curv["S"]) if "S" in curv else Curv(curv["g"], G=curv["G"])
     if STATES[name.split("-")[-1]] is DLR and name.split("-")[0] in ("bong", "blr"):
-        return precise.stable(lambda: precise.step(name, prior, current, one, 1 if alpha is None else alpha))
-    return exact.step(method(name, **({} if alpha is None else {"alpha": alpha})), prior, current, one)
+        return precise.stable(
+            lambda: precise.step(name, prior, current, one, 1 if alpha is None else alpha)
+        )
+    return exact.step(
+        method(name, **({} if alpha is None else {"alpha": alpha})), prior, current, one
+    )
 
 
 def _of_step(case: Case) -> tuple[Quantity, ...]:
     name, given = case.subject["method"], case.input
     alpha = given["params"].get("alpha")
-    prior, current = (vectors.state(name.split("-")[-1], given[key]) for key in ("prior", "current"))
+    prior, current = (
+        vectors.state(name.split("-")[-1], given[key]) for key in ("prior", "current")
+    )
     out = exact_step(name, prior, current, given["curv"], alpha)
     valid = [precise.rounded(out)] if case.result == "value" else []
-    return state_quantities(name, bits(out), of_step(name, given, alpha, [prior, current, *valid]), given)
+    return state_quantities(
+        name, bits(out), of_step(name, given, alpha, [prior, current, *valid]), given
+    )
 
 
 def _of_estimate(case: Case) -> tuple[Quantity, ...]:
     hess, given = case.subject["hess"], case.input
     curv = precise.stable(lambda: precise.quantities(precise.estimate(hess, **given)))
     sens, single = of_estimate(hess, given), fits_float32(given)
-    return tuple(quantity(q, eq, precise.rounded(curv[q]), sens.change[q], 1.0, single) for q, eq in ESTIMATES[hess].items())
+    return tuple(
+        quantity(q, eq, precise.rounded(curv[q]), sens.change[q], 1.0, single)
+        for q, eq in ESTIMATES[hess].items()
+    )
 
 
 def _of_update(case: Case) -> tuple[Quantity, ...]:
@@ -115,10 +165,20 @@ def _of_update(case: Case) -> tuple[Quantity, ...]:
     states, curvs = precise.stable(lambda: precise.update(name, **given)[1:])
     prior = vectors.state(family, given["prior"])
     sens = of_update(name, given, [prior, *(precise.rounded(q) for q in states)])
-    first = of_estimate(hess, {**given, "theta": prior.mu, "samples": None if given["samples"] is None else given["samples"][0]})
+    first = of_estimate(
+        hess,
+        {
+            **given,
+            "theta": prior.mu,
+            "samples": None if given["samples"] is None else given["samples"][0],
+        },
+    )
     seen = precise.rounded(precise.quantities(curvs[0]))
     seam = ("g", "diag G") if family.startswith("diag") else ("g", "G")
-    on_the_way = tuple(quantity(q, ESTIMATES[hess][q], seen[q], first.change[q], 1.0, single, "intermediate") for q in seam)
+    on_the_way = tuple(
+        quantity(q, ESTIMATES[hess][q], seen[q], first.change[q], 1.0, single, "intermediate")
+        for q in seam
+    )
     return (*on_the_way, *state_quantities(name, bits(states[-1]), sens, given))
 
 
@@ -127,15 +187,25 @@ def _of_stream(case: Case) -> tuple[Quantity, ...]:
     states = precise.stable(lambda: precise.stream(name, **given))
     prior = vectors.state(name.split("-")[-1], given["prior"])
     sens = of_stream(name, given, [prior, *(precise.rounded(q) for q in states)])
-    return tuple(q for t in KEPT for q in state_quantities(name, bits(states[t - 1]), sens, given, f"state[{t}]."))
+    return tuple(
+        q
+        for t in KEPT
+        for q in state_quantities(name, bits(states[t - 1]), sens, given, f"state[{t}].")
+    )
 
 
 def _of_predict(case: Case) -> tuple[Quantity, ...]:
     family, given = case.subject["family"], case.input
     q = vectors.state(family, given["state"])
     out = precise.stable(lambda: precise.predict(family, q, given["dynamics"]))
-    sens, single, values = of_predict(family, given, [q, precise.rounded(out)]), fits_float32(given), bits(out)
-    return tuple(quantity(k, PREDICT[k], values[k], sens.change[k], sens.floor, single) for k in values)
+    sens, single, values = (
+        of_predict(family, given, [q, precise.rounded(out)]),
+        fits_float32(given),
+        bits(out),
+    )
+    return tuple(
+        quantity(k, PREDICT[k], values[k], sens.change[k], sens.floor, single) for k in values
+    )
 
 
 def _of_predictive(case: Case) -> tuple[Quantity, ...]:
@@ -144,9 +214,16 @@ def _of_predictive(case: Case) -> tuple[Quantity, ...]:
     out = precise.stable(lambda: precise.predictive(kind, family, *args))
     sens, single = of_predictive(kind, family, given), fits_float32(given)
     change = {**sens.change, "error": 0.0, "ece": sens.change["mean"]}
-    names = [k for k in ("mean", "var", "log_density", "nlpd", "error", "ece") if k in out and _finite(out[k])]
+    names = [
+        k
+        for k in ("mean", "var", "log_density", "nlpd", "error", "ece")
+        if k in out and _finite(out[k])
+    ]
     role = lambda k: "result" if k == "mean" else "intermediate"
-    return tuple(quantity(k, PREDICTIVE[kind], precise.rounded(out[k]), change[k], 1.0, single, role(k)) for k in names)
+    return tuple(
+        quantity(k, PREDICTIVE[kind], precise.rounded(out[k]), change[k], 1.0, single, role(k))
+        for k in names
+    )
 
 
 def _finite(value: Any) -> bool:

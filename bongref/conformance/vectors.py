@@ -17,6 +17,7 @@ import numpy as np
 
 from .. import models
 from ..dynamics import OU, Dynamics, Linear, Static
+from ..errors import InvalidValue
 from ..grid import NAMES, STATES
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
@@ -26,7 +27,14 @@ SCHEMA = "bongref-vectors-1"
 FOLDER = Path(__file__).parent / "vectors"
 SCHEMA_FILE = Path(__file__).parent / "schema" / f"{SCHEMA}.json"
 
-LEVELS = {"L0": "step", "L1": "estimate", "L2": "update", "L3": "stream", "L4": "predictive", "predict": "predict"}
+LEVELS = {
+    "L0": "step",
+    "L1": "estimate",
+    "L2": "update",
+    "L3": "stream",
+    "L4": "predictive",
+    "predict": "predict",
+}
 
 # level -> the arguments of the call, in the order of the adapter's signature
 CALLS = {
@@ -49,7 +57,9 @@ class Quantity(NamedTuple):
     value: Array
     scale: float  # differences are relative to this: the largest entry, or where that is 0 what the entry is made of
     cond: float  # the condition of the problem: relative change of this quantity over relative change of the inputs
-    tolerance: dict[str, float | None]  # dtype -> c · cond · eps(dtype); None where that dtype cannot hold the problem
+    tolerance: dict[
+        str, float | None
+    ]  # dtype -> c · cond · eps(dtype); None where that dtype cannot hold the problem
     role: str = "result"  # "intermediate": compared if returned
 
 
@@ -71,22 +81,64 @@ class Case(NamedTuple):
         return {key: _copy(whole[key]) for key in CALLS[self.level]}
 
     @property
-    def names(self) -> tuple[str, ...]:
-        """What ``--methods`` globs are held against: the method, or all that share the estimator or family."""
-        return tuple(self.subject.values())
+    def rule(self) -> str:
+        """bong, blr, bog or bbb; empty for a case that is not of a method."""
+        return self.subject.get("method", "").split("-")[0]
+
+    @property
+    def hess(self) -> str:
+        """The estimator, e.g. "lin-hess"; empty for a case without one."""
+        return self.subject.get("hess") or estimator_of(self.subject.get("method", ""))
+
+    @property
+    def family(self) -> str:
+        """The variational family, e.g. "fc"; empty for a case without one."""
+        return self.subject.get("family") or self.subject.get("method", "").split("-")[-1]
+
+    @property
+    def likelihood(self) -> str:
+        """The kind of the likelihood; empty for a case without one."""
+        return str(self.input["likelihood"]["kind"]) if "likelihood" in self.input else ""
 
 
-def load(levels: Sequence[str] | None = None, methods: Sequence[str] | None = None, folder: Any = None) -> list[Case]:
+def estimator_of(method: str) -> str:
+    """The estimator in the name of a method."""
+    return "-".join(method.split("-")[1:3])
+
+
+def load(
+    levels: Sequence[str] | None = None, methods: Sequence[str] | None = None, folder: Any = None
+) -> list[Case]:
     """The shipped cases of these levels ("L0" or "step", all without) for these methods (names or globs, all without).
 
     Cases of an estimator or a family alone (levels estimate, predict, predictive) are kept when one of the methods uses it.
     """
     wanted = check_levels(levels)
-    cases = [case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted]
+    cases = [
+        case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted
+    ]
     if methods is None:
         return cases
     chosen = [name for name in NAMES if any(fnmatchcase(name, glob) for glob in methods)]
     return [case for case in cases if _concerns(case, chosen)]
+
+
+def select(
+    levels: Sequence[str] | None = None, methods: Sequence[str] | None = None, folder: Any = None
+) -> list[Case]:
+    """The cases of :func:`load`; an InvalidValue where a glob matches no method, or there is no case."""
+    check_methods(methods)
+    cases = load(levels, methods, folder)
+    if not cases:
+        raise InvalidValue(f"methods and levels must select some case, got {methods} and {levels}")
+    return cases
+
+
+def words(given: list[str] | None) -> list[str] | None:
+    """The words of an option that is given with commas, or several times, or not at all."""
+    if given is None:
+        return None
+    return [word.strip() for one in given for word in one.split(",") if word.strip()]
 
 
 def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
@@ -96,7 +148,9 @@ def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
     named = {**{k.lower(): v for k, v in LEVELS.items()}, **{v: v for v in LEVELS.values()}}
     for level in levels:
         if str(level).lower() not in named:
-            raise ValueError(f"levels must be among {', '.join(LEVELS)} ({', '.join(LEVELS.values())}), got {level!r}")
+            raise InvalidValue(
+                f"levels must be among {', '.join(LEVELS)} ({', '.join(LEVELS.values())}), got {level!r}"
+            )
     return tuple(named[str(level).lower()] for level in levels)
 
 
@@ -104,7 +158,9 @@ def check_methods(methods: Sequence[str] | None) -> None:
     """Refuse a glob that matches none of the 80 names."""
     for glob in methods or ():
         if not any(fnmatchcase(name, glob) for name in NAMES):
-            raise ValueError(f"methods must match some of the 80 names of `bongref methods`, got {glob!r}")
+            raise InvalidValue(
+                f"methods must match some of the 80 names of `bongref methods`, got {glob!r}"
+            )
 
 
 def _concerns(case: Case, chosen: Sequence[str]) -> bool:
@@ -130,7 +186,7 @@ def read(file: Path) -> Iterator[Case]:
     """The cases of one file."""
     data = json.loads(Path(file).read_text(encoding="utf-8"))
     if data.get("schema") != SCHEMA:
-        raise ValueError(f"{file}: schema must be {SCHEMA!r}, got {data.get('schema')!r}")
+        raise InvalidValue(f"{file}: schema must be {SCHEMA!r}, got {data.get('schema')!r}")
     for c in data["cases"]:
         subject = {key: c[key] for key in ("method", "hess", "kind", "family") if key in c}
         expected = tuple(
@@ -145,14 +201,29 @@ def read(file: Path) -> Iterator[Case]:
             )
             for q in c["expected"]
         )
-        yield Case(c["id"], data["level"], subject, tuple(c["flags"]), _arrays(c["input"]), c["result"], expected)
+        yield Case(
+            c["id"],
+            data["level"],
+            subject,
+            tuple(c["flags"]),
+            _arrays(c["input"]),
+            c["result"],
+            expected,
+        )
 
 
 def write(file: Path, level: str, cases: Sequence[Case], flags: dict[str, dict[str, str]]) -> None:
     """One file, one case a line, so that a changed case is a changed line."""
     used = sorted({flag for case in cases for flag in case.flags})
-    head = json.dumps({"schema": SCHEMA, "level": level, "flags": {f: flags[f] for f in used}}, ensure_ascii=False, allow_nan=False)
-    lines = ",\n".join(json.dumps(plain(case), ensure_ascii=False, allow_nan=False, separators=(",", ":")) for case in cases)
+    head = json.dumps(
+        {"schema": SCHEMA, "level": level, "flags": {f: flags[f] for f in used}},
+        ensure_ascii=False,
+        allow_nan=False,
+    )
+    lines = ",\n".join(
+        json.dumps(plain(case), ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        for case in cases
+    )
     Path(file).write_text(f'{head[:-1]}, "cases": [\n{lines}\n]}}\n', encoding="utf-8")
 
 
@@ -170,7 +241,12 @@ def plain(case: Case) -> dict[str, Any]:
         }
         for q in case.expected
     ]
-    body = {"flags": list(case.flags), "input": _lists(case.input), "result": case.result, "expected": expected}
+    body = {
+        "flags": list(case.flags),
+        "input": _lists(case.input),
+        "result": case.result,
+        "expected": expected,
+    }
     return {"id": case.id, **case.subject, **body}
 
 
@@ -188,11 +264,27 @@ def _short(value: Any) -> Any:
     """Whole numbers without a point: the same bits when they are read as floats."""
     if isinstance(value, list):
         return [_short(v) for v in value]
-    return int(value) if value == int(value) and abs(value) < 2**53 and not (value == 0 and np.signbit(value)) else value
+    return (
+        int(value)
+        if value == int(value) and abs(value) < 2**53 and not (value == 0 and np.signbit(value))
+        else value
+    )
 
 
 WORDS = ("kind", "activation", "padding", "pool", "flatten", "name")
-INTEGERS = ("sizes", "in_shape", "n_outputs", "layout", "features", "kernel", "hidden", "bias", "n_iter", "n_samples", "rank")
+INTEGERS = (
+    "sizes",
+    "in_shape",
+    "n_outputs",
+    "layout",
+    "features",
+    "kernel",
+    "hidden",
+    "bias",
+    "n_iter",
+    "n_samples",
+    "rank",
+)
 
 
 def _arrays(value: Any) -> Any:
@@ -217,12 +309,12 @@ def _copy(value: Any) -> Any:
 # --- the neutral terms in bongref -----------------------------------------------------------------------------------------
 
 
-def model_spec(model: models.Model) -> dict[str, Any]:
+def model_spec(model: models.ParametricModel) -> dict[str, Any]:
     """The neutral description of a built-in model."""
     return {"kind": model.kind, **model.spec}
 
 
-def model(spec: dict[str, Any]) -> models.Model:
+def model(spec: dict[str, Any]) -> models.ParametricModel:
     """The model of a neutral description."""
     kind = spec["kind"]
     if kind == "linear":
@@ -231,8 +323,15 @@ def model(spec: dict[str, Any]) -> models.Model:
     if kind == "mlp":
         return models.mlp(spec["sizes"], spec["activation"])
     if kind == "cnn":
-        return models.cnn(spec["in_shape"], spec["n_outputs"], spec["features"], spec["kernel"], spec["hidden"], spec["activation"])
-    raise ValueError(f"model['kind'] must be linear, mlp or cnn, got {kind!r}")
+        return models.cnn(
+            spec["in_shape"],
+            spec["n_outputs"],
+            spec["features"],
+            spec["kernel"],
+            spec["hidden"],
+            spec["activation"],
+        )
+    raise InvalidValue(f"model['kind'] must be linear, mlp or cnn, got {kind!r}")
 
 
 def likelihood(spec: dict[str, Any]) -> Any:
@@ -242,7 +341,9 @@ def likelihood(spec: dict[str, Any]) -> Any:
         return Gaussian(spec["R"])
     plain_kinds = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
     if kind not in plain_kinds:
-        raise ValueError(f"likelihood['kind'] must be gaussian, bernoulli, categorical or poisson, got {kind!r}")
+        raise InvalidValue(
+            f"likelihood['kind'] must be gaussian, bernoulli, categorical or poisson, got {kind!r}"
+        )
     return plain_kinds[kind]()
 
 
@@ -255,7 +356,7 @@ def dynamics(spec: dict[str, Any]) -> Dynamics:
         return OU(spec["gamma"], spec["mu0"], spec["var0"])
     if kind == "linear":
         return Linear(spec["F"], spec["b"], spec["Q"])
-    raise ValueError(f"dynamics['kind'] must be static, ou or linear, got {kind!r}")
+    raise InvalidValue(f"dynamics['kind'] must be static, ou or linear, got {kind!r}")
 
 
 def state(family: str, value: dict[str, Any]) -> State:

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..curvature import Curv, dense
-from ..linalg import Array, inv, sym
+from ..linalg import Array, eigvals, inv, sym
 from ..paper import eq
 from ..states import FC
 
@@ -122,7 +122,7 @@ def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment
 def is_valid_increment(q: Increment) -> bool:
     """Σ + Z B Zᵀ is positive definite if and only if every eigenvalue of B YᵀΣY is greater than −1."""
     finite = all(np.all(np.isfinite(a)) for a in q)
-    return bool(finite and np.min(np.linalg.eigvals(q.B @ (q.Y.T @ q.Z)).real) > -1)
+    return bool(finite and np.min(eigvals(q.B @ (q.Y.T @ q.Z)).real) > -1)
 
 
 def finish(prior: FC, current: Increment) -> FC:

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ..curvature import Curv, Lin, dense
-from ..linalg import Array, eye, inv, solve, sqrt, sym
+from ..linalg import Array, eigvals, eye, inv, solve, sqrt, sym
 from ..paper import eq
 from ..states import FC
 
@@ -228,7 +228,7 @@ def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment
 def is_valid_increment(q: Increment) -> bool:
     """Σ⁻¹ + U D Uᵀ is positive definite if no weight is negative, or else if every eigenvalue of D UᵀV is greater than −1."""
     finite = all(np.all(np.isfinite(a)) for a in q)
-    return bool(finite and (np.all(q.d >= 0) or np.min(np.linalg.eigvals(q.d[:, None] * (q.U.T @ q.V)).real) > -1))
+    return bool(finite and (np.all(q.d >= 0) or np.min(eigvals(q.d[:, None] * (q.U.T @ q.V)).real) > -1))
 
 
 def finish(prior: FC, current: Increment) -> FC:

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..models import Model
+from ..models import ParametricModel as Model
 from . import packs
 from .jit import inlined, inner
 from .networks import ACTIVATIONS, activate, affine, affine_transposed, combine, outer, outer_squares

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba.extending import overload
 
-from ..models import Model
+from ..models import ParametricModel as Model
 from .elementary import erfcx, exp, tanh
 from .jit import inlined
 from .packs import is_pack, pack

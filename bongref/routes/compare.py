@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import Array
+from ..linalg import Array, strict_inv
 from ..states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
@@ -97,9 +97,9 @@ def condition(fn: Callable[..., State], *inputs: Any, draws: int = 4, seed: int 
 def _woodbury_loss(states: list[State]) -> float:
     """The largest Σ (FC) or 1/|Υ| (DLR) over the smallest of the covariances, each by its largest entry; 1 for Diag."""
     full = [np.max(np.abs(q.Sigma)) for q in states if isinstance(q, FC) and np.all(np.isfinite(q.Sigma))]
-    low_rank = [q for q in states if isinstance(q, DLR) and np.all(np.isfinite(q.Ups)) and np.all(q.Ups != 0)]
+    low_rank = [q for q in states if isinstance(q, DLR) and np.all(np.isfinite(np.c_[q.Ups, q.W])) and np.all(q.Ups != 0)]
     start = full + [np.max(1 / np.abs(q.Ups)) for q in low_rank]
-    end = full + [np.max(np.abs(np.linalg.inv(np.diag(q.Ups) + q.W @ q.W.T))) for q in low_rank]
+    end = full + [np.max(np.abs(strict_inv(np.diag(q.Ups) + q.W @ q.W.T))) for q in low_rank]
     return float(max(start) / min(end)) if start and min(end) > 0 else 1.0
 
 

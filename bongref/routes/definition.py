@@ -28,7 +28,7 @@ from autograd import numpy as anp
 from ..curvature import Curv, dense
 from ..gaussians import covariance
 from ..grid import Method
-from ..linalg import Array
+from ..linalg import Array, cholesky, eigh, strict_inv, strict_solve
 from ..paper import eq
 from ..states import DLR, FC, Diag, State
 
@@ -50,7 +50,7 @@ def _psi_step(m: Method, family: Any, prior: State, start: State, curv: Curv) ->
     if m.rule in ("bong", "blr"):
         F = fisher(family, mu0, Sigma0)
         d = 1 / np.sqrt(np.diag(F))
-        direction = d * np.linalg.solve(d[:, None] * F * d, d * direction)
+        direction = d * strict_solve(d[:, None] * F * d, d * direction)
     return family.psi + m.params.get("alpha", 1.0) * direction
 
 
@@ -60,7 +60,7 @@ def _objective(family, prior: State, curv: Curv, mu0: Array, with_kl: bool):
     Q = family.turn
     g, G = Q.T @ curv.g, Q.T @ dense(curv) @ Q
     mu0, mu_p, Sigma_p = Q.T @ mu0, Q.T @ prior.mu, Q.T @ covariance(prior) @ Q
-    prec_p = np.linalg.inv(Sigma_p)
+    prec_p = strict_inv(Sigma_p)
 
     def objective(psi):
         mu, Sigma = family.moments(psi)
@@ -98,7 +98,7 @@ def _projected(m: Method, prior: Any, start: Any, curv: Curv) -> DLR:
     psi = _psi_step(m, family, full, full_start, curv)
     prec = -2 * family.turn @ family.matrix(psi) @ family.turn.T
     Ups = (1 - mix) * start.Ups + mix * prior.Ups
-    lam, U = np.linalg.eigh(prec - np.diag(Ups))
+    lam, U = eigh(prec - np.diag(Ups))
     W = U[:, -R:] * np.sqrt(np.maximum(lam[-R:], 0))
     return DLR(family.state(psi).mu, np.diag(prec) - np.sum(W**2, axis=1), W)
 
@@ -155,7 +155,7 @@ def linear_h_gaussian(model, lik, x, y, mu: Array, Sigma: Array | None = None) -
         e = y - (yhat + anp.dot(H, theta - mu))  # eq:hbar
         return -anp.dot(e, anp.linalg.solve(R, e)) / 2
 
-    offsets = np.zeros((1, len(mu))) if Sigma is None else np.sqrt(len(mu)) * np.linalg.cholesky(Sigma).T
+    offsets = np.zeros((1, len(mu))) if Sigma is None else np.sqrt(len(mu)) * cholesky(Sigma).T
     thetas = [mu + sign * offset for offset in offsets for sign in (1, -1)]
     return np.mean([grad(loglik)(t) for t in thetas], axis=0), np.mean([jacobian(grad(loglik))(t) for t in thetas], axis=0)
 
@@ -180,7 +180,7 @@ class _FullCovariance:
 
     def __init__(self, q: FC):
         self.P = len(q.mu)
-        self.turn = np.linalg.eigh(q.Sigma)[1]
+        self.turn = eigh(q.Sigma)[1]
         self.basis = _symmetric_basis(self.P)
         mu, Sigma = self.turn.T @ q.mu, self.turn.T @ q.Sigma @ self.turn
         first, second = self.parameters(mu, (Sigma + Sigma.T) / 2)
@@ -199,7 +199,7 @@ class _FCNatural(_FullCovariance):
     """ψ = (Σ⁻¹μ, −½Σ⁻¹)."""
 
     def parameters(self, mu, Sigma):
-        prec = np.linalg.inv(Sigma)
+        prec = strict_inv(Sigma)
         return prec @ mu, -prec / 2
 
     def moments(self, psi):

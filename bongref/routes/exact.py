@@ -35,7 +35,7 @@ def step(m: Method, prior: State, current: State | None, curv: Curv, digits: int
         if not needs_roots(m) and len(prior.mu) <= RATIONAL_UP_TO:
             out = fn(_each(prior, rational), _each(current, rational), _each(curv, rational), Fraction(alpha))
             return _only(out, Rational)
-        mp = _mpmath()
+        mp = require_mpmath()
         with mp.workdps(2 * digits + 20):
             out = fn(_each(prior, _mpf), _each(current, _mpf), _each(curv, _mpf), mp.mpf(alpha))
             return _only(out, mp.mpf)
@@ -54,7 +54,7 @@ def rational(a: Array) -> Array:
 
 
 def _mpf(a: Array) -> Array:
-    return np.frompyfunc(_mpmath().mpf, 1, 1)(np.asarray(a, dtype=float))
+    return np.frompyfunc(require_mpmath().mpf, 1, 1)(np.asarray(a, dtype=float))
 
 
 def _each(parts: Any, convert: Any) -> Any:
@@ -70,7 +70,7 @@ def _only(state: State, kind: Any) -> State:
     return state
 
 
-def _mpmath() -> Any:
+def require_mpmath() -> Any:
     try:
         from mpmath import mp
     except ImportError:

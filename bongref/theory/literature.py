@@ -1,28 +1,39 @@
-r"""The filters of the literature that the paper finds among its 80 methods, each as its own paper defines it.
+r"""The literature's filters that the paper finds among its methods, as their papers define them.
 
-Everything here is written from those definitions, in small dense NumPy, and uses no family module: it is the other side of the
-comparison. A filter takes the prior and what it needs of one observation — the linearised ones a :class:`~bongref.curvature.Lin`,
-(ŷ, H, R, e) at the prior's mean — and returns the posterior.
+    lin = br.curvature.linearise(model, lik, x, y, prior.mu)
+    literature.vd_ekf(prior, lin)                     # the VD-EKF's posterior after one observation
+    br.method("lo-fi", rank=10)                       # an alias: the same number by number
 
-=======  ================================  ==================================================================================
-name     paper                             verdict
-=======  ================================  ==================================================================================
-rvga     Lambert, Bonnabel, Bach 2021      explicit scheme = bong-*-fc with the Hessian, so ``bong-mc-hess-fc`` when sampled.
-                                           tab:methods has the name in the mc-ef cell, whose G is another matrix
-cm-ekf   Tronarp et al. 2018;              = ``bong-lin-hess-fc``
+Everything here is written from those definitions, in small dense NumPy, and uses no family module,
+so that the comparison is of two independent codes. A filter takes the prior and what it needs of
+one observation — the linearised ones a :class:`~bongref.curvature.Lin`, (ŷ, H, R, e) at the prior's
+mean — and returns the posterior.
+
+=======  =========================  ================================================================
+name     paper                      verdict
+=======  =========================  ================================================================
+rvga     Lambert, Bonnabel,         explicit scheme = bong-*-fc with the Hessian, so
+         Bach 2021                  ``bong-mc-hess-fc`` when sampled. tab:methods has the name in
+                                    the mc-ef cell, whose G is another matrix
+cm-ekf   Tronarp et al. 2018;       = ``bong-lin-hess-fc``
          Ollivier 2018
-lo-fi    Chang et al. 2023                 diagonal version = ``bong-lin-hess-dlr``; the spherical one drops what the SVD cuts off
-vd-ekf   Chang, Murphy, Jones 2022         as the KL projection of its abstract: the variance of ``bong-lin-hess-diag``, another mean
-von …    Khan et al. 2018, Mishkin 2018    batch methods: see :mod:`bongref.theory.batch`
-bbb      Blundell et al. 2015              softplus and sampled gradients: other numbers than ``bbb-mc-*-diag_mom``
-=======  ================================  ==================================================================================
+lo-fi    Chang et al. 2023          diagonal version = ``bong-lin-hess-dlr``; the spherical one
+                                    drops the singular columns that the SVD discards
+vd-ekf   Chang, Murphy, Jones 2022  as the KL projection of its abstract: the variance of
+                                    ``bong-lin-hess-diag``, another mean
+von …    Khan et al. 2018,          batch methods: see :mod:`bongref.theory.batch`
+         Mishkin et al. 2018
+bbb      Blundell et al. 2015       softplus and sampled gradients: other numbers than
+                                    ``bbb-mc-*-diag_mom``
+=======  =========================  ================================================================
 
-``ALIASES`` has the names under which a method of this package is the literature's, number by number; ``NOT_ALIASES`` the others with
-the cell that the paper gives them and what is different.
+``ALIASES`` has the names under which a method of this package is the literature's, number by
+number; ``NOT_ALIASES`` the others, with the cell in which the paper has them and the difference.
 
-The softmax: with C classes in C one-hot outputs, R = diag(p) − ppᵀ is singular, and so is R + HΣHᵀ, so that neither the Kalman form nor
-R⁻¹ exists. The definitions want a minimal statistic, which C − 1 of the outputs are (:func:`minimal`): then all of them exist, and equal
-what this package computes from a factor of R. Published code adds 10⁻³ I to R instead, which is another filter.
+The softmax: with C classes in C one-hot outputs, R = diag(p) − ppᵀ is singular, and so is R + HΣHᵀ,
+so that neither the Kalman form nor R⁻¹ exists. The definitions need a minimal statistic, which
+C − 1 of the outputs are (:func:`minimal`): then all of them exist, and equal what this package
+computes from a factor of R. Published code adds 10⁻³ I to R instead, which is another filter.
 """
 
 from __future__ import annotations
@@ -33,39 +44,79 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..curvature import Lin
-from ..linalg import Array
+from ..linalg import Array, cholesky, strict_inv, strict_solve
 from ..states import DLR, FC, Diag
 
 Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
 
-# --- R-VGA -------------------------------------------------------------------------------------------------------------------
+# --- R-VGA ----------------------------------------------------------------------------------------
 
 
 def rvga(prior: FC, expect: Expectation) -> FC:
-    """The explicit scheme: both expectations under the prior, and the mean moved by the NEW covariance P_t.
+    """R-VGA's explicit scheme: both expectations under the prior.
 
-    P_t⁻¹ = P_{t-1}⁻¹ − E_{q_{t-1}}[∇² log p],  μ_t = μ_{t-1} + P_t E_{q_{t-1}}[∇ log p].
+    P_t⁻¹ = P_{t-1}⁻¹ − E_{q_{t-1}}[∇² log p],  μ_t = μ_{t-1} + P_t E_{q_{t-1}}[∇ log p]: the mean
+    is updated with the NEW covariance P_t.
+
+    Parameters
+    ----------
+    prior : FC
+    expect : callable
+        q -> (E_q[∇ log p], E_q[∇² log p]), for example of :func:`sampled` or :func:`logistic`.
+
+    Returns
+    -------
+    FC
+
+    Examples
+    --------
+    >>> prior = FC(np.zeros(1), np.eye(1))
+    >>> rvga(prior, logistic(np.ones(1), 1.0)).mu.round(4).tolist()
+    [0.4126]
     """
     g, G = expect(prior)
-    P = np.linalg.inv(np.linalg.inv(prior.Sigma) - G)
+    P = strict_inv(strict_inv(prior.Sigma) - G)
     return FC(prior.mu + P @ g, P)
 
 
 def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: int = 500) -> FC:
-    """The implicit scheme, which minimises KL(q_t | prior × likelihood): both expectations under q_t, the mean moved by P_{t-1}.
+    """R-VGA's implicit scheme, which minimises KL(q_t | prior × likelihood).
 
-    P_t⁻¹ = P_{t-1}⁻¹ − E_{q_t}[∇² log p],  μ_t = μ_{t-1} + P_{t-1} E_{q_t}[∇ log p], solved by Newton's iteration on the second with
-    the first put in, until the mean moves by less than ``tol`` standard deviations.
+    P_t⁻¹ = P_{t-1}⁻¹ − E_{q_t}[∇² log p],  μ_t = μ_{t-1} + P_{t-1} E_{q_t}[∇ log p]: both
+    expectations under q_t, the mean updated with P_{t-1}. Solved by Newton's iteration on the
+    second equation with the first put in, until the mean moves by less than ``tol`` standard
+    deviations.
+
+    Parameters
+    ----------
+    prior : FC
+    expect : callable
+        As for :func:`rvga`.
+    tol : float
+    max_iter : int
+
+    Returns
+    -------
+    FC
+
+    Raises
+    ------
+    ArithmeticError
+        If it does not converge.
     """
-    prec0, q = np.linalg.inv(prior.Sigma), prior
+    prec0, q, change = strict_inv(prior.Sigma), prior, np.inf
     for _ in range(max_iter):
         g, G = expect(q)
-        P = np.linalg.inv(prec0 - G)
+        P = strict_inv(prec0 - G)
         step = P @ (prec0 @ (prior.mu - q.mu) + g)
-        q, change = FC(q.mu + step, P), max(_size(step, q.Sigma), float(np.max(np.abs(P - q.Sigma)) / np.max(np.abs(P))))
+        moved = float(np.max(np.abs(P - q.Sigma)) / np.max(np.abs(P)))
+        change = max(_size(step, q.Sigma), moved)
+        q = FC(q.mu + step, P)
         if change < tol:
             return q
-    raise ArithmeticError(f"the implicit scheme has not converged in {max_iter} iterations: the last change is {change:.3g}")
+    raise ArithmeticError(
+        f"the implicit scheme did not converge in {max_iter} iterations; last change {change:.3g}"
+    )
 
 
 def _size(step: Array, P: Array) -> float:
@@ -73,33 +124,63 @@ def _size(step: Array, P: Array) -> float:
 
 
 def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
-    """Expectations of the derivatives of log p(y | x, θ) as means over θ = μ + L z, Σ = L Lᵀ, with z (M, P) kept fixed."""
+    """Expectations of the derivatives of log p(y | x, θ) as means over θ = μ + L z, Σ = L Lᵀ.
+
+    Parameters
+    ----------
+    model : Model
+    lik : Likelihood
+    x, y : ndarray
+        One observation, y encoded.
+    z : ndarray, shape (M, P)
+        Standard normals, the same for every q.
+
+    Returns
+    -------
+    callable
+        q -> (E_q[∇ log p], E_q[∇² log p]).
+    """
     from autograd import numpy as anp
 
     from ..models import grad, hessian
 
-    ell = lambda theta: anp.sum(lik.log_prob(model(theta, x), y))
+    def ell(theta: Any) -> Any:
+        return anp.sum(lik.log_prob(model(theta, x), y))
 
     def expect(q: FC) -> tuple[Array, Array]:
-        thetas = q.mu + z @ np.linalg.cholesky(q.Sigma).T
-        return np.mean([grad(ell)(t) for t in thetas], axis=0), np.mean([hessian(ell)(t) for t in thetas], axis=0)
+        thetas = q.mu + z @ cholesky(q.Sigma).T
+        g = np.mean([grad(ell)(t) for t in thetas], axis=0)
+        return g, np.mean([hessian(ell)(t) for t in thetas], axis=0)
 
     return expect
 
 
 def logistic(x: Array, y: float) -> Expectation:
-    """Expectations for logistic regression, log σ(±θᵀx), in R-VGA's closed form with σ ≈ a probit: k = β/√(β² + xᵀPx), β = √(8/π)."""
-    sigmoid = lambda a: 1 / (1 + np.exp(-a))
+    """Expectations for logistic regression in R-VGA's closed form.
+
+    log σ(±θᵀx) with a probit in place of σ: k = β/√(β² + xᵀPx), β = √(8/π).
+
+    Parameters
+    ----------
+    x : ndarray, shape (P,)
+    y : float
+        0 or 1.
+
+    Returns
+    -------
+    callable
+        q -> (E_q[∇ log p], E_q[∇² log p]).
+    """
 
     def expect(q: FC) -> tuple[Array, Array]:
         k = np.sqrt(8 / np.pi) / np.sqrt(8 / np.pi + x @ q.Sigma @ x)
-        p = sigmoid(k * (x @ q.mu))
+        p = 1 / (1 + np.exp(-k * (x @ q.mu)))
         return (y - p) * x, -k * p * (1 - p) * np.outer(x, x)
 
     return expect
 
 
-# --- the EKF of conditional moments ----------------------------------------------------------------------------------------
+# --- the EKF of conditional moments ---------------------------------------------------------------
 
 
 def minimal(lin: Lin) -> Lin:
@@ -109,81 +190,171 @@ def minimal(lin: Lin) -> Lin:
 
 def _gain(P: Array, lin: Lin) -> Array:
     """K = P Hᵀ (H P Hᵀ + R)⁻¹."""
-    return np.linalg.solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
+    K: Array = strict_solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
+    return K
 
 
 def cm_ekf(prior: FC, lin: Lin) -> FC:
-    """The Kalman update with h(θ) = E[y|θ] and R(θ) = V[y|θ] at the prior's mean; the covariance as P − K S Kᵀ."""
+    """The EKF of conditional moments: h(θ) = E[y|θ] and R(θ) = V[y|θ] at the prior's mean.
+
+    The Kalman update, with the covariance as P − K S Kᵀ.
+
+    Parameters
+    ----------
+    prior : FC
+    lin : Lin
+        The model linearised at ``prior.mu``.
+
+    Returns
+    -------
+    FC
+    """
     K = _gain(prior.Sigma, lin)
     S = lin.H @ prior.Sigma @ lin.H.T + lin.R
     return FC(prior.mu + K @ lin.e, prior.Sigma - K @ S @ K.T)
 
 
 def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Array, Array]:
-    """Ollivier's online natural gradient: J ← (1−γ) J + γ I(θ), θ ← θ + γ J⁻¹ ∇log p, I(θ) = HᵀR⁻¹H the Fisher matrix of y.
+    """One step of Ollivier's online natural gradient.
 
-    With γ_t = 1/(t+1) it is the filter above with P_t = J_t⁻¹/(t+1).
+    J ← (1−γ) J + γ I(θ), θ ← θ + γ J⁻¹ ∇log p, with I(θ) = HᵀR⁻¹H the Fisher matrix of y. With
+    γ_t = 1/(t+1) it is :func:`cm_ekf` with P_t = J_t⁻¹/(t+1).
+
+    Parameters
+    ----------
+    theta : ndarray, shape (P,)
+    J : ndarray, shape (P, P)
+    lin : Lin
+        The model linearised at ``theta``.
+    rate : float
+        γ.
+
+    Returns
+    -------
+    theta : ndarray, shape (P,)
+    J : ndarray, shape (P, P)
     """
-    RH = np.linalg.solve(lin.R, lin.H)
+    RH = strict_solve(lin.R, lin.H)
     J = (1 - rate) * J + rate * lin.H.T @ RH
-    return theta + rate * np.linalg.solve(J, RH.T @ lin.e), J
+    return theta + rate * strict_solve(J, RH.T @ lin.e), J
 
 
-# --- diagonal EKFs -----------------------------------------------------------------------------------------------------------
+# --- diagonal EKFs --------------------------------------------------------------------------------
 
 
 def vd_ekf(prior: Diag, lin: Lin) -> Diag:
-    """Variational diagonal EKF: the diagonal q with the smallest KL(q | p) to the EKF's posterior p, its mean and marginal PRECISIONS."""
+    """Variational diagonal EKF: the diagonal q with the smallest KL(q | p).
+
+    p is the EKF's posterior; q has its mean and its marginal PRECISIONS.
+
+    Parameters
+    ----------
+    prior : Diag
+    lin : Lin
+        The model linearised at ``prior.mu``.
+
+    Returns
+    -------
+    Diag
+    """
     mu = prior.mu + _gain(np.diag(prior.var), lin) @ lin.e
-    prec = 1 / prior.var + np.diag(lin.H.T @ np.linalg.solve(lin.R, lin.H))
+    prec = 1 / prior.var + np.diag(lin.H.T @ strict_solve(lin.R, lin.H))
     return Diag(mu, 1 / prec)
 
 
 def fd_ekf(prior: Diag, lin: Lin) -> Diag:
-    """Fully decoupled EKF: the diagonal q with the smallest KL(p | q), the mean of p and its marginal VARIANCES."""
+    """Fully decoupled EKF: the diagonal q with the smallest KL(p | q).
+
+    p is the EKF's posterior; q has its mean and its marginal VARIANCES.
+
+    Parameters
+    ----------
+    prior : Diag
+    lin : Lin
+        The model linearised at ``prior.mu``.
+
+    Returns
+    -------
+    Diag
+    """
     K = _gain(np.diag(prior.var), lin)
     return Diag(prior.mu + K @ lin.e, prior.var - np.diag(K @ lin.H) * prior.var)
 
 
-# --- LO-FI ---------------------------------------------------------------------------------------------------------------------
+# --- LO-FI ----------------------------------------------------------------------------------------
 
 
 def lofi(prior: DLR, lin: Lin) -> DLR:
-    """LO-FI with a diagonal Υ: W̃ = [W, HᵀAᵀ], the mean by the gain of Υ + W̃W̃ᵀ, then the SVD, and Υ takes up the columns cut off."""
+    """LO-FI with a diagonal Υ.
+
+    W̃ = [W, HᵀAᵀ]; the mean by the gain of Υ + W̃W̃ᵀ; then the SVD, and Υ absorbs the discarded
+    columns.
+
+    Parameters
+    ----------
+    prior : DLR
+    lin : Lin
+        The model linearised at ``prior.mu``.
+
+    Returns
+    -------
+    DLR
+    """
     u, s, W_tilde = _lofi_svd(prior, lin)
     rank, M = prior.W.shape[1], W_tilde / prior.Ups[:, None]
-    HRe = lin.H.T @ np.linalg.solve(lin.R, lin.e)
-    inner = np.linalg.inv(np.eye(W_tilde.shape[1]) + W_tilde.T @ M)
+    HRe = lin.H.T @ strict_solve(lin.R, lin.e)
+    inner = strict_inv(np.eye(W_tilde.shape[1]) + W_tilde.T @ M)
     mu = prior.mu + HRe / prior.Ups - M @ (inner @ (M.T @ HRe))
-    cut = u[:, rank:] * s[rank:]
-    return DLR(mu, prior.Ups + np.sum(cut**2, axis=1), u[:, :rank] * s[:rank])
+    discarded = u[:, rank:] * s[rank:]
+    return DLR(mu, prior.Ups + np.sum(discarded**2, axis=1), u[:, :rank] * s[:rank])
 
 
 def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
-    """LO-FI with Υ = ηI: the gain from the singular values, and what the SVD cuts off is gone."""
+    """LO-FI with Υ = ηI: the gain from the singular values; the discarded columns are dropped.
+
+    Parameters
+    ----------
+    prior : DLR
+    lin : Lin
+        The model linearised at ``prior.mu``.
+
+    Returns
+    -------
+    DLR
+    """
     u, s, _ = _lofi_svd(prior, lin)
     rank, eta = prior.W.shape[1], prior.Ups[0]
-    HRe = lin.H.T @ np.linalg.solve(lin.R, lin.e)
+    HRe = lin.H.T @ strict_solve(lin.R, lin.e)
     mu = prior.mu + HRe / eta - u @ (s**2 / (eta**2 + eta * s**2) * (u.T @ HRe))
     return DLR(mu, prior.Ups, u[:, :rank] * s[:rank])
 
 
 def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
-    A = np.linalg.inv(np.linalg.cholesky(lin.R))  # AᵀA = R⁻¹
+    A = strict_inv(cholesky(lin.R))  # AᵀA = R⁻¹
     W_tilde = np.hstack([prior.W, lin.H.T @ A.T])
     u, s, _ = np.linalg.svd(W_tilde, full_matrices=False)
     return u, s, W_tilde
 
 
 def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
-    """LO-FI's prediction for θ_t = γ θ_{t-1} + N(0, noise I)."""
+    """LO-FI's prediction for θ_t = γ θ_{t-1} + N(0, noise I).
+
+    Parameters
+    ----------
+    q : DLR
+    gamma, noise : float
+
+    Returns
+    -------
+    DLR
+    """
     Ups = 1 / (gamma**2 / q.Ups + noise)
     V = (Ups / q.Ups)[:, None] * q.W
-    C = np.linalg.inv(np.eye(q.W.shape[1]) + noise * q.W.T @ V)
-    return DLR(gamma * q.mu, Ups, gamma * V @ np.linalg.cholesky(C))
+    C = strict_inv(np.eye(q.W.shape[1]) + noise * q.W.T @ V)
+    return DLR(gamma * q.mu, Ups, gamma * V @ cholesky(C))
 
 
-# --- Bayes by backprop ------------------------------------------------------------------------------------------------------
+# --- Bayes by backprop ----------------------------------------------------------------------------
 
 
 class Softplus(NamedTuple):
@@ -194,6 +365,7 @@ class Softplus(NamedTuple):
 
 
 def from_softplus(q: Softplus) -> Diag:
+    """σ² = log(1 + exp(ρ))²."""
     return Diag(q.mu, np.logaddexp(0, q.rho) ** 2)
 
 
@@ -203,31 +375,53 @@ def to_softplus(q: Diag) -> Softplus:
     return Softplus(q.mu, std + np.log(-np.expm1(-std)))
 
 
-def bbb(q: Softplus, prior: Diag, score: Callable[[Array], Array], eps: Array, alpha: float) -> Softplus:
-    """One step of Bayes by backprop with one ε, down the gradient of f = log q(θ|μ,ρ) − log prior(θ) − log p(y|θ), score = ∇ log p.
+def bbb(
+    q: Softplus, prior: Diag, score: Callable[[Array], Array], eps: Array, alpha: float
+) -> Softplus:
+    """One step of Bayes by backprop with one ε.
 
+    Down the gradient of f = log q(θ|μ,ρ) − log prior(θ) − log p(y|θ):
     Δμ = ∂f/∂θ + ∂f/∂μ,  Δρ = ∂f/∂θ ∘ ε / (1 + exp(−ρ)) + ∂f/∂ρ.
+
+    Parameters
+    ----------
+    q : Softplus
+    prior : Diag
+    score : callable
+        θ -> ∇ log p(y|θ), shape (P,).
+    eps : ndarray, shape (P,)
+        Standard normals.
+    alpha : float
+        The learning rate.
+
+    Returns
+    -------
+    Softplus
     """
     std, slope = np.logaddexp(0, q.rho), 1 / (1 + np.exp(-q.rho))
     theta = q.mu + std * eps
     d_theta = -eps / std + (theta - prior.mu) / prior.var - score(theta)
     d_mu = eps / std
     d_rho = slope * (eps**2 - 1) / std
-    return Softplus(q.mu - alpha * (d_theta + d_mu), q.rho - alpha * (d_theta * eps * slope + d_rho))
+    mu = q.mu - alpha * (d_theta + d_mu)
+    return Softplus(mu, q.rho - alpha * (d_theta * eps * slope + d_rho))
 
 
-# --- the verdicts ----------------------------------------------------------------------------------------------------------------
+# --- the verdicts ---------------------------------------------------------------------------------
 
 
 class Alias(NamedTuple):
-    """A method of this package that is the literature's, with the parameters that the name fixes."""
+    """A method of this package that is the literature's, and the parameters that the name fixes."""
 
     method: str
     params: dict[str, Any]
 
 
 class NotAlias(NamedTuple):
-    """The cell in which the paper has the name, what is different, and how much: the tests find at least this relative difference."""
+    """The cell in which the paper has the name, what differs, and by how much.
+
+    The tests find at least the relative difference ``gap`` in ``quantity``.
+    """
 
     cell: str
     reason: str
@@ -244,37 +438,41 @@ ALIASES: dict[str, Alias] = {
 NOT_ALIASES: dict[str, NotAlias] = {
     "vd-ekf": NotAlias(
         "bong-lin-hess-diag",
-        "VD-EKF projects the EKF's posterior, so its mean is mu + K e with K = v H^T (R + H v H^T)^-1; bong-lin-hess-diag moves it by "
-        "the new variances alone, v_t H^T R^-1 e. The variances are equal. The means are equal where H^T R^-1 H is diagonal, as with "
-        "one parameter. Use bongref.theory.literature.vd_ekf",
+        "VD-EKF projects the EKF's posterior, so its mean is mu + K e with K = v H^T (R + H v "
+        "H^T)^-1; bong-lin-hess-diag moves it by the new variances alone, v_t H^T R^-1 e. The "
+        "variances are equal. The means are equal where H^T R^-1 H is diagonal, as with one "
+        "parameter. Use bongref.theory.literature.vd_ekf",
         "mu",
         0.1,
     ),
     "von": NotAlias(
         "blr-mc-ef-diag",
-        "VON is a batch method with the Hessian: bongref.batch.diag with mc-hess and one sample, if its two step sizes are equal; the "
-        "table has it in the mc-ef row, the text of sec:blr-batch in mc-hess. Use bongref.batch.von",
+        "VON is a batch method with the Hessian: bongref.theory.batch.diag with mc-hess and one "
+        "sample, if its two step sizes are equal; the table has it in the mc-ef row, the text of "
+        "sec:blr-batch in mc-hess. Use bongref.theory.batch.von",
         "var",
         0.05,
     ),
     "vogn": NotAlias(
         "blr-mc-ef-diag",
-        "VOGN sums the squares of the gradients of single examples, mc-ef squares their sum, and it grows with N, not N^2: equal if there "
-        "is one example. Use bongref.batch.vogn",
+        "VOGN sums the squares of the gradients of single examples, mc-ef squares their sum, and "
+        "it grows with N, not N^2: equal if there is one example. Use bongref.theory.batch.vogn",
         "var",
         0.05,
     ),
     "slang": NotAlias(
         "blr-mc-ef-dlr",
-        "SLANG sums outer products over examples as VOGN does, and moves the mean after the projection: for one example the precision is "
-        "equal, the mean only if nothing is cut off. Use bongref.batch.slang",
+        "SLANG sums outer products over examples as VOGN does, and moves the mean after the "
+        "projection: for one example the precision is equal, the mean only if nothing is cut "
+        "off. Use bongref.theory.batch.slang",
         "mu",
         0.01,
     ),
     "bbb": NotAlias(
         "bbb-mc-ef-diag_mom",
-        "Blundell et al. step in rho with sigma = log(1 + exp(rho)), by the gradient of a sampled loss through theta = mu + sigma eps, KL "
-        "term included; bbb-*-diag_mom steps in sigma^2 with the exact KL and Price's theorem. Use bongref.theory.literature.bbb",
+        "Blundell et al. step in rho with sigma = log(1 + exp(rho)), by the gradient of a "
+        "sampled loss through theta = mu + sigma eps, KL term included; bbb-*-diag_mom steps in "
+        "sigma^2 with the exact KL and Price's theorem. Use bongref.theory.literature.bbb",
         "var",
         0.01,
     ),

@@ -167,7 +167,7 @@ def bbb_rows(R: int = 10, I: int = 10) -> list[tuple[str, float]]:
     m = method("bbb-lin-hess-dlr", rank=R, n_iter=I, alpha=1e-5)
     X, Y = rng.standard_normal((500, 21)), rng.standard_normal((500, 1))
     seconds = [
-        run(m, model, likelihoods.Gaussian(var=1.0), m.prior(mu=model.init(rng), var=0.01), X, Y, backend="fast").info["seconds"]
+        run(m, model, likelihoods.Gaussian(var=1.0), m.prior(mu=model.init(rng), var=0.01), X, Y, backend="fast").info.seconds
         for _ in range(4)
     ]
     return [*found, ("bbb: an iteration in a stream", min(seconds) / len(X) / I * 1e9)]
@@ -181,7 +181,7 @@ def krylov_rows(I: int = 10) -> list[tuple[str, float]]:
     prior, X, Y = m.prior(mu=model.init(rng), var=var), rng.standard_normal((40, 21)), rng.standard_normal((40, 1))
     counted = lambda self, Q, *rest: basis.append(len(Q)) or commit(self, Q, *rest)
     with mock.patch.object(fc._BbbMom, "commit", counted):
-        seconds = [run(m, model, lik, prior, X, Y, backend="fast").info["seconds"] for _ in range(4)]
+        seconds = [run(m, model, lik, prior, X, Y, backend="fast").info.seconds for _ in range(4)]
     h, x = fc.held(np.eye(P), np.zeros(P), 1.0, fc.ROOM), np.ones(P)
     each, k = nanoseconds(_times, h, x, np.empty(P), times=500), sum(basis) / len(basis)
     found = [(f"bbb-fc_mom: {k:.0f} products with a matrix of {P} rows, half of them", each * k / 2)]

@@ -15,7 +15,7 @@ import numpy as np
 
 import bongref as br
 from bongref import Curv, curvature
-from bongref.conformance import runner, vectors
+from bongref.conformance import answers, vectors
 from bongref.conformance.vectors import Case
 from bongref.grid import MODULES
 
@@ -49,7 +49,7 @@ class Explanation(NamedTuple):
 def values(case: Case, pieces: Pieces) -> dict[str, np.ndarray]:
     """What these pieces give on a case, by the names of its quantities."""
     with np.errstate(all="ignore"):
-        return runner.answer(case, _answer(case, pieces), full=False)
+        return answers.read(case, _answer(case, pieces), full=False)
 
 
 def _answer(case: Case, pieces: Pieces) -> Any:
@@ -228,7 +228,7 @@ def in_words(left: float) -> str:
 
 def apart(case: Case, got: Any, made: dict[str, np.ndarray] | None) -> float:
     """The largest difference of an answer from ``made`` (None: from what the case wants), relative as in the case; 0 where both are NaN."""
-    there, out = runner.answer(case, got, full=False), 0.0
+    there, out = answers.read(case, got, full=False), 0.0
     for q in case.expected:
         if q.role != "result" or q.name not in there:
             continue
@@ -256,7 +256,7 @@ def _unchecked(findings: list[dict[str, Any]], adapter: str, case: Case, got: An
     for ids, pieces in [((), Pieces()), *candidates(findings, adapter, case)]:
         try:
             made = values(case, pieces)
-            there = runner.answer(case, got, full=False)
+            there = answers.read(case, got, full=False)
         except (ValueError, np.linalg.LinAlgError):
             continue
         left = max(float(np.max(np.abs(there[k] - v)) / max(np.max(np.abs(v)), 1e-300)) for k, v in made.items() if k in there)

@@ -1,0 +1,166 @@
+"""What takes a stream from one state to a later one: equation by equation, or compiled.
+
+    backend = choose("auto", problem)
+    state, t = backend.advance(state, t, stop)
+
+:class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands many
+steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so that
+an error is always the reference's. Rows, scores and checkpoints are the business of ``stream``.
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple, Protocol
+
+import numpy as np
+
+from .checks import Observations
+from .dynamics import Dynamics, propagate
+from .errors import BongrefWarning, InvalidValue, NotFinite
+from .filter import NOT_FINITE, Draws, unchecked_update
+from .grid import Method
+from .likelihoods import Likelihood
+from .linalg import Array
+from .models import Model
+from .states import State
+from .trace import Symbol, recording
+
+BACKENDS = ("auto", "reference", "fast")
+
+
+class Problem(NamedTuple):
+    """A stream with all its inputs checked."""
+
+    m: Method
+    model: Model
+    lik: Likelihood
+    prior: State
+    data: Observations
+    dynamics: Dynamics
+    rng: np.random.Generator | None
+    samples: Array | None  # (T, I, M, P)
+    trace: bool
+    form: str
+
+
+class Advanced(NamedTuple):
+    """How far a stream has come."""
+
+    state: State  # after step t
+    t: int  # steps taken so far: the next one is (X[t], Y[t])
+    refused: bool = False  # that next step is left to the reference
+
+
+class Backend(Protocol):
+    """Takes steps of one stream.
+
+    ``advance(state, t, stop)`` takes at least one of the steps t, …, stop − 1 and returns how far it
+    came; the generator has then moved by the draws of these steps. It raises :class:`StepFailed`.
+    """
+
+    name: str
+    reason: str  # why the other one is not used
+    traces: list[tuple[Symbol, ...]]
+
+    def advance(self, state: State, t: int, stop: int) -> Advanced: ...
+
+
+class StepFailed(Exception):
+    """The update at step ``t`` (from 0) has no valid result; ``state`` is the one before it."""
+
+    def __init__(self, t: int, state: State, reason: str, detail: str = "") -> None:
+        super().__init__(f"step {t + 1}: {reason}")
+        self.t, self.state, self.reason, self.detail = t, state, reason, detail
+
+
+class Reference:
+    """The family modules, equation by equation."""
+
+    name = "reference"
+
+    def __init__(self, problem: Problem, reason: str) -> None:
+        self.problem, self.reason = problem, reason
+        self.traces: list[tuple[Symbol, ...]] = []
+
+    def advance(self, state: State, t: int, stop: int) -> Advanced:
+        """One step: predict, and update unless the observation is missing."""
+        p = self.problem
+        drawn = None if p.rng is None else p.rng.bit_generator.state
+        try:
+            prior = propagate(state, p.dynamics)  # sec:pseudocode#1
+            new = prior if not p.data.seen[t] else self._update(state, prior, t)  # sec:pseudocode#2
+        except StepFailed:
+            if p.rng is not None and drawn is not None:
+                p.rng.bit_generator.state = drawn
+            raise
+        return Advanced(new, t + 1)
+
+    def _update(self, state: State, prior: State, t: int) -> State:
+        p = self.problem
+        draws = Draws(None if p.samples is None else p.samples[t])
+        args = (p.m, p.model, p.lik, prior, p.data.xs[t], p.data.ys[t], p.rng, draws, p.form)
+        try:
+            if p.trace:
+                with recording(p.m.name) as seen:
+                    new, info = unchecked_update(*args, seen)
+                self.traces.append(tuple(seen.symbols))
+            else:
+                new, info = unchecked_update(*args)
+        except (NotFinite, np.linalg.LinAlgError) as error:
+            raise StepFailed(t, state, NOT_FINITE, str(error)) from None
+        if not info.valid:
+            raise StepFailed(t, state, info.reason)
+        return new
+
+
+class Compiled:
+    """The compiled stream, and the reference for the steps that it refuses."""
+
+    name, reason = "fast", ""
+
+    def __init__(self, problem: Problem, stream: Any) -> None:
+        self.stream, self.reference = stream, Reference(problem, "")
+        self.traces: list[tuple[Symbol, ...]] = []
+
+    def advance(self, state: State, t: int, stop: int) -> Advanced:
+        """Some of the steps t, …, stop − 1: as many as fit into a time slice."""
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such a step is refused
+            done: Advanced = self.stream.advance(state, t, stop)
+        return self.reference.advance(done.state, done.t, stop) if done.refused else done
+
+
+def choose(backend: str, problem: Problem) -> Backend:
+    """The backend that was asked for; for "auto" the compiled one wherever there is one."""
+    if backend == "reference":
+        return Reference(problem, "asked for")
+    stream, reason = _compiled(problem)
+    if stream is not None:
+        return Compiled(problem, stream)
+    if backend == "fast":
+        raise InvalidValue(f"backend='fast': {reason}; use 'reference' or 'auto'")
+    return Reference(problem, reason)
+
+
+def _compiled(p: Problem) -> tuple[Any, str]:
+    """The compiled stream, or None and why there is none."""
+    try:
+        from .fast.stream import Stream
+        from .fast.support import why_not
+    except ImportError as error:
+        return None, f"numba cannot be used: {error}"
+    except Exception as error:
+        return None, _broken(error)
+    if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
+        return None, reason
+    try:
+        return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples), ""
+    except Exception as error:
+        return None, _broken(error)
+
+
+def _broken(error: Exception) -> str:
+    """The compiled path does not work with this version of Numba: one warning, and the reason."""
+    reason = f"the compiled path failed ({type(error).__name__}: {error})"
+    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
+    return reason

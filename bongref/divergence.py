@@ -1,0 +1,115 @@
+"""Whether a stream has diverged: its predictions compared with a constant one.
+
+A Gaussian that stays positive definite can still run away, because nothing in the equations bounds
+the step of the mean. :class:`Watch` looks at the last observations that the filter has seen: if the
+plugin predictive is clearly worse for them than the best constant, it warns once
+(:class:`bongref.errors.Diverging`).
+"""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.special import xlogy
+
+from .backends import Problem
+from .errors import Diverging
+from .gaussians import marginal_variance
+from .likelihoods import Likelihood
+from .linalg import Array
+from .states import State
+
+WINDOW = 100  # observations that are looked at
+FEWEST = 20  # observations below which nothing is said
+WORSE = 1.5  # loss over that of the constant prediction from which on a stream counts as diverged
+STANDARD_ERRORS = 3.0
+
+
+class Losses(NamedTuple):
+    """Losses in nats for each observation, over that of a perfect prediction."""
+
+    plugin: Array  # (n,)
+    constant: Array  # (n,)
+
+    @property
+    def diverged(self) -> bool:
+        """Clearly and much worse than the constant, or not finite."""
+        if not np.all(np.isfinite(self.plugin)):
+            return True
+        excess = self.plugin - self.constant
+        error = float(np.std(excess)) / np.sqrt(len(excess))
+        clearly = float(np.mean(excess)) > STANDARD_ERRORS * error
+        return clearly and float(np.mean(self.plugin)) > WORSE * float(np.mean(self.constant))
+
+
+class Watch:
+    """Looks at a stream whenever the number of its steps has doubled, and at its end; warns once."""
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem, self.next, self.warned = problem, 2 * WINDOW, False
+
+    def look(self, t: int, state: State, end: bool = False) -> None:
+        """Compare the state's predictions for the last observations with a constant one."""
+        if self.warned or not (end or t >= self.next):
+            return
+        self.next = 2 * t
+        p = self.problem
+        steps = np.flatnonzero(p.data.seen[:t])[-WINDOW:]
+        found = losses(p.model, p.lik, state.mu, [p.data.xs[k] for k in steps], [p.data.ys[k] for k in steps])
+        if found is not None and found.diverged:
+            self.warned = True
+            warnings.warn(_message(p, t, state, found), Diverging, stacklevel=3)
+
+
+def losses(model: Any, lik: Likelihood, mu: Array, xs: list[Array], ys: list[Array]) -> Losses | None:
+    """Losses of the plugin predictive and of the best constant; None where there is too little to say."""
+    if lik.name not in ("gaussian", "bernoulli", "categorical", "poisson") or not xs:
+        return None
+    with np.errstate(all="ignore"):
+        outputs = [np.atleast_2d(model(mu, x)) for x in xs]
+    O, Y = np.concatenate(outputs), np.concatenate([np.atleast_2d(y) for y in ys])
+    if len(Y) < FEWEST:
+        return None
+    best = _best(lik, Y)
+    with np.errstate(all="ignore"):
+        plugin = best - np.array([lik.log_prob(o, y) for o, y in zip(O, Y, strict=True)])
+        constant = best - np.array([lik.log_prob(_constant(lik, Y), y) for y in Y])
+    return Losses(plugin, constant)
+
+
+def _constant(lik: Likelihood, Y: Array) -> Array:
+    """The outputs o of the constant that fits Y best, half an observation added to each count."""
+    if lik.name == "gaussian":
+        return Y.mean(axis=0)
+    if lik.name == "poisson":
+        return np.log((Y.sum(axis=0) + 0.5) / len(Y))
+    if lik.name == "bernoulli":
+        ones = Y.sum(axis=0) + 0.5
+        return np.log(ones) - np.log(len(Y) + 1 - ones)
+    return np.log(Y.sum(axis=0) + 0.5)
+
+
+def _best(lik: Likelihood, Y: Array) -> Array:
+    """log p(y) under the outputs that fit each observation perfectly."""
+    if lik.name == "gaussian":
+        return np.array([lik.log_prob(y, y) for y in Y])
+    if lik.name == "poisson":
+        from scipy.special import gammaln
+
+        return (xlogy(Y, Y) - Y - gammaln(Y + 1)).sum(axis=1)
+    return np.zeros(len(Y))
+
+
+def _message(p: Problem, t: int, state: State, found: Losses) -> str:
+    plugin, constant = float(np.mean(found.plugin)), float(np.mean(found.constant))
+    settings = f"prior variance (largest now {float(np.max(marginal_variance(p.prior))):.3g})"
+    if p.m.rule != "bong":
+        settings += f" or alpha ({p.m.params['alpha']:.3g})"
+    return (
+        f"{p.m.name} predicts the last {len(found.plugin)} observations before step {t} worse than a "
+        f"constant does (excess loss {plugin:.3g} against {constant:.3g} nats each; largest |mu| "
+        f"{float(np.max(np.abs(state.mu))):.3g}): it may have diverged. Try a smaller {settings}, "
+        "standardised X and Y, or a larger observation variance."
+    )

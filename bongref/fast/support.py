@@ -1,0 +1,3 @@
+from .streams import why_not
+
+__all__ = ["why_not"]

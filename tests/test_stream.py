@@ -1,0 +1,307 @@
+"""Streams that end early or go wrong: what the errors and warnings carry and say; what a stream is read from."""
+
+import builtins
+import pickle
+import sys
+import types
+import warnings
+
+import autograd.numpy as anp
+import numpy as np
+import pytest
+
+import bongref as br
+from bongref import backends, divergence
+from bongref.errors import BongrefError, BongrefWarning, Diverging, NotFinite, StreamEnded
+
+LINEAR, UNIT = br.models.linear(2), br.likelihoods.Gaussian(var=1.0)
+
+
+def line(T, seed=0, noise=1.0):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((T, 2))
+    return X, X @ [1.0, -2.0] + noise * rng.standard_normal(T)
+
+
+def exploding():
+    """exp(θx): its stream overflows at the observation with x = 1000."""
+    model = br.models.wrap(lambda t, x: anp.exp(t * x), 1, 1, in_shape=(1,))
+    return model, br.Diag(np.ones(1), np.full(1, 1e-9)), np.array([[0.1], [0.2], [0.3], [1000.0]]), np.ones(4)
+
+
+# --- errors carry what was done ---------------------------------------------------------------------------------------------------
+
+
+def test_an_overflow_carries_step_state_and_rows():
+    model, prior, X, Y = exploding()
+    m = br.method("bong-lin-hess-diag")
+    kw = {"every": 1, "metrics": br.metrics.on(X[:3], Y[:3], "rmse")}
+    with pytest.raises(NotFinite, match="step 4: .*not finite.*overflows") as caught:
+        br.run(m, model, UNIT, prior, X, Y, **kw)
+    good = br.run(m, model, UNIT, prior, X[:3], Y[:3], **kw)
+    for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
+        assert isinstance(error, FloatingPointError) and isinstance(error, StreamEnded)
+        assert error.step == 4 and error.rows == good.rows and len(error.rows) == 3
+        np.testing.assert_array_equal(error.state.mu, good.state.mu)
+        assert error.result.t == 3 and error.result.rows == good.rows
+    Y2, X2 = Y.copy(), X.copy()
+    X2[3] = 0.4  # what is mended can go on
+    whole = br.run(m, model, UNIT, prior, X2, Y2, **kw)
+    on = br.run(m, model, UNIT, prior, X2, Y2, resume=caught.value.result, **kw)
+    assert on.rows == whole.rows
+    np.testing.assert_array_equal(on.state.mu, whole.state.mu)
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_a_prequential_score_of_the_failed_step_is_not_kept(backend):
+    m = br.method("bog-lin-hess-diag_mom", alpha=0.2)
+    X, Y = line(40)
+    metrics = br.metrics.prequential()
+    with pytest.raises(br.NotPositiveDefinite) as caught:
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, every=30, metrics=metrics, backend=backend)
+    n = caught.value.step - 1
+    assert n >= 1 and len(caught.value.result.continuation.pending["prequential-plugin"]) == n
+
+
+def test_no_bare_linalg_error():
+    """An inner loop whose iterates overflow: ordinary numbers, a learning rate that is too large for them."""
+    m = br.method("blr-lin-ef-fc_mom", alpha=0.1)
+    model, prior = br.models.linear(50), m.prior(np.zeros(50), 1.0)
+    for backend in ("reference", "auto"):
+        with warnings.catch_warnings(), pytest.raises(StreamEnded, match="step 1"):
+            warnings.simplefilter("error")
+            br.run(m, model, UNIT, prior, np.ones((3, 50)), np.full(3, 10.0), backend=backend)
+    state, info = br.update(m, model, UNIT, prior, np.ones(50), 10.0)
+    assert not info.valid and info.reason in ("not finite", "not positive definite")
+
+
+def test_a_failed_factorisation_is_an_error_of_the_stream(monkeypatch):
+    def fail(*args, **kwargs):
+        raise np.linalg.LinAlgError("SVD did not converge")
+
+    monkeypatch.setattr(backends, "unchecked_update", fail)
+    with pytest.raises(NotFinite, match="step 1: SVD did not converge"):
+        br.run("bong-lin-hess-fc", LINEAR, UNIT, br.FC(np.zeros(2), np.eye(2)), *line(3), backend="reference")
+
+
+def test_advice_names_only_what_the_method_has():
+    X, Y = line(5)
+    with pytest.raises(StreamEnded) as caught:
+        br.run("bong-lin-hess-fc", LINEAR, br.likelihoods.Gaussian(1e-300), br.FC(np.zeros(2), 1e300 * np.eye(2)), X, Y)
+    assert "alpha" not in str(caught.value) and "prior variance" in str(caught.value)
+    with pytest.raises(br.NotPositiveDefinite, match="smaller alpha or prior variance"):
+        br.run(br.method("bog-lin-hess-diag_mom", alpha=1e6), LINEAR, UNIT, br.Diag(np.zeros(2), np.ones(2)), X, Y)
+
+
+def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
+    """θ doubles its own error at every step until it overflows: the message gives |mu| then and now."""
+    m = br.method("bog-lin-hess-diag_mom", alpha=3.0)
+    X, Y = np.ones((2000, 1)), np.ones(2000)
+    model = br.models.wrap(lambda t, x: t * x, 1, 1, in_shape=(1,), jac=lambda t, x: x[None])
+    prior = br.Diag(np.zeros(1), np.full(1, 1e300))
+    with pytest.warns(Diverging), pytest.raises(StreamEnded, match=r"the stream has diverged: the largest \|mu\| is .* after step \d+, 0 in the prior"):
+        br.run(m, model, UNIT, prior, X, Y, backend="reference")
+
+
+def test_every_error_is_a_bongref_error_and_its_built_in_kind():
+    kinds = {
+        br.InvalidValue: ValueError,
+        br.InvalidType: TypeError,
+        br.NotDerived: NotImplementedError,
+        br.NotPositiveDefinite: ArithmeticError,
+        br.NotFinite: FloatingPointError,
+        br.Interrupted: KeyboardInterrupt,
+    }
+    for ours, builtin in kinds.items():
+        assert issubclass(ours, BongrefError) and issubclass(ours, builtin)
+        assert issubclass(ours, Exception) == (builtin is not KeyboardInterrupt)  # except Exception lets Ctrl-C through
+
+
+# --- divergence -------------------------------------------------------------------------------------------------------------------
+
+
+def diverging(seed, T=600):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((T, 10))
+    return X, 38 * np.sin(X[:, 0]) + 5 * X[:, 1], br.models.mlp([10, 50, 50, 1])
+
+
+def test_a_stream_that_diverges_without_an_error_warns_once():
+    X, Y, model = diverging(0)
+    m = br.method("bong-lin-hess-diag")
+    with pytest.warns(Diverging, match="worse than a constant.*smaller prior variance.*largest now 1") as seen:
+        state = br.run(m, model, UNIT, m.prior(model.init(np.random.default_rng(0)), 1.0), X, Y).state
+    assert len(seen) == 1 and "alpha" not in str(seen[0].message) and seen[0].filename == __file__
+    last = np.array([model(state.mu, x)[0] for x in X[-100:]])
+    assert np.sqrt(np.mean((last - Y[-100:]) ** 2)) > 1.5 * np.std(Y)  # it has
+
+
+LIKS = {
+    "gaussian": (br.likelihoods.Gaussian(0.5), 1),
+    "bernoulli": (br.likelihoods.Bernoulli(), 1),
+    "categorical": (br.likelihoods.Categorical(), 3),
+    "poisson": (br.likelihoods.Poisson(), 1),
+}
+
+
+@pytest.mark.parametrize("kind", LIKS)
+def test_no_warning_where_there_is_nothing_to_learn_or_much(kind):
+    """Targets of a constant model, and of a model of the same kind: neither warns."""
+    lik, C = LIKS[kind]
+    model, rng = br.models.linear(3, C), np.random.default_rng(1)
+    X = rng.standard_normal((400, 3))
+    m = br.method("bong-lin-hess-diag")
+    for theta in (np.zeros(model.n_params), rng.standard_normal(model.n_params)):
+        Y = np.stack([lik.sample(model(theta, x), rng) for x in X])
+        with warnings.catch_warnings():
+            warnings.simplefilter("error", Diverging)
+            br.run(m, model, lik, m.prior(np.zeros(model.n_params), 0.1), X, Y)
+
+
+@pytest.mark.parametrize("kind", LIKS)
+def test_losses_against_the_closed_forms(kind):
+    lik, C = LIKS[kind]
+    rng = np.random.default_rng(2)
+    O = rng.standard_normal((30, C))
+    Y = np.stack([lik.sample(o, rng) for o in O])
+    found = divergence.losses(lambda mu, x: O[int(x[0])], lik, np.zeros(1), [np.array([k]) for k in range(30)], list(Y))
+    if kind == "gaussian":
+        wanted, base = (Y - O)[:, 0] ** 2 / (2 * 0.5), (Y - Y.mean())[:, 0] ** 2 / (2 * 0.5)
+    elif kind == "bernoulli":
+        p, q = 1 / (1 + np.exp(-O[:, 0])), (Y.sum() + 0.5) / 31
+        wanted, base = -np.log(np.where(Y[:, 0] == 1, p, 1 - p)), -np.log(np.where(Y[:, 0] == 1, q, 1 - q))
+    elif kind == "categorical":
+        p, q = np.exp(O) / np.exp(O).sum(1, keepdims=True), (Y.sum(0) + 0.5) / (30 + 1.5)
+        wanted, base = -np.log((p * Y).sum(1)), -np.log(Y @ q)
+    else:
+        y, rate = Y[:, 0], (Y.sum() + 0.5) / 30
+        deviance = lambda r: np.where(y > 0, y * np.log(np.where(y > 0, y, 1) / r), 0) - y + r
+        wanted, base = deviance(np.exp(O[:, 0])), deviance(rate)
+    np.testing.assert_allclose(found.plugin, wanted, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(found.constant, base, rtol=1e-12, atol=1e-13)
+
+
+def test_too_few_observations_say_nothing():
+    assert divergence.losses(LINEAR, UNIT, np.zeros(2), list(np.ones((19, 2))), list(1e9 * np.ones((19, 1)))) is None
+    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), list(np.ones((20, 2))), list(np.ones((20, 1)))).diverged
+
+
+# --- backends -----------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_compiled_path_that_is_broken_falls_back_with_one_warning(monkeypatch):
+    from bongref.fast import stream
+
+    def broken(*args):
+        raise RuntimeError("numba of the future")
+
+    monkeypatch.setattr(stream, "Stream", broken)
+    prior, data = br.Diag(np.zeros(2), np.ones(2)), line(5)
+    with pytest.warns(BongrefWarning, match="numba of the future.*the reference is used") as seen:
+        result = br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *data)
+    assert len(seen) == 1 and seen[0].filename == __file__
+    assert result.info.backend == "reference" and "numba of the future" in result.info.reason
+    with pytest.warns(BongrefWarning), pytest.raises(ValueError, match="backend='fast': .*numba of the future"):
+        br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *data, backend="fast")
+
+
+def test_without_numba_the_reason_is_in_info(monkeypatch):
+    real = builtins.__import__
+
+    def no_fast(name, globals=None, locals=None, fromlist=(), level=0):
+        if "fast" in name.split("."):
+            raise ImportError("No module named 'numba'")
+        return real(name, globals, locals, fromlist, level)
+
+    monkeypatch.setattr(builtins, "__import__", no_fast)
+    result = br.run("bong-lin-hess-diag", LINEAR, UNIT, br.Diag(np.zeros(2), np.ones(2)), *line(3))
+    assert result.info.backend == "reference" and "No module named 'numba'" in result.info.reason
+
+
+# --- what a stream is read from -----------------------------------------------------------------------------------------------------
+
+
+def test_a_seed_in_place_of_a_generator():
+    m, (X, Y) = br.method("bong-mc-ef-diag", n_samples=3), line(4)
+    prior = m.prior(np.zeros(2))
+    a, b = (br.run(m, LINEAR, UNIT, prior, X, Y, rng=rng).state.mu for rng in (7, np.random.default_rng(7)))
+    np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("library", ["pandas", "polars"])
+def test_frames_are_read_by_position(library):
+    frames = pytest.importorskip(library)
+    X, Y = line(6)
+    if library == "pandas":
+        order = np.random.default_rng(0).permutation(6)
+        given = frames.DataFrame(X, index=order, columns=["a", "b"]), frames.Series(Y, index=order[::-1])
+        holes = frames.Series([1, None, 3, 4, 5, 6], dtype="Int64", index=order)
+    else:
+        given = frames.DataFrame(X, schema=["a", "b"], orient="row"), frames.Series(Y)
+        holes = frames.Series([1, None, 3, 4, 5, 6])
+    m = br.method("bong-lin-hess-fc")
+    prior = m.prior(np.zeros(2))
+    wanted = br.run(m, LINEAR, UNIT, prior, X, Y)
+    np.testing.assert_array_equal(br.run(m, LINEAR, UNIT, prior, *given).state.mu, wanted.state.mu)
+    result = br.run(m, LINEAR, UNIT, prior, given[0], holes)
+    assert result.info.missing == 1
+    wanted = br.run(m, LINEAR, UNIT, prior, X, [1, None, 3, 4, 5, 6])
+    np.testing.assert_array_equal(result.state.mu, wanted.state.mu)
+    rmse = [br.metrics.rmse(br.predictive.plugin(LINEAR, UNIT, wanted.state, x), y) for x, y in ((X, Y), given)]
+    assert rmse[0] == rmse[1]
+
+
+def test_a_missing_observation_keeps_a_stream_in_arrays():
+    """What makes it cost nothing: one None changes neither how the stream is stored nor which path takes it."""
+    X, Y = line(50)
+    with_hole = [*Y[:20], None, *Y[21:]]
+    from bongref import checks
+
+    data = checks.observations(LINEAR, UNIT, X, with_hole, np.zeros(2))
+    assert isinstance(data.xs, np.ndarray) and isinstance(data.ys, np.ndarray) and data.ys.dtype == float
+    assert list(np.flatnonzero(~data.seen)) == [20]
+
+
+# --- results that are resumed -----------------------------------------------------------------------------------------------------
+
+
+def tampered():
+    X, Y = line(6)
+    m = br.method("bong-lin-hess-fc")
+    r = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y)
+    yield "resume must be a Result", r._replace(t=-5)
+    yield "resume must be a Result", r._replace(t=7)
+    yield "resume must be a Result", r._replace(t="3")
+    yield "resume must be a Result", r._replace(info={})
+    yield "resume must be a Result", r._replace(continuation=None)
+    yield "resume must be a Result", r.state
+    yield "resume.rows must be rows", r._replace(rows=[{"t": 9}])
+    yield "resume.rows must be rows", r._replace(rows=["x"])
+    yield r"resume\.state\.mu must be finite", r._replace(state=br.FC(np.full(2, np.nan), np.eye(2)))
+    yield r"resume\.state must be positive definite", r._replace(state=br.FC(np.zeros(2), -np.eye(2)))
+
+
+@pytest.mark.parametrize("k", range(10))
+def test_a_result_that_was_tampered_with_is_refused(k):
+    message, resume = list(tampered())[k]
+    m = br.method("bong-lin-hess-fc")
+    with pytest.raises((ValueError, TypeError), match=message):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(6), resume=resume)
+
+
+def test_the_bar_is_shown_in_a_notebook(monkeypatch, capfd):
+    from bongref.stream import _in_notebook
+
+    assert not _in_notebook()
+    shell = type("ZMQInteractiveShell", (), {})()
+    monkeypatch.setitem(sys.modules, "IPython", types.SimpleNamespace(get_ipython=lambda: shell))
+    assert _in_notebook()
+    m = br.method("bong-lin-hess-fc")
+    br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(6))
+    assert "6/6" in capfd.readouterr().err
+
+
+def test_the_package_survives_cloudpickle():
+    cloudpickle = pytest.importorskip("cloudpickle")
+    names = pickle.loads(cloudpickle.dumps(lambda: br.methods("bong-lin-hess-f*")))()
+    assert names == ["bong-lin-hess-fc", "bong-lin-hess-fc_mom"]

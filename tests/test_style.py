@@ -1,0 +1,151 @@
+"""How the package is laid out: sizes, widths, private names, docstrings. Read from the sources."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "bongref"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+SCRIPTS = sorted([*(ROOT / "docs").glob("*.py"), *(ROOT / "validation").rglob("*.py")])
+
+LINES = 600
+# modules that are still longer; each entry goes as soon as its module is short enough
+TOO_LONG = {
+    "conformance/diagnosis.py",
+    "conformance/mistakes.py",
+    "conformance/precise.py",
+    "conformance/reports.py",
+    "fast/convolution.py",
+    "fast/kernels/dlr.py",
+    "fast/kernels/wide.py",
+    "fast/streams/dlr.py",
+    "fast/streams/fc.py",
+    "likelihoods.py",
+    "paper/claims.py",
+    "paper/errata.py",
+}
+
+# modules that use private names of another one; each entry goes with the last such use
+USES_PRIVATE = {
+    "cli.py",
+    "conformance/cases.py",
+    "conformance/diagnosis.py",
+    "conformance/mistakes.py",
+    "conformance/plugin.py",
+    "conformance/sensitivity.py",
+    "paper/printed.py",
+    "paper/tables.py",
+    "routes/audit.py",
+}
+
+
+def name(path: Path) -> str:
+    return path.relative_to(PACKAGE).as_posix()
+
+
+def dotted(path: Path) -> str:
+    """bongref.families.dlr"""
+    parts = path.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+# --- private names --------------------------------------------------------------------------------
+
+
+def private(word: str) -> bool:
+    return word.startswith("_") and not word.endswith("__")
+
+
+def imported(path: Path, tree: ast.AST) -> tuple[dict[str, str], list[str]]:
+    """Names that stand for modules of bongref, and private names taken out of one of them."""
+    here = dotted(path).split(".")
+    here = here if path.name == "__init__.py" else here[:-1]
+    known = {dotted(m) for m in MODULES}
+    modules, taken = {}, []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "bongref":
+                    modules[alias.asname or alias.name.split(".")[0]] = alias.name
+        elif isinstance(node, ast.ImportFrom):
+            start = here[: len(here) + 1 - node.level] if node.level else []
+            source = ".".join([*start, *(node.module.split(".") if node.module else [])])
+            if source.split(".")[0] != "bongref":
+                continue
+            for alias in node.names:
+                if private(alias.name) and f"{source}.{alias.name}" not in known:
+                    taken.append(f"{source}.{alias.name}")
+                if f"{source}.{alias.name}" in known:
+                    modules[alias.asname or alias.name] = f"{source}.{alias.name}"
+    return modules, taken
+
+
+def private_uses(path: Path, text: str) -> list[str]:
+    """Private names of other modules: imported, or reached as an attribute of a module."""
+    tree = ast.parse(text)
+    modules, taken = imported(path, tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in modules and private(node.attr):
+                taken.append(f"{modules[node.value.id]}.{node.attr}")
+    return sorted(set(taken))
+
+
+def test_the_reader_of_private_names_finds_them():
+    text = "from .grid import _x\nfrom . import linalg as la, _version\nfrom .fast import _jit\n"
+    found = private_uses(PACKAGE / "some.py", text + "la._eliminate, la.inv, _version.__version__")
+    assert found == ["bongref.fast._jit", "bongref.grid._x", "bongref.linalg._eliminate"]
+    text = "from ..curvature import Curv, _block\nimport bongref.linalg\nimport bongref as br\nbr._NAMES"
+    found = private_uses(PACKAGE / "routes" / "some.py", text)
+    assert found == ["bongref._NAMES", "bongref.curvature._block"]
+
+
+def test_private_names_stay_in_their_module():
+    """What another module needs has a public name."""
+    found = {name(p): private_uses(p, p.read_text(encoding="utf-8")) for p in MODULES}
+    bad = {module: uses for module, uses in found.items() if uses}
+    assert set(bad) == USES_PRIVATE, bad
+
+
+# --- sizes ----------------------------------------------------------------------------------------
+
+
+def test_no_module_is_longer_than_600_lines():
+    """What is longer is split, or its facts become data."""
+    count = {name(p): len(p.read_text(encoding="utf-8").splitlines()) for p in MODULES}
+    assert {m for m, lines in count.items() if lines > LINES} == TOO_LONG
+
+
+# --- docstrings -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name)
+def test_every_module_says_what_lives_in_it(path):
+    if path.name == "_version.py":  # one line that setup.cfg reads
+        return
+    doc = ast.get_docstring(ast.parse(path.read_text(encoding="utf-8")))
+    assert doc and len(doc.splitlines()[0]) > 15, f"{name(path)} has no docstring"
+
+
+def test_scripts_say_what_they_make():
+    for path in SCRIPTS:
+        if path.name != "__init__.py" or path.read_text(encoding="utf-8").strip():
+            assert ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))), path
+
+
+# --- smoke tests ----------------------------------------------------------------------------------
+
+
+def test_the_smoke_tests_exist():
+    lines = (ROOT / "tests" / "smoke.txt").read_text(encoding="utf-8").splitlines()
+    named = [line.split("[")[0] for line in lines if line and not line.startswith("#")]
+    assert len(named) > 30
+    for node in named:
+        file, test = node.split("::")
+        text = (ROOT / "tests" / file).read_text(encoding="utf-8")
+        assert re.search(rf"^def {test}\(", text, re.MULTILINE), f"tests/smoke.txt: no {node}"
