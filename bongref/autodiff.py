@@ -61,7 +61,9 @@ def grad(f: Scalar) -> Callable[[Any], Any]:
     def gradient(theta: Any) -> Any:
         sweep, value = tape(f, theta)
         if vspace(value).size != 1:
-            raise InvalidType(f"f must be a scalar function, got a result of shape {anp.shape(value)}")
+            raise InvalidType(
+                f"f must be a scalar function, got a result of shape {anp.shape(value)}"
+            )
         return sweep(vspace(value).ones())
 
     return gradient
@@ -118,7 +120,10 @@ def hvp(f: Scalar) -> Callable[[Any, Any], Any]:
 
 
 def tape(f: Callable[[Any], Any], theta: Any) -> tuple[Callable[[Any], Any], Any]:
-    """The reverse sweep of f at theta and its value there; a function that does not depend on theta has gradient 0."""
+    """The reverse sweep of f at theta and its value there.
+
+    A function that does not depend on theta has gradient 0.
+    """
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Output seems independent of input")
         sweep, value = make_vjp(f, theta)

@@ -7,9 +7,9 @@ A message names the argument, what is allowed, what came and, where there is one
 >>> from bongref import checks
 >>> checks.integer("n_iter", 3, low=1)
 3
->>> checks.choice("backend", "fsat", ("auto", "reference", "fast"))
+>>> checks.choice("scheme", "zero", ("normal", "zeros"))
 Traceback (most recent call last):
-bongref.errors.InvalidValue: backend must be 'auto', 'reference' or 'fast', got 'fsat'; did you mean 'fast'?
+bongref.errors.InvalidValue: scheme must be 'normal' or 'zeros', got 'zero'; did you mean 'zeros'?
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ import numpy.typing as npt
 from .errors import InvalidType, InvalidValue
 from .linalg import Array
 from .states import DLR, FC, Diag, State
-from .tables import IMPUTE, describe, is_table, refuse_sparse
+from .tables import IMPUTE, is_table, refuse_sparse
+from .tables import describe as describe
 from .tables import is_missing as is_missing
 from .tables import partial_values as partial_values
 from .tables import values as values
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from .curvature import Curv
     from .likelihoods import Likelihood
     from .models import Model
-
 
 
 # --- numbers, arrays, choices ---------------------------------------------------------------------
@@ -121,7 +121,9 @@ def _floats(name: str, value: Any, remedy: str, copy: bool) -> Array:
     except InvalidValue:
         raise
     except (TypeError, ValueError, OverflowError):
-        raise InvalidType(f"{name} must be an array of real numbers, got {describe(value)}") from None
+        raise InvalidType(
+            f"{name} must be an array of real numbers, got {describe(value)}"
+        ) from None
 
 
 def _reals(raw: Array, name: str, remedy: str) -> bool:
@@ -190,7 +192,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def near_miss(value: Any, allowed: Sequence[str], cutoff: float = 0.5) -> str:
-    """The end of a message that names the allowed string nearest to ``value``; empty without one."""
+    """The end of a message: the allowed string nearest to ``value``; empty without one."""
     near = difflib.get_close_matches(str(value).lower(), allowed, n=1, cutoff=cutoff)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -359,7 +361,8 @@ def likelihood(value: Any) -> Likelihood:
 
     if isinstance(value, type) or not isinstance(value, Likelihood):
         raise InvalidType(
-            f"lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got {describe(value)}"
+            "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), "
+            f"got {describe(value)}"
         )
     return value
 
@@ -374,7 +377,9 @@ def one_input(model: Model, x: Any) -> Any:
     return _input(model, values("x", x) if is_table(x) else x)
 
 
-def observation(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> tuple[Any, Array | None]:
+def observation(
+    model: Model, lik: Likelihood, x: Any, y: Any, mu: Array
+) -> tuple[Any, Array | None]:
     """(x, y) of one update, y encoded or None where it is missing; mini-batches are allowed."""
     x = one_input(model, x)
     if is_missing(y):
@@ -508,7 +513,7 @@ def _encoded(model: Model, lik: Likelihood, x: Any, y: Any, C: int) -> Array:
 
 
 def _built_in(model: Model) -> bool:
-    """Whether the inputs of a model are arrays of one shape; any other function may take anything."""
+    """Whether the inputs of a model are arrays of one shape; a wrapped function takes anything."""
     return getattr(model, "kind", "wrap") != "wrap"
 
 

@@ -1,4 +1,4 @@
-"""Models of how θ moves between observations, θ_t ~ N(F θ_{t-1} + b, Q) (sec:pseudocode, algo:predict).
+"""Models of how θ moves between observations, θ_t ~ N(F θ_{t-1} + b, Q) (algo:predict).
 
 >>> import numpy as np, bongref as br
 >>> state = br.Diag(mu=np.array([1.0, 2.0]), var=np.array([0.5, 0.5]))
@@ -34,7 +34,9 @@ class Static(NamedTuple):
 
 
 class OU(NamedTuple):
-    """Ornstein–Uhlenbeck: F = γI, b = (1−γ) mu0, Q = (1−γ²) Σ0, which keeps N(mu0, Σ0) (sec:background).
+    """Ornstein–Uhlenbeck: F = γI, b = (1−γ) mu0, Q = (1−γ²) Σ0 (sec:background).
+
+    It keeps N(mu0, Σ0).
 
     Parameters
     ----------
@@ -101,7 +103,9 @@ def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:
         Q = _square("Q", dynamics.Q, P)
         low = _smallest(Q)
         if not low >= (0 if Q.ndim == 1 else -P * EPS * np.max(np.abs(Q))):
-            raise InvalidValue(f"Q must be positive semi-definite, got smallest eigenvalue {low:.3g}")
+            raise InvalidValue(
+                f"Q must be positive semi-definite, got smallest eigenvalue {low:.3g}"
+            )
         F = _square("F", dynamics.F, P, symmetric=False)
         return F, checks.vector("b", dynamics.b, P), Q
     got = checks.describe(dynamics)
@@ -109,7 +113,7 @@ def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:
 
 
 def predict(state: State, dynamics: Dynamics) -> State:
-    """The prior q_{t|t-1} of the next step: mean F μ + b, covariance F Σ Fᵀ + Q, exact and in the same family.
+    """The prior q_{t|t-1} of the next step: mean F μ + b, covariance F Σ Fᵀ + Q, no projection.
 
     FC takes any F and Q. Diag and DLR take diagonal F and Q, with which the result stays in the
     family (and Diag any F and Q for which the result is diagonal); others are refused, because
@@ -184,7 +188,7 @@ def _propagate(state: State, dynamics: Dynamics, F: Array, b: Array, Q: Array) -
 
 
 def _predict_dlr(q: DLR, f: Array, b: Array, q_diag: Array) -> DLR:
-    """The precision of F Σ F + Q with diagonal F and Q, again Υ + W Wᵀ of the same rank; O(R² P), no projection.
+    """The precision of F Σ F + Q with diagonal F and Q, again Υ + W Wᵀ of the same rank; O(R² P).
 
     With n = f² + QΥ, Woodbury twice gives Υ' = Υ/n and W' W'ᵀ = (fW/n) E⁻¹ (fW/n)ᵀ,
     E = I + Wᵀ (Q/n) W; no difference is taken.

@@ -20,7 +20,21 @@ import numpy as np
 
 from . import checks
 from .errors import InvalidValue
-from .linalg import Array, cholesky, eye, gram, inv, is_exact, is_pd, rowdot, solve, strict_solve, svd, sym, woodbury_solve
+from .linalg import (
+    Array,
+    cholesky,
+    eye,
+    gram,
+    inv,
+    is_exact,
+    is_pd,
+    rowdot,
+    solve,
+    strict_solve,
+    svd,
+    sym,
+    woodbury_solve,
+)
 from .states import DLR, FC, Diag, State
 
 
@@ -28,7 +42,9 @@ def is_valid(q: State) -> bool:
     """Whether q is a Gaussian: finite, and its covariance positive definite."""
     if any(not is_exact(a) and not np.all(np.isfinite(a)) for a in q):
         return False
-    if any(is_exact(a) and any(v != v for v in a.flat) for a in q):  # NaN of an exact singular solve
+    if any(
+        is_exact(a) and any(v != v for v in a.flat) for a in q
+    ):  # NaN of an exact singular solve
         return False
     if isinstance(q, FC):
         return is_pd(q.Sigma)
@@ -39,9 +55,10 @@ def is_valid(q: State) -> bool:
 
 
 def _split(q: DLR) -> tuple[Array, Array, Array]:
-    """Indices with Υ > 0 and with Υ ≤ 0, and the Schur complement of Υ + W Wᵀ on the latter: Υ_n + W_n (I + W_pᵀ Υ_p⁻¹ W_p)⁻¹ W_nᵀ.
+    """Indices with Υ > 0 and with Υ ≤ 0, and the Schur complement of Υ + W Wᵀ on the latter.
 
-    With no Υ ≤ 0, which is the rule, there is nothing to complement. More of them than W has columns cannot be made up for.
+    It is Υ_n + W_n (I + W_pᵀ Υ_p⁻¹ W_p)⁻¹ W_nᵀ. With no Υ ≤ 0, which is the rule, there is nothing
+    to complement. More of them than W has columns cannot be made up for.
     """
     positive = np.asarray(q.Ups > 0, dtype=bool)
     pos, neg = np.flatnonzero(positive), np.flatnonzero(~positive)
@@ -91,7 +108,7 @@ def draw(state: State, n: int, rng: np.random.Generator) -> Array:
 
 
 def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Standard normal variates, each from one uniform variate: Φ⁻¹ at the middle of its cell of width 2⁻⁵³."""
+    """Standard normal variates: Φ⁻¹ of a uniform one, at the middle of its cell of width 2⁻⁵³."""
     from scipy.special import ndtri
 
     q = (rng.random(shape) - 0.5) + 2.0**-54  # exact, and so is ½ − |q|
@@ -113,7 +130,9 @@ def place(state: State, z: Array) -> Array:
         return state.mu + _dlr_noise(state.Ups, state.W, z)
     x = np.empty_like(z)  # x_n from its marginal, then x_p given x_n
     x[:, neg] = strict_solve(cholesky(schur).T, z[:, neg].T).T
-    shift = woodbury_solve(state.Ups[pos], state.W[pos], state.W[pos] @ (state.W[neg].T @ x[:, neg].T)).T
+    shift = woodbury_solve(
+        state.Ups[pos], state.W[pos], state.W[pos] @ (state.W[neg].T @ x[:, neg].T)
+    ).T
     x[:, pos] = _dlr_noise(state.Ups[pos], state.W[pos], z[:, pos]) - shift
     return state.mu + x
 
@@ -121,8 +140,9 @@ def place(state: State, z: Array) -> Array:
 def _dlr_noise(Ups: Array, W: Array, z: Array) -> Array:
     """Rows with covariance (Υ + W Wᵀ)⁻¹ from rows of standard normals.
 
-    With A = Υ^{-1/2} W = Q Λ Vᵀ: (I + AAᵀ)^{-1/2} = I − Q (I − (I + Λ²)^{-1/2}) Qᵀ = I − (AV) D (AV)ᵀ with D = 1/(h + h²), h = √(1 + Λ²),
-    in which nothing cancels and nothing is divided by a small singular value.
+    With A = Υ^{-1/2} W = Q Λ Vᵀ: (I + AAᵀ)^{-1/2} = I − Q (I − (I + Λ²)^{-1/2}) Qᵀ
+    = I − (AV) D (AV)ᵀ with D = 1/(h + h²), h = √(1 + Λ²), in which nothing cancels and nothing is
+    divided by a small singular value.
     """
     root = np.sqrt(Ups)
     A = W / root[:, None]
@@ -183,7 +203,7 @@ def logdet_covariance(q: State) -> float:
 
 
 def covariance_times(q: DLR, X: Array) -> Array:
-    """Σ X = (Υ + W Wᵀ)⁻¹ X for X of shape (P, K), by Woodbury, with the entries where Υ ≤ 0 eliminated first."""
+    """Σ X = (Υ + W Wᵀ)⁻¹ X for X (P, K), by Woodbury; entries with Υ ≤ 0 are eliminated first."""
     pos, neg, schur = _split(q)
     if len(neg) == 0:
         return woodbury_solve(q.Ups, q.W, X)
@@ -221,7 +241,9 @@ def log_density(state: State, theta: Any) -> Array:
     theta = checks.array("theta", theta, ndim=(1, 2))
     if theta.shape[-1] != len(state.mu):
         P = len(state.mu)
-        raise InvalidValue(f"theta must have {P} entries in its last dimension, got shape {theta.shape}")
+        raise InvalidValue(
+            f"theta must have {P} entries in its last dimension, got shape {theta.shape}"
+        )
     with np.errstate(over="ignore"):  # a θ that is very far away has log-density −inf
         d = np.atleast_2d(theta) - state.mu
         quad = rowdot(d, precision_times(state, d.T).T)
@@ -255,7 +277,9 @@ def kl(q: State, p: State) -> float:
     """
     q, p = checks.state("q", q), checks.state("p", p)
     if len(q.mu) != len(p.mu):
-        raise InvalidValue(f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}")
+        raise InvalidValue(
+            f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}"
+        )
     with np.errstate(over="ignore"):  # the divergence of means that are very far apart is inf
         d = q.mu - p.mu
         quad = float(d @ precision_times(p, d))

@@ -1,23 +1,34 @@
 """Metrics of a predictive distribution, and how a stream is measured.
 
-    br.run(..., every=100, metrics=br.metrics.on(X_test, Y_test, "nlpd-plugin", "nlpd-mc", "nlpd-lin_mc", "error", "ece"))
-    br.run(..., metrics=[br.metrics.on(...), br.metrics.prequential("plugin"), br.metrics.kl_to(exact_posterior)])
+The state scored at t is the one after the update at t, except for the prequential (one-step-ahead)
+score, which is taken of the prior q_{t|t-1} before the update sees the observation. Samples for
+metrics come from a generator of their own, so that measuring never changes the run.
 
-The state scored at t is the one after the update at t, except for the prequential (one-step-ahead) score, which is taken of the prior
-q_{t|t-1} before the update sees the observation. Samples for metrics come from a generator of their own.
+>>> import numpy as np, bongref as br
+>>> model, lik, X = br.models.linear(1), br.likelihoods.Gaussian(var=1.0), np.ones((20, 1))
+>>> test = br.metrics.on(X, 2 * X, "rmse", "nlpd-plugin")
+>>> prior = br.Diag(mu=np.zeros(1), var=np.ones(1))
+>>> result = br.run("bong-lin-hess-diag", model, lik, prior, X, 2 * X, metrics=test, every=10,
+...                 backend="reference")
+>>> [round(row["rmse"], 3) for row in result.rows]
+[0.182, 0.095]
 """
 
 from __future__ import annotations
 
-import difflib
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from . import checks, predictive
+from .errors import InvalidType, InvalidValue
 from .gaussians import kl
+from .grid import Method
+from .likelihoods import Likelihood
 from .linalg import Array
+from .models import Model
 from .predictive import Predictive
 from .states import State
 
@@ -25,33 +36,147 @@ N_BINS = 20
 
 
 def nlpd(pred: Predictive, Y: Any) -> float:
-    """Negative log predictive density: −(1/N) Σ log (1/S) Σ_s p(y_n | x_n, θ_s)."""
-    return float(-np.mean(pred.log_density(Y)))
+    """Negative log predictive density: −(1/N) Σ_n log (1/S) Σ_s p(y_n | x_n, θ_s).
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs.
+    Y : array_like, data frame or series, length N
+        The observations.
+
+    Returns
+    -------
+    float
+        inf where an observation has density 0.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If Y does not fit the likelihood or the number of inputs.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> state = br.Diag(np.zeros(1), np.ones(1))
+    >>> pred = br.predictive.plugin(br.models.linear(1), br.likelihoods.Bernoulli(), state, [[1.0]])
+    >>> round(nlpd(pred, [1]), 6)
+    0.693147
+    """
+    return float(-np.mean(_predictive(pred).log_density(Y)))
 
 
 def error(pred: Predictive, Y: Any) -> float:
-    """The share of wrong classes."""
-    guess, _, label = _classes(pred, Y)
+    """The share of wrong classes.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs, with a Categorical likelihood or a Bernoulli one with one output.
+    Y : array_like, data frame or series, length N
+        The observed classes.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If the likelihood has no classes, or Y does not fit.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> logits = np.array([[[2.0], [-1.0]]])
+    >>> error(br.predictive.Predictive("plugin", br.likelihoods.Bernoulli(), logits), [1, 1])
+    0.5
+    """
+    guess, _, label = _classes(_predictive(pred), Y)
     return float(np.mean(guess != label))
 
 
 def ece(pred: Predictive, Y: Any, n_bins: int = N_BINS) -> float:
-    """Expected calibration error over equal bins of the confidence: Σ_b (n_b/N) |accuracy_b − confidence_b|."""
-    guess, confidence, label = _classes(pred, Y)
+    """Expected calibration error, Σ_b (n_b/N) |accuracy_b − confidence_b|, over equal bins.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs, with a Categorical likelihood or a Bernoulli one with one output.
+    Y : array_like, data frame or series, length N
+        The observed classes.
+    n_bins : int
+        The number of bins (b/n, (b+1)/n].
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If the likelihood has no classes, or Y does not fit.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> p = np.array([[[0.75, 0.25], [0.75, 0.25]]])
+    >>> lik = br.likelihoods.Categorical()
+    >>> ece(br.predictive.Predictive("plugin", lik, p, of_means=True), [0, 1])
+    0.25
+    """
+    guess, confidence, label = _classes(_predictive(pred), Y)
     n_bins = checks.integer("n_bins", n_bins, 1)
-    bins = np.clip(np.searchsorted(np.arange(n_bins + 1) / n_bins, confidence) - 1, 0, n_bins - 1)  # (b/n, (b+1)/n]
+    edges = np.arange(n_bins + 1) / n_bins
+    bins = np.clip(np.searchsorted(edges, confidence) - 1, 0, n_bins - 1)  # (b/n, (b+1)/n]
     right = (guess == label).astype(float)
     gaps = np.bincount(bins, right - confidence, minlength=n_bins)
     return float(np.sum(np.abs(gaps)) / len(label))
 
 
 def rmse(pred: Predictive, Y: Any) -> float:
-    """Root mean squared error of the predictive mean."""
-    _, N, C = pred.values.shape
-    return float(np.sqrt(np.mean((pred.mean - pred.lik.encode(Y, C, batch=N)) ** 2)))
+    """Root mean squared error of the predictive mean.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs.
+    Y : array_like, data frame or series, length N
+        The observations.
+
+    Returns
+    -------
+    float
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If Y does not fit the likelihood or the number of inputs.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> means = np.array([[[1.0], [2.0]]])
+    >>> rmse(br.predictive.Predictive("plugin", br.likelihoods.Gaussian(1.0), means), [1.0, 4.0])
+    1.4142135623730951
+    """
+    _, N, C = _predictive(pred).values.shape
+    with np.errstate(over="ignore"):
+        return float(np.sqrt(np.mean((pred.mean - pred.lik.encode(Y, C, batch=N)) ** 2)))
 
 
-METRICS = {"nlpd": nlpd, "error": error, "ece": ece, "rmse": rmse}
+METRICS: dict[str, Callable[..., float]] = {"nlpd": nlpd, "error": error, "ece": ece, "rmse": rmse}
+
+
+def _predictive(pred: Any) -> Predictive:
+    if not isinstance(pred, Predictive):
+        got = checks.describe(pred)
+        raise InvalidType(
+            f"pred must be made by bongref.predictive (plugin, mc, lin_mc), got {got}"
+        )
+    return pred
 
 
 def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
@@ -62,91 +187,204 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
         return mean.argmax(axis=1), mean.max(axis=1), onehot.argmax(axis=1)
     if name == "bernoulli" and C == 1:
         guess = (mean[:, 0] > 0.5).astype(int)
-        return guess, np.where(guess == 1, mean[:, 0], 1 - mean[:, 0]), onehot[:, 0].astype(int)
-    raise ValueError(f"error and ece need a Categorical likelihood or a Bernoulli one with one output, got {name} with {C}")
+        confidence = np.where(guess == 1, mean[:, 0], 1 - mean[:, 0])
+        return guess, confidence, onehot[:, 0].astype(int)
+    raise InvalidValue(
+        "error and ece need a Categorical likelihood or a Bernoulli one with one output, "
+        f"got {name} with {C}"
+    )
 
 
 @dataclass(frozen=True)
 class On:
-    """The metrics ``names`` of the predictive on a test set; call it as ``(m, model, lik, state, rng) -> dict``."""
+    """The metrics ``names`` of the predictive on a test set, made by :func:`on`.
+
+    It is called as ``(m, model, lik, state, rng)`` and returns a dict.
+    """
 
     X: Any
     Y: Any
     names: tuple[str, ...]
     n_samples: int = 100
-    ahead = False
+    ahead: ClassVar[bool] = False
 
-    def check(self, m, model, lik, prior: State) -> None:
+    def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
-        pred = predictive.plugin(m, model, lik, prior, self.X)
+        pred = predictive.plugin(model, lik, prior, self.X)
         lik.encode(self.Y, pred.values.shape[2], batch=pred.values.shape[1])
         if any(name.partition("-")[0] in ("error", "ece") for name in self.names):
             _classes(pred, self.Y)
 
-    def __call__(self, m, model, lik, state: State, rng: np.random.Generator) -> dict[str, float]:
+    def __call__(
+        self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """The metrics by name."""
         made: dict[str, Predictive] = {}
         row = {}
         for name in self.names:
             metric, _, kind = name.partition("-")
             kind = kind or "plugin"
             if kind not in made:
-                made[kind] = predictive.predict(kind, m, model, lik, state, self.X, n_samples=self.n_samples, rng=rng)
+                made[kind] = predictive.predict(
+                    kind, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
+                )
             row[name] = METRICS[metric](made[kind], self.Y)
         return row
 
 
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
-    """Metrics on a test set: nlpd, error, ece, rmse, each with -plugin (default), -mc, -lin_mc or -lin_mc_f."""
+    """Metrics on a test set, for ``run(..., metrics=...)``.
+
+    Parameters
+    ----------
+    X : array_like, data frame or sequence, length N
+        The test inputs, read by position.
+    Y : array_like, data frame, series or sequence, length N
+        Their observations; none may be missing.
+    *names : str
+        ``"nlpd"``, ``"error"``, ``"ece"`` or ``"rmse"``, each with ``-plugin`` (the default),
+        ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g. ``"nlpd-mc"``.
+    n_samples : int
+        The number of samples for all kinds but plugin.
+
+    Returns
+    -------
+    On
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If a name is not one of these, or X and Y do not have the same length.
+
+    Examples
+    --------
+    >>> on([[0.0], [1.0]], [0.1, 0.9], "rmse", "nlpd-mc").names
+    ('rmse', 'nlpd-mc')
+    >>> on([[0.0], [1.0]], [0.1, 0.9], "nlp")
+    Traceback (most recent call last):
+    bongref.errors.InvalidValue: names must be made of nlpd, error, ece, rmse and optionally \
+-plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did you mean 'nlpd'?
+    """
     for name in names or ("",):
         if not isinstance(name, str):
-            raise TypeError(f"names must be strings such as 'nlpd-mc', got {name!r}")
-        metric, _, kind = name.partition("-")
-        if metric not in METRICS or (kind or "plugin") not in predictive.KINDS:
+            raise InvalidType(f"names must be strings such as 'nlpd-mc', got {name!r}")
+        metric, dash, kind = name.partition("-")
+        if metric not in METRICS or (kind if dash else "plugin") not in predictive.KINDS:
             known = [*METRICS, *(f"{a}-{k}" for a in METRICS for k in predictive.KINDS)]
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"; did you mean {near[0]!r}?" if near else ""
-            raise ValueError(
-                f"names must be made of {', '.join(METRICS)} and optionally -{', -'.join(predictive.KINDS)}, got {name!r}{hint}"
+            raise InvalidValue(
+                f"names must be made of {', '.join(METRICS)} and optionally "
+                f"-{', -'.join(predictive.KINDS)}, got {name!r}{checks.near_miss(name, known)}"
             )
-    return On(X, Y, names, checks.integer("n_samples", n_samples, 1))
+    n_samples = checks.integer("n_samples", n_samples, 1)
+    X = checks.values("X", X)
+    Y, missing = checks.partial_values("Y", Y)
+    if np.any(missing):
+        at = int(np.argmax(missing))
+        raise InvalidValue(
+            f"Y must be complete, got a missing value at {at}; leave out its row of X and Y"
+        )
+    if len(X) != len(Y):
+        raise InvalidValue(f"X and Y must have the same length, got {len(X)} and {len(Y)}")
+    return On(X, Y, names, n_samples)
 
 
 @dataclass(frozen=True)
 class Prequential:
-    """The one-step-ahead NLPD; a row holds its mean over the steps since the row before."""
+    """The one-step-ahead NLPD, made by :func:`prequential`; a row is its mean since the last."""
 
     kind: str = "plugin"
     n_samples: int = 100
-    ahead = True
+    ahead: ClassVar[bool] = True
 
-    def __call__(self, m, model, lik, prior: State, rng: np.random.Generator, x: Any, y: Any) -> dict[str, float]:
-        pred = predictive.predict(self.kind, m, model, lik, prior, x, n_samples=self.n_samples, rng=rng)
+    def __call__(
+        self,
+        m: Method,
+        model: Model,
+        lik: Likelihood,
+        prior: State,
+        rng: np.random.Generator,
+        x: Any,
+        y: Any,
+    ) -> dict[str, float]:
+        """The score of one observation (x, y), or of a mini-batch, under the prior."""
+        pred = predictive.predict(
+            self.kind, model, lik, prior, x, n_samples=self.n_samples, rng=rng
+        )
         return {f"prequential-{self.kind}": nlpd(pred, y if model.is_batch(x) else y[None])}
 
 
 def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
-    """One-step-ahead NLPD of each observation under the prior q_{t|t-1}, before the update sees it."""
-    if kind not in predictive.KINDS:
-        raise ValueError(f"kind must be one of {', '.join(predictive.KINDS)}, got {kind!r}")
+    """One-step-ahead NLPD of each observation under the prior q_{t|t-1}, before the update sees it.
+
+    Parameters
+    ----------
+    kind : {"plugin", "mc", "lin_mc", "lin_mc_f"}
+        The predictive distribution.
+    n_samples : int
+        The number of samples for all kinds but plugin.
+
+    Returns
+    -------
+    Prequential
+        For ``run(..., metrics=...)``.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If ``kind`` is not one of these.
+
+    Examples
+    --------
+    >>> prequential("mc", n_samples=10)
+    Prequential(kind='mc', n_samples=10)
+    """
+    checks.choice("kind", kind, predictive.KINDS)
     return Prequential(kind, checks.integer("n_samples", n_samples, 1))
 
 
 @dataclass(frozen=True)
 class KLTo:
-    """D(q_t | exact)."""
+    """The divergence D(q_t | exact), made by :func:`kl_to`."""
 
     exact: State
-    ahead = False
+    ahead: ClassVar[bool] = False
 
-    def check(self, m, model, lik, prior: State) -> None:
+    def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
         if len(self.exact.mu) != len(prior.mu):
-            raise ValueError(f"exact must have {len(prior.mu)} parameters, got {len(self.exact.mu)}")
+            P = len(prior.mu)
+            raise InvalidValue(f"exact must have {P} parameters, got {len(self.exact.mu)}")
 
-    def __call__(self, m, model, lik, state: State, rng: np.random.Generator) -> dict[str, float]:
+    def __call__(
+        self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """The divergence, as ``"kl"``."""
         return {"kl": kl(state, self.exact)}
 
 
 def kl_to(exact: State) -> KLTo:
-    """The KL divergence of the state to an exact posterior."""
+    """The KL divergence of the state to an exact posterior.
+
+    Parameters
+    ----------
+    exact : FC, Diag or DLR
+        The exact posterior.
+
+    Returns
+    -------
+    KLTo
+        For ``run(..., metrics=...)``.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If ``exact`` is not a state, or not positive definite.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> q = br.Diag(np.zeros(1), np.ones(1))
+    >>> kl_to(q)(None, None, None, br.Diag(np.ones(1), np.ones(1)), None)
+    {'kl': 0.5}
+    """
     return KLTo(checks.state("exact", exact))

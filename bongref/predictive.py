@@ -1,127 +1,359 @@
-r"""Predictive distributions p(y | x) = ∫ p(y | f(x, θ)) q(θ) dθ by plugin, mc and lin_mc (sec:experiments).
+r"""Predictive distributions p(y | x) = ∫ p(y | f(x, θ)) q(θ) dθ (sec:experiments).
 
-=======  ==================================================================================================================
+=======  ===========================================================================================
 plugin   q replaced by a point mass at its mean: p(y | f(x, μ))
 mc       (1/S) Σ_s p(y | f(x, θ_s)), θ_s ~ q
-lin_mc   the same with the mean h(x, θ) replaced by its linearisation h̄(x, θ) = ŷ + H(θ − μ) (eq:hbar), as the paper defines it;
-         ``linearise="f"`` is the variant that linearises the natural parameter f (for a softmax the logits) and keeps the likelihood
-=======  ==================================================================================================================
+lin_mc   the same with the mean h(x, θ) replaced by its linearisation h̄(x, θ) = ŷ + H(θ − μ)
+         (eq:hbar), as the paper defines it; ``linearise="f"`` is the variant that linearises the
+         natural parameter f (for a softmax the logits) and keeps the likelihood
+=======  ===========================================================================================
 
-h̄ can leave the range of means (a probability below 0 or above 1, a negative rate). It is used as it is: a class is given the mass h̄_y,
-and where the average over the samples is not positive the log-density is −inf. Nothing is clipped.
+h̄ can leave the range of means (a probability below 0 or above 1, a negative rate). It is used as
+it is: a class is given the mass h̄_y, and where the average over the samples is not positive the
+log-density is −inf. Nothing is clipped. A mean or variance beyond the largest float is inf.
+
+>>> import numpy as np, bongref as br
+>>> model, lik = br.models.linear(2), br.likelihoods.Gaussian(var=0.5)
+>>> state = br.Diag(mu=np.array([1.0, -1.0]), var=np.array([0.1, 0.1]))
+>>> p = br.predictive.mc(model, lik, state, [[1.0, 0.0], [0.0, 1.0]], n_samples=1000, rng=0)
+>>> p.mean.round(1), p.var.round(1)
+(array([[ 1.],
+       [-1.]]), array([[0.6],
+       [0.6]]))
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+import functools
+import warnings
+from collections.abc import Callable
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from . import checks
 from .gaussians import draw
-from .grid import STATES, Method, method
+from .grid import Method
+from .likelihoods import Likelihood
 from .linalg import Array
+from .models import Model
 from .states import State
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
-POSITIVE = ("gaussian", "poisson")  # their densities at any mean are >= 0, so that logarithms can be averaged
+POSITIVE = ("gaussian", "poisson")  # densities at any mean are >= 0: logarithms can be averaged
+
+Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Predictive(NamedTuple):
-    """An equally weighted mixture over S samples of the likelihood at N inputs."""
+    """An equally weighted mixture over S samples of the likelihood at N inputs.
+
+    Attributes
+    ----------
+    kind : str
+        How it was made: ``"plugin"``, ``"mc"``, ``"lin_mc"`` or ``"lin_mc_f"``.
+    lik : Likelihood
+    values : ndarray, shape (S, N, C)
+        Outputs of the model, or means of y where ``of_means``.
+    of_means : bool
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> p = Predictive("mc", br.likelihoods.Bernoulli(), np.array([[[0.0]], [[0.0]]]))
+    >>> p.mean, p.var
+    (array([[0.5]]), array([[0.25]]))
+    """
 
     kind: str
-    lik: Any
-    values: Array  # (S, N, C): outputs of the model, or means where ``of_means``
+    lik: Likelihood
+    values: Array
     of_means: bool = False
 
     @property
     def means(self) -> Array:
         """The mean of y for each sample, (S, N, C)."""
-        return self.values if self.of_means else self.lik.mean(self.values)
+        with np.errstate(over="ignore"):
+            means: Array = self.values if self.of_means else self.lik.mean(self.values)
+        return means
 
     @property
     def mean(self) -> Array:
         """The predictive mean of y, (N, C): class probabilities for Bernoulli and Categorical."""
-        return self.means.mean(axis=0)
+        with np.errstate(over="ignore"):
+            mean: Array = self.means.mean(axis=0)
+        return mean
 
     @property
     def var(self) -> Array:
-        """The predictive variance of y, (N, C): the mean of the variances plus the variance of the means."""
-        within = self.lik.var_mean(self.values) if self.of_means else np.diagonal(self.lik.var(self.values), axis1=-2, axis2=-1)
-        return within.mean(axis=0) + self.means.var(axis=0)
+        """The variance of y, (N, C): the mean of the variances plus the variance of the means."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.of_means:
+                within = self.lik.var_mean(self.values)
+            else:
+                within = np.diagonal(self.lik.var(self.values), axis1=-2, axis2=-1)
+            means = self.means
+            total: Array = within.mean(axis=0) + means.var(axis=0)
+        beyond = np.isinf(within).any(axis=0) | np.isinf(means).any(axis=0)
+        return np.where(beyond, np.inf, total)
 
     def log_density(self, Y: Any) -> Array:
-        """log p(y_n | x_n), (N,): the log of the mean density over the samples, never the mean of the logs."""
+        """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density of the samples.
+
+        It is −inf where the density is 0, and where outputs of the model are not finite.
+        """
         _, N, C = self.values.shape
         Y = self.lik.encode(Y, C, batch=N)
-        if self.of_means and self.lik.name not in POSITIVE:
-            density = self.lik.prob_mean(self.values, Y).mean(axis=0)
-            with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            if self.of_means and self.lik.name not in POSITIVE:
+                density = self.lik.prob_mean(self.values, Y).mean(axis=0)
                 return np.where(density > 0, np.log(np.maximum(density, 0)), -np.inf)
-        logs = (self.lik.log_prob_mean if self.of_means else self.lik.log_prob)(self.values, Y)
-        top = logs.max(axis=0)
-        safe = np.where(np.isfinite(top), top, 0.0)
-        with np.errstate(divide="ignore"):
-            return safe + np.log(np.mean(np.exp(logs - safe), axis=0))
+            log_prob = self.lik.log_prob_mean if self.of_means else self.lik.log_prob
+            logs = log_prob(self.values, Y)
+            logs = np.where(np.isnan(logs), -np.inf, logs)
+            top = logs.max(axis=0)
+            safe = np.where(np.isfinite(top), top, 0.0)
+            out: Array = safe + np.log(np.mean(np.exp(logs - safe), axis=0))
+        return out
 
 
-def plugin(m: Method | str, model: Any, lik: Any, state: State, X: Any) -> Predictive:
-    """p(y | f(x, μ))."""
-    state, X = _check(m, model, state, X)
+def _takes_no_method(position: int) -> Callable[[Function], Function]:
+    """Let a call pass that gives a method at ``position``, with a DeprecationWarning."""
+
+    def decorate(f: Function) -> Function:
+        @functools.wraps(f)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            positional = isinstance(dict(enumerate(args)).get(position), (str, Method))
+            if positional or "m" in kwargs:
+                message = f"predictive.{f.__name__} takes no method: leave out the argument m"
+                warnings.warn(message, DeprecationWarning, stacklevel=2)
+                kwargs.pop("m", None)
+                args = args[:position] + args[position + 1 :] if positional else args
+            return f(*args, **kwargs)
+
+        return call  # type: ignore[return-value]
+
+    return decorate
+
+
+@_takes_no_method(0)
+def plugin(model: Model, lik: Likelihood, state: State, X: Any) -> Predictive:
+    """The likelihood at the mean of the state, p(y | f(x, μ)).
+
+    Parameters
+    ----------
+    model : Model
+    lik : Likelihood
+    state : FC, Diag or DLR
+        Of P = model.n_params parameters.
+    X : array_like or data frame, shape (N, D) or (D,)
+        N inputs, or one.
+
+    Returns
+    -------
+    Predictive
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If the state is not positive definite, or X does not fit the model.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> model, lik = br.models.linear(1), br.likelihoods.Gaussian(var=0.5)
+    >>> p = br.predictive.plugin(model, lik, br.Diag(np.array([2.0]), np.ones(1)), [[1.0], [3.0]])
+    >>> p.mean.ravel(), p.log_density([2.0, 6.0]).round(3)
+    (array([2., 6.]), array([-0.572, -0.572]))
+    """
+    state, X = _check(model, lik, state, X)
     return Predictive("plugin", lik, _outputs(model, state.mu, X)[None])
 
 
-def mc(m, model, lik, state: State, X, *, n_samples: int = 100, rng=None, samples=None) -> Predictive:
-    """(1/S) Σ_s p(y | f(x, θ_s)) with θ_s ~ q, or the given ``samples`` (S, P)."""
-    state, X = _check(m, model, state, X)
+@_takes_no_method(0)
+def mc(
+    model: Model,
+    lik: Likelihood,
+    state: State,
+    X: Any,
+    *,
+    n_samples: int = 100,
+    rng: np.random.Generator | int | None = None,
+    samples: Any = None,
+) -> Predictive:
+    """The mean likelihood over draws of the parameters, (1/S) Σ_s p(y | f(x, θ_s)) with θ_s ~ q.
+
+    Parameters
+    ----------
+    model : Model
+    lik : Likelihood
+    state : FC, Diag or DLR
+        Of P = model.n_params parameters.
+    X : array_like or data frame, shape (N, D) or (D,)
+        N inputs, or one.
+    n_samples : int
+        S.
+    rng : numpy.random.Generator or int
+        A generator, which is advanced, or a seed. Needed unless ``samples`` are given.
+    samples : array_like, shape (S, P), optional
+        The θ_s themselves.
+
+    Returns
+    -------
+    Predictive
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> model, lik = br.models.linear(1), br.likelihoods.Gaussian(var=0.5)
+    >>> state = br.Diag(np.array([2.0]), np.ones(1))
+    >>> br.predictive.mc(model, lik, state, [[1.0]], samples=[[1.0], [3.0]]).var
+    array([[1.5]])
+    """
+    state, X = _check(model, lik, state, X)
     theta = _thetas(state, n_samples, rng, samples)
     return Predictive("mc", lik, np.stack([_outputs(model, t, X) for t in theta]))
 
 
-def lin_mc(m, model, lik, state: State, X, *, n_samples: int = 100, rng=None, samples=None, linearise: str = "h") -> Predictive:
-    """mc with h̄(x, θ) in place of h(x, θ); ``linearise="f"``: with f̄ in place of f."""
-    if linearise not in ("h", "f"):
-        raise ValueError(f"linearise must be 'h' (the mean, as the paper defines it) or 'f' (the natural parameter), got {linearise!r}")
-    state, X = _check(m, model, state, X)
+@_takes_no_method(0)
+def lin_mc(
+    model: Model,
+    lik: Likelihood,
+    state: State,
+    X: Any,
+    *,
+    n_samples: int = 100,
+    rng: np.random.Generator | int | None = None,
+    samples: Any = None,
+    linearise: str = "h",
+) -> Predictive:
+    """:func:`mc` with the model linearised at the mean of the state.
+
+    Parameters
+    ----------
+    model : Model
+    lik : Likelihood
+    state : FC, Diag or DLR
+        Of P = model.n_params parameters.
+    X : array_like or data frame, shape (N, D) or (D,)
+        N inputs, or one.
+    n_samples : int
+        S.
+    rng : numpy.random.Generator or int
+        A generator, which is advanced, or a seed. Needed unless ``samples`` are given.
+    samples : array_like, shape (S, P), optional
+        The θ_s themselves.
+    linearise : {"h", "f"}
+        Whether the mean h of y is linearised, as in the paper, or the natural parameter f.
+
+    Returns
+    -------
+    Predictive
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> model, lik = br.models.linear(1), br.likelihoods.Bernoulli()
+    >>> state = br.Diag(np.array([0.0]), np.ones(1))
+    >>> br.predictive.lin_mc(model, lik, state, [[1.0]], samples=[[1.0]]).mean
+    array([[0.75]])
+    """
+    checks.choice("linearise", linearise, ("h", "f"))
+    state, X = _check(model, lik, state, X)
     shift = (_thetas(state, n_samples, rng, samples) - state.mu).T  # (P, S)
     values = []
-    for x in X if model.is_batch(X) else [X]:
-        o = model(state.mu, x)
-        J = model.jac(state.mu, x)
-        if linearise == "h":
-            H = lik.jac_mean(o) @ J  # eqn:jacH
-            hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
-            values.append(hbar.T)
-        else:
-            fbar = o[:, None] + J @ shift  # eq:fbar
-            values.append(fbar.T)
-    return Predictive("lin_mc" if linearise == "h" else "lin_mc_f", lik, np.stack(values, axis=1), linearise == "h")
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x in X if model.is_batch(X) else [X]:
+            o = model(state.mu, x)
+            J = model.jac(state.mu, x)
+            if linearise == "h":
+                H = lik.jac_mean(o) @ J  # eqn:jacH
+                hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
+                values.append(hbar.T)
+            else:
+                fbar = o[:, None] + J @ shift  # eq:fbar
+                values.append(fbar.T)
+    kind = "lin_mc" if linearise == "h" else "lin_mc_f"
+    return Predictive(kind, lik, np.stack(values, axis=1), linearise == "h")
 
 
-def predict(kind: str, m, model, lik, state: State, X, *, n_samples: int = 100, rng=None) -> Predictive:
-    """The predictive of that kind: plugin, mc, lin_mc or lin_mc_f."""
+@_takes_no_method(1)
+def predict(
+    kind: str,
+    model: Model,
+    lik: Likelihood,
+    state: State,
+    X: Any,
+    *,
+    n_samples: int = 100,
+    rng: np.random.Generator | int | None = None,
+) -> Predictive:
+    """The predictive distribution of a kind.
+
+    Parameters
+    ----------
+    kind : {"plugin", "mc", "lin_mc", "lin_mc_f"}
+        ``"lin_mc_f"`` is :func:`lin_mc` with ``linearise="f"``.
+    model : Model
+    lik : Likelihood
+    state : FC, Diag or DLR
+    X : array_like or data frame, shape (N, D) or (D,)
+    n_samples : int
+    rng : numpy.random.Generator or int
+        Needed for all kinds but ``"plugin"``.
+
+    Returns
+    -------
+    Predictive
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> state = br.Diag(np.array([2.0]), np.ones(1))
+    >>> lik = br.likelihoods.Gaussian(var=0.5)
+    >>> br.predictive.predict("plugin", br.models.linear(1), lik, state, [[1.0]]).mean
+    array([[2.]])
+    """
+    checks.choice("kind", kind, KINDS)
     if kind == "plugin":
-        return plugin(m, model, lik, state, X)
+        return plugin(model, lik, state, X)
     if kind == "mc":
-        return mc(m, model, lik, state, X, n_samples=n_samples, rng=rng)
-    if kind in ("lin_mc", "lin_mc_f"):
-        return lin_mc(m, model, lik, state, X, n_samples=n_samples, rng=rng, linearise="f" if kind == "lin_mc_f" else "h")
-    raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+        return mc(model, lik, state, X, n_samples=n_samples, rng=rng)
+    linearise = "f" if kind == "lin_mc_f" else "h"
+    return lin_mc(model, lik, state, X, n_samples=n_samples, rng=rng, linearise=linearise)
 
 
-def _outputs(model, theta: Array, X: Array) -> Array:
+def _outputs(model: Model, theta: Array, X: Any) -> Array:
     """(N, C), with N = 1 for one input."""
-    o = np.asarray(model(theta, X))
+    with np.errstate(over="ignore", invalid="ignore"):
+        o = np.asarray(model(theta, X))
     return o if model.is_batch(X) else o[None]
 
 
-def _thetas(state: State, n_samples: int, rng, samples) -> Array:
+def _thetas(state: State, n_samples: int, rng: Any, samples: Any) -> Array:
     if samples is not None:
         return checks.array("samples", samples, shape=(None, len(state.mu)))
-    return draw(state, checks.integer("n_samples", n_samples, 1), checks.generator("rng", rng))
+    n = checks.integer("n_samples", n_samples, 1)
+    return draw(state, n, checks.seed_or_generator("rng", rng))
 
 
-def _check(m: Method | str, model, state: State, X) -> tuple[State, Array]:
-    state = checks.state("state", state, STATES[method(m).family], P=model.n_params)
-    return state, model.check(x=X)[1]
+def _check(model: Model, lik: Likelihood, state: State, X: Any) -> tuple[State, Any]:
+    checks.model(model)
+    checks.likelihood(lik)
+    state = checks.state("state", state, P=model.n_params)
+    return state, checks.one_input(model, X)

@@ -1,7 +1,7 @@
 """Tables and sequences from outside, read once and by position.
 
-Data frames and series of pandas, polars and the like are recognised by their methods, so that none of these packages is
-imported. Labels of an index are never used: row t of the table is observation t.
+Data frames and series of pandas, polars and the like are recognised by their methods, so that none
+of these packages is imported. Labels of an index are never used: row t is observation t.
 
 >>> from bongref import tables
 >>> tables.values("X", ((1.0, 2.0), (3.0, 4.0)))
@@ -80,7 +80,8 @@ def values(name: str, data: Any) -> Array | list[Any]:
     [1.0, 2.0]
     >>> values("X", (x for x in [1.0]))
     Traceback (most recent call last):
-    bongref.errors.InvalidType: X must be an array, a data frame or a sequence, got generator; use list(X)
+    bongref.errors.InvalidType: X must be an array, a data frame or a sequence, got generator; \
+use list(X)
     """
     out, gaps = _read(name, data, IMPUTE)
     if (isinstance(out, np.ndarray) or gaps.ndim > 1) and np.any(gaps):
@@ -114,7 +115,7 @@ def partial_values(name: str, data: Any) -> tuple[Array | list[Any], npt.NDArray
 
 
 def complete(name: str, data: Any) -> Any:
-    """Data of which nothing may be missing: a table by position as an array, anything else as it is."""
+    """Data of which nothing may be missing: a table as an array, anything else as it is."""
     refuse_sparse(name, data)
     if np.ma.is_masked(data):
         raise InvalidValue(f"{name} must have no masked entries, got {describe(data)}{USE_NONE}")
@@ -149,7 +150,9 @@ def _read(name: str, data: Any, remedy: str) -> tuple[Array | list[Any], npt.NDA
     if not sequence or isinstance(data, (str, bytes, dict)) or hasattr(data, "__array__"):
         remedy = f"; use list({name})" if hasattr(data, "__next__") else ""
         kind = type(data).__name__
-        raise InvalidType(f"{name} must be an array, a data frame or a sequence, got {kind}{remedy}")
+        raise InvalidType(
+            f"{name} must be an array, a data frame or a sequence, got {kind}{remedy}"
+        )
     rows = [data[t] for t in range(len(data))]
     return rows, np.array([is_missing(row) for row in rows], dtype=bool)
 
@@ -186,8 +189,7 @@ def _column(name: str, data: Any) -> tuple[Array, npt.NDArray[np.bool_]]:
     out = _numeric(raw, gaps)
     if isinstance(out, list) or out.dtype.kind not in "biuf":
         raise InvalidType(
-            f"{name} must hold real numbers, got a column of {data.dtype}; "
-            "encode it as numbers"
+            f"{name} must hold real numbers, got a column of {data.dtype}; encode it as numbers"
         )
     return out, gaps
 

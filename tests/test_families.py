@@ -71,7 +71,7 @@ def pair(family, size):
     rng = np.random.default_rng(size.seed)
     q, prior = (belief(family, rng, size.P, size.R, size.log_cond) for _ in range(2))
     # first derivatives through an inverse lose cond of the covariance, and so do the sizes that they are compared by
-    cond = max(compare._matrix_condition(q), compare._matrix_condition(prior)) ** 2
+    cond = max(compare.matrix_condition(q), compare.matrix_condition(prior)) ** 2
     return q, prior, curvature("mc-ef", family, rng, size.P, size.K), cond
 
 

@@ -113,14 +113,14 @@ def conditions(s: Stream, seen: list[FC]) -> dict[str, float]:
         moved = compare.invariants(reference(s, s.prior, *flat, between=rounded).states[-1])
         for key, value in base.items():
             cond[key] = max(cond[key], np.max(np.abs(moved[key] - value)) / (compare.DELTA * np.max(np.abs(value))))
-    least = max(compare._woodbury_loss(seen), *map(compare._matrix_condition, seen))
+    least = max(compare.woodbury_loss(seen), *map(compare.matrix_condition, seen))
     return {k: max(v, least) for k, v in cond.items()}
 
 
 def agree(s: Stream, always: bool = False) -> float | None:
     """Both agree: on the result, or (None) on the step at which positive definiteness was lost."""
     states, bad, seen = reference(s, s.prior, *(c for curvs in s.curvs for c in curvs))
-    if max(map(compare._matrix_condition, seen)) > BIG:
+    if max(map(compare.matrix_condition, seen)) > BIG:
         return None
     got, refused = fast(s, always)
     if bad is not None:
@@ -569,7 +569,7 @@ def test_samples_are_those_of_the_reference(name, P, K, I, form, kind):
             Z = np.random.default_rng(i).standard_normal((7, P))
             out = Z.copy()
             q.draw(out)
-            diff = compare.difference("theta", out, gaussians.place(current, Z), compare._matrix_condition(current) ** 2)
+            diff = compare.difference("theta", out, gaussians.place(current, Z), compare.matrix_condition(current) ** 2)
             assert diff.agrees, str(diff)
             assert q.step(c.g, np.ascontiguousarray(c.S.T))
             current = unchecked_step(s.m, state, current, c)[0]

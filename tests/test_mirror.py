@@ -34,7 +34,7 @@ def same(got, wanted, cond=1.0, what="", size=0.0):
 
 
 def cond_of(*states):
-    return max(compare._matrix_condition(q) for q in states)
+    return max(compare.matrix_condition(q) for q in states)
 
 
 def pair(family, size):

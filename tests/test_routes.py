@@ -186,7 +186,7 @@ def test_inner_loop_of_blr_without_inversions(family, size):
     state, inner = p.prior, module.start(p.prior)
     for curv in curvs:
         state, inner = plain(p.m)(p.prior, state, curv), module.blr_increment(p.prior, inner, curv, alpha)
-        largest = compare._matrix_condition(state)
+        largest = compare.matrix_condition(state)
         if is_valid(state) != module.is_valid_increment(inner):
             assert largest > 1e10, "validity differs away from the boundary"
     agree(module.finish(p.prior, inner), repeated(p.prior, *curvs), cond, f"inner loop of blr in {family}")

@@ -119,7 +119,7 @@ class Reference:
     ) -> Any:
         """Moments of the predictive distribution; with Y also densities and metrics."""
         f, lik = vectors.model(model), vectors.likelihood(likelihood)
-        args = (f"bong-lin-hess-{family}", f, lik, vectors.state(family, state), X)
+        args = (f, lik, vectors.state(family, state), X)
         how = {} if kind == "plugin" else {"samples": samples}
         pred = getattr(predictive, kind)(*args, **how)
         out: Data = {"mean": pred.mean, "var": pred.var}

@@ -1,19 +1,17 @@
-"""The cases of the vectors: ``bongref vectors --out DIR`` makes every file, ``bongref vectors --check`` makes them again and compares.
+"""The cases of the vectors from scratch: ``bongref vectors --out DIR`` writes them.
 
-The inputs are short binary fractions, drawn from a generator that is seeded by the case's id, so that they are exact in float64, nearly all
-in float32, and G = −S Sᵀ holds to the last bit. The values come from :mod:`.values`.
+The inputs come from :mod:`.draws`, with a generator that is seeded by the id of the case; the
+values come from :mod:`.values`.
 """
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import models
 from ..curvature import Curv
 from ..dynamics import propagate
 from ..gaussians import is_valid
@@ -21,7 +19,23 @@ from ..grid import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, STATES
 from ..linalg import Array
 from ..states import DLR, FC, Diag, State
 from . import sensitivity, vectors
+from .draws import (
+    BATCH,
+    SATURATED,
+    ZERO,
+    as_dict,
+    draw_curv,
+    draw_state,
+    dyadic,
+    generator,
+    ill_conditioned,
+    isotropic,
+    nonzero,
+    observe,
+    setting,
+)
 from .flags import FLAGS
+from .pipeline import unprojected
 from .quantities import PREDICTIVE
 from .values import derive, exact_step
 from .vectors import Case
@@ -32,94 +46,7 @@ def valued(case: Case) -> Case:
     return case._replace(expected=derive(case))
 
 
-# --- numbers that are short in binary ------------------------------------------------------------------------------------------
-
-
-def generator(case_id: str) -> np.random.Generator:
-    """The generator of a case, seeded by its id."""
-    return np.random.default_rng(zlib.crc32(case_id.encode()))
-
-
-def dyadic(rng: np.random.Generator, shape: Any, low: int, high: int, bits: int) -> Array:
-    """Whole numbers low … high over 2^bits."""
-    return rng.integers(low, high + 1, size=shape) / 2.0**bits
-
-
-def draw_state(
-    rng: np.random.Generator, family: str, P: int, R: int = 2, size: int = 0, zero_W: bool = False
-) -> State:
-    """A well-conditioned state; its covariance shrinks by 4^−size."""
-    mu = dyadic(rng, P, -8, 8, 3)
-    if STATES[family] is FC:
-        A = dyadic(rng, (P, P), -3, 3, 2)
-        return FC(mu, (A @ A.T / 4 + np.eye(P)) / 4.0**size)
-    if STATES[family] is Diag:
-        return Diag(mu, dyadic(rng, P, 4, 16, 3) / 4.0**size)
-    W = np.zeros((P, R)) if zero_W else dyadic(rng, (P, R), -4, 4, 2)
-    return DLR(mu, dyadic(rng, P, 4, 16, 3) * 4.0**size, W * 2.0**size)
-
-
-def isotropic(family: str, P: int, R: int, size: int = 0) -> State:
-    """N(0, 4 · 4^−size I), where so many start."""
-    var = 4.0 ** (1 - size)
-    if STATES[family] is FC:
-        return FC(np.zeros(P), var * np.eye(P))
-    return (
-        Diag(np.zeros(P), np.full(P, var))
-        if STATES[family] is Diag
-        else DLR(np.zeros(P), np.full(P, 1 / var), np.zeros((P, R)))
-    )
-
-
-def ill_conditioned(rng: np.random.Generator, family: str, P: int, R: int) -> State:
-    """A prior whose variances span a factor of 2^20."""
-    mu = dyadic(rng, P, -8, 8, 3)
-    scales = 2.0 ** -np.linspace(0, 20, P).round()
-    if STATES[family] is FC:
-        L = np.tril(dyadic(rng, (P, P), -2, 2, 2), -1) + np.eye(P)
-        return FC(mu, (L * scales) @ L.T)
-    if STATES[family] is Diag:
-        return Diag(mu, scales)
-    return DLR(mu, 1 / scales, dyadic(rng, (P, R), -4, 4, 2))
-
-
-def draw_curv(
-    rng: np.random.Generator,
-    hess: str,
-    P: int,
-    K: int,
-    size: int = 0,
-    zero: bool = False,
-    convex: int = 0,
-) -> dict[str, Array]:
-    """g and G as an estimator would hand them over: mc-ef from K = 4 or 16 gradients, lin-hess with g in the range of S, lin-ef S = g."""
-    if hess == "mc-hess":
-        A = dyadic(rng, (P, P), -6, 6, 3) / 2.0**size
-        g = np.zeros(P) if zero else dyadic(rng, P, -8, 8, 3) / 2.0**size
-        signs = np.where(
-            np.arange(P) < convex, 1, -1
-        )  # ``convex`` entries of the diagonal are mostly positive
-        G = (A + A.T) / 2 + np.diag(signs) / 2.0**size
-        return {"g": g, "G": G, "d": np.diag(G).copy()}
-    if hess == "mc-ef":
-        Ghat = dyadic(rng, (P, K), -8, 8, 3) / 2.0**size
-        if zero:
-            Ghat[:, K // 2 :] = -Ghat[:, : K // 2]
-        g, S = Ghat.sum(axis=1) / K, Ghat / np.sqrt(K)
-    elif hess == "lin-hess":
-        S = dyadic(rng, (P, K), -6, 6, 3) / 2.0**size
-        g = S @ (np.zeros(K) if zero else dyadic(rng, K, -6, 6, 2))
-    else:
-        g = np.zeros(P) if zero else dyadic(rng, P, -8, 8, 3) / 2.0**size
-        S = g[:, None].copy()
-    return {"g": g, "S": S, "G": -(S @ S.T), "d": -(S * S).sum(axis=1)}
-
-
-def as_dict(state: State) -> dict[str, Array]:
-    return {k: np.asarray(v) for k, v in state._asdict().items()}
-
-
-# --- L0 -----------------------------------------------------------------------------------------------------------------------------
+# --- L0 -------------------------------------------------------------------------------------------
 
 
 def steps() -> Iterator[Case]:
@@ -145,13 +72,17 @@ def step_variants(name: str) -> list[str]:
 
 
 def can_lose(name: str) -> bool:
-    """With G = −S Sᵀ bong and blr in natural parameters, and bog in DLR, add something positive to a precision: that cannot be lost."""
+    """Whether a step can lose positive definiteness.
+
+    With G = −S Sᵀ, bong and blr in natural parameters and bog in DLR cannot: what they add to the
+    precision is positive semi-definite.
+    """
     rule, h1, h2, family = name.split("-")
     natural = rule in ("bong", "blr") and not family.endswith("_mom")
     return (h1, h2) == ("mc", "hess") or not (natural or (rule, family) == ("bog", "dlr"))
 
 
-# learning rates that are no powers of 2, so that a missing alpha is not a 4 or the root of another mistake
+# not powers of 2, so that a missing alpha cannot be taken for a factor of 2 or 4
 ALPHAS = {
     "plain": 5 / 16,
     "wide": 3 / 8,
@@ -239,18 +170,14 @@ def _gap(
     """The ratio of the last singular value that the projection keeps to the first that it drops."""
     if not isinstance(prior, DLR) or name.split("-")[0] in ("bog", "bbb"):
         return np.inf
-    from ..families import dlr
-
     one = Curv(curv["g"], S=curv["S"])
-    W = (
-        dlr._bong_tilde(prior, one) if alpha is None else dlr._blr_tilde(prior, current, one, alpha)
-    )[1]  # type: ignore[arg-type]
+    W = unprojected(name, prior, current, one, alpha)[1]
     s, R = np.linalg.svd(W, compute_uv=False), prior.W.shape[1]
     return float(s[R - 1] / s[R]) if R < len(s) and s[R] > 1e-12 * s[0] else np.inf
 
 
 def step_refusals(name: str) -> Iterator[Case]:
-    """What must be refused: a prior that is no Gaussian, alpha > 1 in blr-dlr, the names that are not derived."""
+    """What must be refused: an indefinite prior, alpha > 1 in blr-dlr, methods not derived."""
     rule, h1, h2, family = name.split("-")
     hess = f"{h1}-{h2}"
     derived = name not in NOT_DERIVED
@@ -290,77 +217,7 @@ def _indefinite(q: State) -> State:
     return q._replace(Ups=q.Ups * np.array([1, -8, 1, 1]), W=0 * q.W)
 
 
-# --- L1 -----------------------------------------------------------------------------------------------------------------------------
-
-# name -> (model, likelihood, more)
-ZERO, SATURATED, BATCH = "zero-gradient", "saturated", "batch"
-
-
-def setting(name: str) -> tuple[models.ParametricModel, dict[str, Any], list[str]]:
-    """The models and likelihoods of the cases, by name."""
-    correlated = np.array([[0.5, 0.25], [0.25, 1.0]])
-    settings: dict[str, tuple[models.ParametricModel, dict[str, Any], list[str]]] = {
-        "line": (models.linear(3), {"kind": "gaussian", "R": np.array([[0.25]])}, ["C-one"]),
-        "ridge": (
-            models.linear(3),
-            {"kind": "gaussian", "R": np.array([[0.25]])},
-            ["C-one", "isotropic-prior"],
-        ),
-        "plane": (
-            models.linear(2, 2, bias=True),
-            {"kind": "gaussian", "R": correlated},
-            ["C-many", "correlated-R"],
-        ),
-        "curve": (
-            models.mlp([1, 2, 2], "tanh"),
-            {"kind": "gaussian", "R": correlated},
-            ["C-many", "correlated-R"],
-        ),
-        "bend": (
-            models.mlp([1, 2, 1], "tanh"),
-            {"kind": "gaussian", "R": np.array([[0.25]])},
-            ["C-one"],
-        ),
-        "logistic": (models.linear(2, 1, bias=True), {"kind": "bernoulli"}, ["C-one"]),
-        "labels": (models.mlp([2, 2, 2], "gelu"), {"kind": "bernoulli"}, ["C-many"]),
-        "softmax": (models.linear(2, 3), {"kind": "categorical"}, ["C-many", "singular-R"]),
-        "classes": (
-            models.mlp([2, 2, 3], "relu"),
-            {"kind": "categorical"},
-            ["C-many", "singular-R"],
-        ),
-        "counts": (models.mlp([2, 2, 1], "gelu_tanh"), {"kind": "poisson"}, ["C-one"]),
-        "rates": (models.linear(2, 2), {"kind": "poisson"}, ["C-many"]),
-        "image": (
-            models.cnn((4, 4, 1), 2, (1,), (3, 3), 2, "relu"),
-            {"kind": "categorical"},
-            ["C-many", "singular-R", "convolution"],
-        ),
-    }
-    model, lik, flags = settings[name]
-    return model, lik, [lik["kind"], *flags]
-
-
-def observe(
-    rng: np.random.Generator,
-    model: models.ParametricModel,
-    lik: dict[str, Any],
-    theta: Array,
-    B: int | None = None,
-) -> tuple[Array, Array]:
-    """An input and an observation near what the model says, (…) or with a leading B."""
-    C = model.n_outputs
-    assert model.in_shape is not None and C is not None
-    x = dyadic(rng, (B or 1, *model.in_shape), -8, 8, 3)
-    y = np.zeros((B or 1, C))
-    for i in range(len(x)):
-        if lik["kind"] == "gaussian":
-            y[i] = np.round(model(theta, x[i]) * 8) / 8 + dyadic(rng, C, -6, 6, 3)
-        elif lik["kind"] == "categorical":
-            y[i, rng.integers(C)] = 1
-        else:
-            y[i] = rng.integers(0, 2 if lik["kind"] == "bernoulli" else 4, size=C)
-    return (x, y) if B is not None else (x[0], y[0])
+# --- L1 -------------------------------------------------------------------------------------------
 
 
 def estimates() -> Iterator[Case]:
@@ -380,7 +237,7 @@ def estimate_case(hess: str, where: str, variant: str) -> Case:
     case_id = f"estimate/{hess}/{where}" + (f"-{variant}" if variant else "")
     rng, (model, lik, flags) = generator(case_id), setting(where)
     P = model.n_params
-    theta = _nonzero(rng, P) * (64 if variant == SATURATED else 1)
+    theta = nonzero(rng, P) * (64 if variant == SATURATED else 1)
     x, y = observe(rng, model, lik, theta, 3 if variant == BATCH else None)
     M = 16 if 3 <= P < 5 else 4
     samples = None
@@ -403,12 +260,7 @@ def estimate_case(hess: str, where: str, variant: str) -> Case:
     return valued(Case(case_id, "estimate", {"hess": hess}, tuple(flags), given))
 
 
-def _nonzero(rng: np.random.Generator, P: int) -> Array:
-    """Parameters away from 0, so that no relu sits at its kink by accident."""
-    return dyadic(rng, P, 2, 8, 3) * rng.choice([-1, 1], size=P)
-
-
-# --- L2 -----------------------------------------------------------------------------------------------------------------------------
+# --- L2 -------------------------------------------------------------------------------------------
 
 UPDATES = ("line", "ridge-batch", "curve", "softmax", "labels-saturated", "rates-batch")
 
@@ -426,9 +278,10 @@ def updates() -> Iterator[Case]:
 def problem(
     name: str, where: str, rng: np.random.Generator, tries: int, T: int | None = None
 ) -> tuple[dict[str, Any], list[str]]:
-    """A prior, an observation and samples for a method. What keeps it positive definite grows with ``tries``.
+    """A prior, an observation and samples for a method.
 
-    That is a smaller prior, 4^−size, for bong, and a smaller learning rate for the others.
+    With ``tries`` it becomes easier to stay positive definite: the prior covariance of bong shrinks
+    by 4^−tries, the learning rate of the others by 2^−tries.
     """
     rule, h1, _, family = name.split("-")
     size = tries if rule == "bong" else 1
@@ -440,7 +293,7 @@ def problem(
         prior = isotropic(family, P, rank, size)
     else:
         prior = draw_state(rng, family, P, rank, size)
-        prior = prior._replace(mu=_nonzero(rng, P) * (32 if variant == SATURATED else 1))
+        prior = prior._replace(mu=nonzero(rng, P) * (32 if variant == SATURATED else 1))
     batch = 2 if variant == BATCH else None
     seen = [observe(rng, model, lik, prior.mu, batch) for _ in range(T or 1)]
     params: dict[str, Any] = {} if rule == "bong" else {"alpha": 0.3125 / 2.0**tries}
@@ -495,7 +348,7 @@ def _one_step(samples: Array | None) -> Array | None:
 
 
 def keeps(name: str, given: dict[str, Any]) -> bool:
-    """Whether every iterate stays positive definite, far enough from the edge for float32 and for rounding."""
+    """Whether every iterate stays positive definite, with a condition below 2¹²."""
     family, moving = families(name), vectors.dynamics(given.get("dynamics", {"kind": "static"}))
     model, lik, q = (
         vectors.model(given["model"]),
@@ -522,7 +375,7 @@ def update_refusal(name: str) -> Case:
     return Case(case_id, "update", {"method": name}, ("not-derived",), given, "refuse")
 
 
-# --- L3 -----------------------------------------------------------------------------------------------------------------------------
+# --- L3 -------------------------------------------------------------------------------------------
 
 STREAMS = ("plane", "softmax", "bend")
 STEPS = 4
@@ -574,7 +427,7 @@ def _drift(rng: np.random.Generator, P: int, size: int) -> dict[str, Any]:
     }
 
 
-# --- predict ------------------------------------------------------------------------------------------------------------------------
+# --- predict --------------------------------------------------------------------------------------
 
 
 def predictions() -> Iterator[Case]:
@@ -613,11 +466,11 @@ def _full(rng: np.random.Generator, P: int) -> dict[str, Any]:
     }
 
 
-# --- L4 -----------------------------------------------------------------------------------------------------------------------------
+# --- L4 -------------------------------------------------------------------------------------------
 
 
 def predictives() -> Iterator[Case]:
-    """plugin, mc and lin_mc for every likelihood in every shape of belief."""
+    """plugin, mc and lin_mc for every likelihood with each form of covariance."""
     for family in ("fc", "diag", "dlr"):
         for kind in PREDICTIVE:
             for where in ("curve", "logistic", "softmax", "classes", "counts"):
@@ -628,7 +481,7 @@ def predictive_case(kind: str, family: str, where: str) -> Case:
     case_id = f"predictive/{kind}-{family}/{where}"
     rng, (model, lik, flags) = generator(case_id), setting(where)
     P, N, S = model.n_params, 6, 4
-    q = draw_state(rng, family, P, 2, 2)._replace(mu=_nonzero(rng, P))
+    q = draw_state(rng, family, P, 2, 2)._replace(mu=nonzero(rng, P))
     X, Y = observe(rng, model, lik, q.mu, N)
     samples = None if kind == "plugin" else q.mu + dyadic(rng, (S, P), -6, 6, 6)
     given = {
@@ -645,7 +498,7 @@ def predictive_case(kind: str, family: str, where: str) -> Case:
     )
 
 
-# --- files --------------------------------------------------------------------------------------------------------------------------
+# --- files ----------------------------------------------------------------------------------------
 
 
 def families(name: str) -> str:
@@ -665,7 +518,7 @@ MAKERS: dict[str, Callable[[], Iterator[Case]]] = {
 def make(
     levels: Any = None, progress: Callable[[str, int], None] | None = None
 ) -> dict[str, list[Case]]:
-    """Every case from scratch, by the name of its file: one for each level, and for each family where there are many."""
+    """Every case from scratch, by the name of its file: a level, or a level and a family."""
     files: dict[str, list[Case]] = {}
     for level in vectors.check_levels(levels):
         for k, case in enumerate(MAKERS[level]()):

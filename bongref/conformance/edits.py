@@ -1,7 +1,8 @@
-"""Every single edit of a displayed equation: a sign flipped, a term or a factor dropped, prior taken for current, and so on.
+"""Every single edit of a function: a sign flipped, a term or a factor dropped, a name exchanged.
 
-The equations are the package's own functions. An edit changes one place of the syntax tree of one of them; what it does to a result is
-then found by running it. The id of the equation is the one in the comment at the end of the line.
+The functions are the package's own equations. An edit changes one place of the syntax tree of one
+of them; its effect is found by running it. The equation of an edit is the id in the comment at the
+end of its line.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from .. import linalg
 
 IDS = re.compile(r"(?:eqn?|sec):[\w-]+(?:#\d+)?|bbb-FC-mom-\w+")
 
-# one name taken for another: the iterate for the prior, the new for the old
-TWINS: dict[str, tuple[str, ...]] = {
+# one name in place of another: the iterate for the prior, the new for the old
+EXCHANGED: dict[str, tuple[str, ...]] = {
     "v": ("v0", "v ** 2", "np.sqrt(v)"),
     "v0": ("v", "v0 ** 2", "np.sqrt(v0)"),
     "prec": ("prec0",),
@@ -41,7 +42,7 @@ TWINS: dict[str, tuple[str, ...]] = {
     "SX": ("X",),
 }
 CALLS = ("sym", "inv", "sqrt", "precision", "covariance", "factor", "dense", "diagonal")
-ALSO = ("woodbury_solve",)  # functions of linalg that are equations
+ALSO = ("woodbury_solve",)  # functions of linalg that are edited too
 
 
 Place = tuple[tuple[str, int | None], ...]  # the way to a node: fields and positions
@@ -67,11 +68,11 @@ class Edit(NamedTuple):
         return f"{self.equation or self.function} with `{self.new}` instead of `{self.old}`"
 
 
-# --- one place at a time --------------------------------------------------------------------------------------------------------
+# --- one place at a time --------------------------------------------------------------------------
 
 
 def variants(node: ast.expr) -> Iterator[ast.expr]:
-    """What one slip may have left in the place of an expression, likely ones first."""
+    """What may stand in place of an expression after one mistake, likely ones first."""
     if isinstance(node, ast.BinOp):
         yield from _binary(node)
     elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
@@ -81,8 +82,8 @@ def variants(node: ast.expr) -> Iterator[ast.expr]:
     elif isinstance(node, ast.Attribute):
         yield from _attribute(node)
     elif isinstance(node, ast.Name):
-        for twin in TWINS.get(node.id, ()):
-            yield ast.parse(twin, mode="eval").body
+        for other in EXCHANGED.get(node.id, ()):
+            yield ast.parse(other, mode="eval").body
     elif isinstance(node, ast.Call):
         yield from _call(node)
     elif isinstance(node, ast.List) and len(node.elts) > 1:
@@ -183,8 +184,8 @@ def _other_on_one(left: ast.expr, op: ast.operator, right: ast.expr) -> Iterator
         return
     text = ast.unparse(left)
     for name in ("Sigma", "var"):
-        for twin in TWINS[name] if re.search(rf"(?<![.\w]){name}\b", text) else ():
-            other = ast.parse(re.sub(rf"(?<![.\w]){name}\b", twin, text), mode="eval").body
+        for word in EXCHANGED[name] if re.search(rf"(?<![.\w]){name}\b", text) else ():
+            other = ast.parse(re.sub(rf"(?<![.\w]){name}\b", word, text), mode="eval").body
             yield ast.BinOp(
                 ast.BinOp(other, op, right.left), right.op, ast.BinOp(left, op, right.right)
             )
@@ -296,7 +297,7 @@ def _definitions(body: ast.FunctionDef) -> dict[str, ast.expr]:
 
 
 def _swapped(value: ast.expr) -> list[ast.expr]:
-    """The definition of a name, for one of its uses, with the iterate taken for the prior or the other way round."""
+    """The definition of a name with prior and current exchanged."""
     text = ast.unparse(value)
     found = {w for w in ("prior", "current") if re.search(rf"\b{w}\b", text)}
     if len(found) != 1:
@@ -310,7 +311,7 @@ def _swapped(value: ast.expr) -> list[ast.expr]:
 
 
 def _context(body: ast.FunctionDef, place: Place) -> Place:
-    """What to show of an edit: the expression, or where its statement has it more than once the smallest one around it that is not."""
+    """What to show of an edit: the smallest expression around it that its statement has once."""
     statement = ast.unparse(_at(body, place[:1]))
     shown = place
     while (
@@ -383,7 +384,7 @@ def _equations(lines: Sequence[str], line: int) -> list[str]:
     return []
 
 
-# --- a module with one function edited ----------------------------------------------------------------------------------------------
+# --- a module with one function edited ------------------------------------------------------------
 
 
 def with_edit(module: ModuleType, names: Sequence[str], edit: Edit) -> dict[str, Any]:

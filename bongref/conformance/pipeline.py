@@ -15,12 +15,12 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import models
-from ..curvature import Curv
+from ..curvature import Curv, factor
 from ..dynamics import propagate
 from ..grid import MODULES
-from ..linalg import Array
+from ..linalg import Array, sqrt
 from ..predictive import Predictive
-from ..states import State
+from ..states import DLR, State
 from . import vectors
 from .network import Network
 from .vectors import Case
@@ -108,7 +108,7 @@ def observation(lik: Any, o: Array, J: Array, y: Array, second: Callable[[], Arr
 
 
 @lru_cache(maxsize=64)
-def _model(pickled: bytes) -> models.ParametricModel:
+def _model(pickled: bytes) -> models.Model:
     return vectors.model(pickle.loads(pickled))
 
 
@@ -224,6 +224,14 @@ def step(name: str, prior: State, current: State, curv: Curv, alpha: Any) -> Sta
     rule, *_, family = name.split("-")
     new: State = getattr(MODULES[family], rule)(prior, current, curv, alpha)
     return new
+
+
+def unprojected(name: str, prior: DLR, current: DLR, curv: Curv, alpha: Any) -> tuple[Array, Array]:
+    """Υ̃ and W̃ of bong and blr in DLR, before the projection."""
+    if name.startswith("bong"):
+        return prior.Ups, np.concatenate([prior.W, factor(curv)], axis=1)
+    weights = sqrt(1 - alpha) * current.W, sqrt(alpha) * prior.W, sqrt(alpha) * factor(curv)
+    return (1 - alpha) * current.Ups + alpha * prior.Ups, np.concatenate(weights, axis=1)
 
 
 def estimate(hess: str, problem: Problem, theta: Array, samples: Array | None) -> Curv:

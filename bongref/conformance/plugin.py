@@ -1,7 +1,10 @@
-"""The vectors as tests: ``pytest --pyargs bongref.conformance --bongref-adapter my_adapter:Adapter``.
+"""The vectors as tests of pytest.
 
-Each case is a test with the case's id. What is not offered or not applicable is skipped, known failures are xfails. The options stand in
-:mod:`bongref.pytest_plugin`, which imports none of this until an adapter is named.
+``pytest --pyargs bongref.conformance --bongref-adapter my_adapter:Adapter``
+
+Each case is a test with the id of the case. What is not offered or not applicable is skipped, known
+failures are xfails. The options are in :mod:`bongref.pytest_plugin`, which imports this module only
+when an adapter is named.
 """
 
 from __future__ import annotations
@@ -15,6 +18,7 @@ import pytest
 
 from . import reports, runner, vectors
 from .adapter import load_adapter
+from .flags import meaning
 from .runner import Outcome
 from .vectors import Case
 
@@ -35,7 +39,7 @@ KIT = pytest.StashKey[Kit]()
 
 
 def start(config: pytest.Config) -> None:
-    """Load the adapter and the cases that the options name; what is wrong with these stops pytest with a message."""
+    """Load the adapter and the cases of the options; a bad option stops pytest with a message."""
     option = config.getoption
     methods, levels = (vectors.words(option(f"bongref_{name}")) for name in ("methods", "levels"))
     if str(config.rootpath) not in sys.path:
@@ -74,7 +78,7 @@ def _marks(case: Case, known: list[str]) -> list[pytest.MarkDecorator]:
 
 
 def outcome(kit: Kit, case: Case) -> Outcome:
-    """What becomes of a case. A warning of the adapter stays a warning, however strict the session is, as in ``bongref check``."""
+    """Run a case, once; a warning of the adapter is not an error, as in ``bongref check``."""
     if case.id not in kit.ran:
         with warnings.catch_warnings():
             warnings.simplefilter("default")
@@ -85,31 +89,25 @@ def outcome(kit: Kit, case: Case) -> Outcome:
 def judge(config: pytest.Config, case: Case) -> None:
     """Run a case as a test."""
     o = outcome(config.stash[KIT], case)
-    if o.status in reports.NOT_RUN:
+    if o.status in runner.NOT_RUN:
         pytest.skip(
             f"{o.status}: {o.message}"
             if o.message
             else f"{o.status}: {runner.METHOD_OF.get(case.level, case.level)}"
         )
     if o.status in ("fail", "error"):
-        flags = [f"    {flag:<22}{reports.meaning(flag)}" for flag in case.flags]
-        pytest.fail(
-            "\n".join(
-                [
-                    o.message,
-                    reports.case_text(o),
-                    *(["  what the flags say", *flags] if flags else []),
-                ]
-            ),
-            pytrace=False,
-        )
+        lines = [o.message, reports.case_text(o)]
+        if case.flags:
+            lines += ["what the flags say"]
+            lines += [f"    {flag:<22}{meaning(flag)}" for flag in case.flags]
+        pytest.fail("\n".join(lines), pytrace=False)
 
 
 def something_is_offered(config: pytest.Config) -> bool:
     """Whether any case that has a value is offered."""
     kit = config.stash[KIT]
     return any(
-        outcome(kit, case).status not in reports.NOT_RUN
+        outcome(kit, case).status not in runner.NOT_RUN
         for case in kit.cases
         if case.result == "value"
     )

@@ -1,10 +1,11 @@
 """How far rounding may move the result of a case, whichever way an implementation computes it.
 
-A case's inputs are exact; what an implementation rounds are the steps in between. Three kinds of rounding matter: of the inputs of a step
-(which stand for every intermediate that is computed from them), of the iterates between steps, and of the predicted mean ŷ, from which
-y − ŷ and R are made: where a logit saturates, these differences lose digits that no user can ask for. So all of them are moved by a
-relative δ, in a few random directions, and the largest change of each quantity, over δ, is its sensitivity. Beside it stands the
-condition of the matrices that the equations invert (:mod:`bongref.routes.compare`).
+The inputs of a case are exact; what an implementation rounds are the intermediate results. Three
+kinds of rounding are simulated: of the inputs of a step, for the intermediates computed from them;
+of the iterates between steps; and of the predicted mean ŷ, from which y − ŷ and R are computed:
+where a logit saturates these differences lose digits. All are moved by a relative δ in a few random
+directions. The largest change of each quantity over δ is its sensitivity. The condition of the
+matrices that the equations invert (:mod:`bongref.routes.compare`) is a lower bound of it.
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ MOVED = (
 
 
 class Sensitivity(NamedTuple):
-    """Of each quantity the absolute change over δ; and the condition of what is inverted on the way."""
+    """The absolute change of each quantity over δ, and the condition of what is inverted."""
 
     change: dict[str, float]
     floor: float
@@ -68,14 +69,14 @@ def measure(
 
 
 def floor(states: list[State]) -> float:
-    """The condition of the covariances, and what a Woodbury difference loses; diagonal states invert nothing but numbers."""
+    """The condition of the covariances and of a Woodbury difference; 1 for diagonal states."""
     full: list[State] = [q for q in states if not isinstance(q, Diag)]
-    kept = [c for c in (compare._matrix_condition(q) for q in full) if np.isfinite(c)]
-    return max([1.0, compare._woodbury_loss(full), *kept])
+    kept = [c for c in (compare.matrix_condition(q) for q in full) if np.isfinite(c)]
+    return max([1.0, compare.woodbury_loss(full), *kept])
 
 
 def move(value: Any, rng: np.random.Generator) -> Any:
-    """Every array of floats moved by a relative δ; labels and counts (arrays of whole numbers that must stay so) are not."""
+    """Every array of floats moved by a relative δ; labels and counts stay whole numbers."""
     if isinstance(value, dict):
         return {k: move(v, rng) for k, v in value.items()}
     if isinstance(value, list):
@@ -85,12 +86,12 @@ def move(value: Any, rng: np.random.Generator) -> Any:
     return compare.perturb(value, rng, DELTA)
 
 
-# --- the calls in float64, with ŷ moved -----------------------------------------------------------------------------------------------
+# --- the calls in float64, with ŷ moved -----------------------------------------------------------
 
 
 def estimate(
     hess: str,
-    model: models.ParametricModel,
+    model: models.Model,
     lik: Any,
     theta: Array,
     x: Array,
@@ -132,7 +133,10 @@ def estimate(
 
 
 def rounded_mean(lik: Any, o: Array, delta: float, rng: Any) -> Array:
-    """ŷ with a rounding error of δ: of its size, for a probability of 1, since some compute it as 1 minus another."""
+    """ŷ with a rounding error of δ relative to its size.
+
+    Of a probability relative to 1, since some implementations compute it as 1 minus another.
+    """
     h = np.asarray(lik.mean(o))
     return h + delta * rng.uniform(-1, 1, h.shape) * (
         1.0 if lik.name in ("bernoulli", "categorical") else h
@@ -158,7 +162,7 @@ def step(name: str, prior: State, current: State, curv: Curv, alpha: float | Non
 
 def update(
     name: str,
-    model: models.ParametricModel,
+    model: models.Model,
     lik: Any,
     prior: State,
     x,

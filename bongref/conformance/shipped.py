@@ -1,4 +1,4 @@
-"""The vectors that are shipped: what they hold, and whether their values, derived again, are the same bits. ``bongref vectors``."""
+"""``bongref vectors``: what the shipped vectors hold, and whether their values can be rederived."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ..grid import FAMILIES
 from . import vectors
-from .flags import FLAGS
+from .flags import meaning
 from .vectors import Case
 
 SHOWN = 8  # differences of one case
@@ -31,21 +31,17 @@ def summary(levels: Sequence[str] | None = None) -> str:
                 + "".join(f"{n or '.':>10}" for n in numbers)
             )
     lines += [
-        "refuse: an input to be refused, or a result that is no Gaussian",
+        "refuse: an input to be refused, or a result that is not positive definite",
         "",
         "flags, how many cases have them, and what these catch",
     ]
     for flag in sorted({f for c in cases for f in c.flags}):
-        known = FLAGS.get(flag, {"what": "not described", "catches": ""})
-        lines.append(
-            f"  {flag:<24}{sum(flag in c.flags for c in cases):>5}  {known['what']}; catches {known['catches']}"
-        )
+        number = sum(flag in c.flags for c in cases)
+        lines.append(f"  {flag:<24}{number:>5}  {meaning(flag)}")
     size = sum(f.stat().st_size for f in files) / 2**20
     values = sum(len(c.expected) for c in cases)
-    lines += [
-        "",
-        f"{len(cases)} cases with {values} quantities; in all {len(files)} files of {size:.1f} MB in {vectors.FOLDER}",
-    ]
+    where = f"{len(files)} files of {size:.1f} MB in {vectors.FOLDER}"
+    lines += ["", f"{len(cases)} cases with {values} quantities; in all {where}"]
     lines.append(f"schema {vectors.SCHEMA}: {vectors.SCHEMA_FILE}")
     return "\n".join(lines)
 
@@ -81,13 +77,16 @@ def write(folder: Any, files: dict[str, list[Case]]) -> Iterator[str]:
         yield f"{path}: {len(of)} cases, {path.stat().st_size / 1024:.0f} kB"
 
 
-CLOSE = 0.02  # scales, conditions and tolerances rest on random directions in float64, and other libraries round them otherwise
+CLOSE = 0.02  # of scales, conditions and tolerances, which depend on the BLAS
 
 
 def rederive(
     cases: Sequence[Case], progress: Callable[[str, int], None] | None = None
 ) -> Iterator[str]:
-    """Where the values of cases, derived again from their inputs, differ from the ones they have: values in any bit, tolerances by 2 %."""
+    """The differences of cases from what is derived from their inputs.
+
+    Values must have the same bits, tolerances may differ by 2 %.
+    """
     from .values import derive
 
     for k, case in enumerate(cases):

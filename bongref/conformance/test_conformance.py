@@ -1,9 +1,9 @@
-"""Every case of the vectors, as a test of the implementation that ``--bongref-adapter`` names (:mod:`.plugin`)."""
+"""Every case of the vectors as a test of the adapter of ``--bongref-adapter`` (:mod:`.plugin`)."""
 
 import pytest
 
 from bongref.conformance import plugin
-from bongref.conformance.plugin import pytest_generate_tests  # noqa: F401  (pytest looks for it here)
+from bongref.conformance.plugin import pytest_generate_tests  # noqa: F401  (found by pytest)
 
 
 def test_case(bongref_case, pytestconfig):

@@ -1,6 +1,7 @@
-"""The values of a case from its inputs alone: exact or to 50 digits and more, rounded once, each with its condition and tolerance.
+"""The values of a case from its inputs: exact or to 50 digits and more, rounded once.
 
-``validation/acceptance.md`` says when such a value may be called a reference; ``bongref vectors --check`` derives every shipped one again.
+Each value has its condition and tolerance. ``validation/acceptance.md`` says when a value may be
+called a reference; ``bongref vectors --check`` derives every shipped one again.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def derive(case: Case) -> tuple[Quantity, ...]:
     return of.get(case.level, _of_predictive)(case)
 
 
-# --- quantities ---------------------------------------------------------------------------------------------------------
+# --- quantities -----------------------------------------------------------------------------------
 
 
 def quantity(
@@ -59,7 +60,10 @@ def quantity(
     single: bool,
     role: str = "result",
 ) -> Quantity:
-    """A quantity with its tolerance c · cond · eps. ``floor``: the condition of what the equations invert, ``single``: float32 inputs."""
+    """A quantity with its tolerance c · cond · eps.
+
+    ``floor``: the condition of what the equations invert; ``single``: float32 holds the inputs.
+    """
     value = np.asarray(value, dtype=float)
     size = float(np.max(np.abs(value), initial=0))
     moved = max(sensitivity, floor * size)
@@ -103,7 +107,7 @@ Values = dict[str, Array]
 
 
 def bits(state: State) -> Values:
-    """The float64 values of an exact state by the names of the quantities, each number rounded once, W Wᵀ after its product."""
+    """The quantities of an exact state, each number rounded once to float64."""
     return precise.rounded(precise.quantities(state))
 
 
@@ -119,7 +123,7 @@ def state_quantities(
     )
 
 
-# --- the levels ------------------------------------------------------------------------------------------------------------------------
+# --- the levels -----------------------------------------------------------------------------------
 
 
 def exact_step(

@@ -1,7 +1,13 @@
-"""The vectors: what a case is, how it is read and written, and what its neutral terms mean in bongref.
+"""The vectors: what a case is, how it is read and written, and its plain data as bongref's objects.
 
-A case is one call of an implementation, its arguments as plain numbers, and what the call must return. The files are JSON under
-``schema/bongref-vectors-1.json``; a float is written with the fewest digits that read back to the same bits.
+A case is one call of an implementation, its arguments as plain numbers, and what the call must
+return. The files are JSON under ``schema/bongref-vectors-1.json``; a float is written with the
+fewest digits that read back to the same bits.
+
+>>> from bongref.conformance import vectors
+>>> case = vectors.load(["L0"], ["bong-lin-hess-fc"])[0]
+>>> case.id, [q.name for q in case.expected]
+('step/bong-lin-hess-fc/plain', ['Sigma', 'mu'])
 """
 
 from __future__ import annotations
@@ -50,13 +56,13 @@ RESULTS = ("value", "refuse", "not positive definite")
 
 
 class Quantity(NamedTuple):
-    """One number, vector or matrix that a call must return, or may return on the way."""
+    """One number, vector or matrix that a call must return, or an intermediate it may return."""
 
     name: str
     equation: str  # the paper's equation that defines it
     value: Array
-    scale: float  # differences are relative to this: the largest entry, or where that is 0 what the entry is made of
-    cond: float  # the condition of the problem: relative change of this quantity over relative change of the inputs
+    scale: float  # differences are relative to this: the largest entry, or of a 0 its terms
+    cond: float  # relative change of this quantity over relative change of the inputs
     tolerance: dict[
         str, float | None
     ]  # dtype -> c · cond · eps(dtype); None where that dtype cannot hold the problem
@@ -76,7 +82,7 @@ class Case(NamedTuple):
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The keyword arguments of the call, arrays as fresh float64 arrays that the callee may write to."""
+        """The keyword arguments of the call, with copies of the arrays."""
         whole = {**self.subject, **self.input}
         return {key: _copy(whole[key]) for key in CALLS[self.level]}
 
@@ -109,9 +115,21 @@ def estimator_of(method: str) -> str:
 def load(
     levels: Sequence[str] | None = None, methods: Sequence[str] | None = None, folder: Any = None
 ) -> list[Case]:
-    """The shipped cases of these levels ("L0" or "step", all without) for these methods (names or globs, all without).
+    """The cases of a selection, the shipped ones unless a folder is given.
 
-    Cases of an estimator or a family alone (levels estimate, predict, predictive) are kept when one of the methods uses it.
+    Parameters
+    ----------
+    levels : sequence of str, optional
+        "L0" or "step" and so on; all without.
+    methods : sequence of str, optional
+        Names or globs; all without. Cases of an estimator or a family alone are selected where one
+        of the methods uses it.
+    folder : path, optional
+        Other vectors than the shipped ones.
+
+    Returns
+    -------
+    list of Case
     """
     wanted = check_levels(levels)
     cases = [
@@ -126,7 +144,7 @@ def load(
 def select(
     levels: Sequence[str] | None = None, methods: Sequence[str] | None = None, folder: Any = None
 ) -> list[Case]:
-    """The cases of :func:`load`; an InvalidValue where a glob matches no method, or there is no case."""
+    """The cases of :func:`load`, of which there must be some."""
     check_methods(methods)
     cases = load(levels, methods, folder)
     if not cases:
@@ -148,9 +166,8 @@ def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
     named = {**{k.lower(): v for k, v in LEVELS.items()}, **{v: v for v in LEVELS.values()}}
     for level in levels:
         if str(level).lower() not in named:
-            raise InvalidValue(
-                f"levels must be among {', '.join(LEVELS)} ({', '.join(LEVELS.values())}), got {level!r}"
-            )
+            known = f"{', '.join(LEVELS)} ({', '.join(LEVELS.values())})"
+            raise InvalidValue(f"levels must be among {known}, got {level!r}")
     return tuple(named[str(level).lower()] for level in levels)
 
 
@@ -164,7 +181,7 @@ def check_methods(methods: Sequence[str] | None) -> None:
 
 
 def _concerns(case: Case, chosen: Sequence[str]) -> bool:
-    """Whether the case is about one of these methods, or about an estimator or family that one of them uses."""
+    """Whether a case is of one of these methods, or of an estimator or family that one uses."""
     subject = case.subject
     for name in chosen:
         _, a, b, family = name.split("-")
@@ -288,7 +305,7 @@ INTEGERS = (
 
 
 def _arrays(value: Any) -> Any:
-    """Nested lists of numbers as float64 arrays; the words and whole numbers of a description as they are."""
+    """Nested lists of numbers as float64 arrays; words and whole numbers as they are."""
     if isinstance(value, dict):
         return {key: v if key in WORDS + INTEGERS else _arrays(v) for key, v in value.items()}
     if isinstance(value, list):
@@ -306,16 +323,16 @@ def _copy(value: Any) -> Any:
     return value.copy() if isinstance(value, np.ndarray) else value
 
 
-# --- the neutral terms in bongref -----------------------------------------------------------------------------------------
+# --- plain data as objects ------------------------------------------------------------------------
 
 
-def model_spec(model: models.ParametricModel) -> dict[str, Any]:
-    """The neutral description of a built-in model."""
+def model_spec(model: models.Model) -> dict[str, Any]:
+    """The plain description of a built-in model."""
     return {"kind": model.kind, **model.spec}
 
 
-def model(spec: dict[str, Any]) -> models.ParametricModel:
-    """The model of a neutral description."""
+def model(spec: dict[str, Any]) -> models.Model:
+    """The model of a plain description."""
     kind = spec["kind"]
     if kind == "linear":
         n_in, n_out = spec["sizes"]
@@ -335,7 +352,7 @@ def model(spec: dict[str, Any]) -> models.ParametricModel:
 
 
 def likelihood(spec: dict[str, Any]) -> Any:
-    """The likelihood of a neutral description."""
+    """The likelihood of a plain description."""
     kind = spec["kind"]
     if kind == "gaussian":
         return Gaussian(spec["R"])
@@ -348,7 +365,7 @@ def likelihood(spec: dict[str, Any]) -> Any:
 
 
 def dynamics(spec: dict[str, Any]) -> Dynamics:
-    """The dynamics of a neutral description."""
+    """The dynamics of a plain description."""
     kind = spec["kind"]
     if kind == "static":
         return Static()

@@ -50,7 +50,7 @@ defjvp(softplus, lambda g, ans, x: g * sigmoid(x))
 
 
 def _from_max(o: Array) -> tuple[Array, Array, Array, Array]:
-    """max o; d = o − max o and its rounding error; s = Σ exp(o − max o) over all entries but the largest."""
+    """max o; d = o − max o and its rounding error; s = Σ exp(o − max o) without the largest."""
     o = np.asarray(o, dtype=np.float64)
     m = np.max(o, axis=-1, keepdims=True)
     d = o - m
@@ -135,7 +135,10 @@ def _stirling_error(n: Array) -> Array:
 
 @primitive
 def poisson_log_pmf(o: Any, y: Any) -> Any:
-    r"""\(y o - e^o - \log y!\), each entry; near the mode of a large y, where these terms cancel, as a deviance."""
+    r"""\(y o - e^o - \log y!\), each entry.
+
+    Near the mode of a large y, where these terms cancel, it is computed as a deviance.
+    """
     o, y = np.broadcast_arrays(np.asarray(o, dtype=np.float64), np.asarray(y, dtype=np.float64))
     t = o - np.log(np.maximum(y, 1.0))  # log(rate / y)
     near = (y >= 16) & (np.abs(t) <= 1)

@@ -1,10 +1,10 @@
 """Models f(θ, x) with all parameters θ in one flat vector (P,).
 
-The outputs are (C,) for one input and (N, C) for a batch. ``linear``, ``mlp`` and ``cnn`` are built
-in; ``wrap`` takes any function f(θ, x) written with ``autograd.numpy``. Gradients and Jacobians come
-from autograd in reverse mode. The flat layout of θ is documented in ``model.layout``: for each layer
-first the weight, then the bias, each array in C order; a dense weight W is (n_out, n_in),
-f = W x + b, a convolution kernel K is (kh, kw, c_in, c_out).
+The outputs are (C,) for one input and (N, C) for a batch. ``linear``, ``mlp`` and ``cnn`` are
+built in; ``wrap`` takes any function f(θ, x) written with ``autograd.numpy``. Gradients and
+Jacobians come from autograd in reverse mode. The flat layout of θ is documented in
+``model.layout``: for each layer first the weight, then the bias, each array in C order; a dense
+weight W is (n_out, n_in), f = W x + b, a convolution kernel K is (kh, kw, c_in, c_out).
 
 >>> import numpy as np, bongref as br
 >>> model = br.models.mlp([2, 8, 1], activation="tanh")
@@ -52,7 +52,7 @@ class Param(NamedTuple):
 class Model(Protocol):
     """What an estimator, a stream and a predictive need from a model f(θ, x).
 
-    ``linear``, ``mlp``, ``cnn`` and ``wrap`` make one; any other object with these members is one too.
+    ``linear``, ``mlp``, ``cnn`` and ``wrap`` make one; any object with these members is one too.
 
     Attributes
     ----------
@@ -135,7 +135,7 @@ class ParametricModel:
         return o if batch else o[0]
 
     def jac(self, theta: Any, x: Any) -> Array:
-        r"""\(\partial f / \partial\theta\), (C, P) or (N, C, P): one reverse sweep for each output."""
+        r"""\(\partial f / \partial\theta\), (C, P) or (N, C, P): one sweep for each output."""
         theta, x, batch = self._inputs(theta, x)
         if self.own_jac is not None:
             J = np.stack([self._checked_jac(theta, row) for row in x])
@@ -146,7 +146,7 @@ class ParametricModel:
         return J if batch else J[0]
 
     def vjp(self, theta: Any, x: Any, v: Any) -> Array:
-        r"""\(v^\top \partial f/\partial\theta\), (P,), summed over a batch; v has the shape of the output."""
+        r"""\(v^\top \partial f/\partial\theta\), (P,), summed over a batch; v like the output."""
         theta, x, batch = self._inputs(theta, x)
         if self.own_jac is not None:
             J = np.stack([self._checked_jac(theta, row) for row in x])
@@ -158,12 +158,13 @@ class ParametricModel:
         return product
 
     def is_batch(self, x: Any) -> bool:
-        """Whether x has one leading dimension more than one input; InvalidValue if it is neither."""
+        """Whether x has one dimension more than one input; InvalidValue if it is neither."""
         shape = np.shape(x)
         if self.in_shape is None:
             if len(shape) > 2:
                 raise InvalidValue(
-                    f"x must have at most 2 dimensions, got shape {shape}; use wrap(..., in_shape=...)"
+                    f"x must have at most 2 dimensions, got shape {shape}; "
+                    "use wrap(..., in_shape=...)"
                 )
             return len(shape) == 2
         forms = _input_forms(self.kind, self.in_shape)
@@ -175,7 +176,8 @@ class ParametricModel:
         flat = self.in_shape == (1,) and len(shape) < 2
         remedy = "; use X[:, None] for one feature" if flat else ""
         raise InvalidValue(
-            f"x must have shape {one}, with one leading dimension more for a batch, got {shape}{remedy}"
+            f"x must have shape {one}, with one leading dimension more for a batch, "
+            f"got {shape}{remedy}"
         )
 
     def check(self, theta: Any = None, x: Any = None) -> tuple[Any, Any]:
@@ -218,7 +220,8 @@ class ParametricModel:
             return np.zeros(self.n_params)
         if self.kind == "wrap":
             raise InvalidValue(
-                f"scheme must be 'zeros' for a wrapped function, which has no layers, got {scheme!r}"
+                "scheme must be 'zeros' for a wrapped function, which has no layers, "
+                f"got {scheme!r}"
             )
         rng = checks.seed_or_generator("rng", rng)
         return np.concatenate([initial(p.shape, rng, scheme).ravel() for p in self.layout])
@@ -284,13 +287,13 @@ class ParametricModel:
         return out
 
     def _batch(self, theta: Any, x: Any) -> Any:
-        """f for a batch, (N, C); for dense models theta may also be (N, P), one row for each input."""
+        """f for a batch, (N, C); of dense models theta may be (N, P), one row for each input."""
         if self.kind == "wrap":
             return anp.stack([self._wrapped(theta, row) for row in x])
         return _cnn(self, theta, x) if self.kind == "cnn" else _dense_layers(self, theta, x)
 
     def _dense_jac(self, theta: Any, x: Any) -> Array:
-        """All rows at once: each input has its own copy of θ, so that a sweep gives all their gradients."""
+        """All rows at once: each input has a copy of θ, so that a sweep gives all gradients."""
         copies = np.broadcast_to(theta, (len(x), self.n_params))
         sweep, o = make_vjp(lambda t: self._batch(t, x), copies)
         units = np.eye(o.shape[1])
@@ -324,8 +327,8 @@ class ParametricModel:
                 value = getval(value)
             self.f(value, row)  # if f fails on plain arrays too, that is the error to show
             raise InvalidType(
-                "f must be written with `import autograd.numpy as np`, got a function that autograd "
-                f"cannot differentiate ({e}); or give its Jacobian to wrap(..., jac=...)"
+                "f must be written with `import autograd.numpy as np`, got a function that "
+                f"autograd cannot differentiate ({e}); or give its Jacobian to wrap(..., jac=...)"
             ) from e
         C = "C" if self.n_outputs is None else self.n_outputs
         if anp.ndim(o) > 1 or (self.n_outputs is not None and anp.size(o) != self.n_outputs):
@@ -356,7 +359,7 @@ def _dense_layers(model: ParametricModel, theta: Any, x: Any) -> Any:
 
 
 def _cnn(model: ParametricModel, theta: Any, x: Any) -> Any:
-    """Convolutions, each with activation and pooling; flat in C order of (h, w, c); two dense layers."""
+    """Convolutions, each with activation and pooling; flat, (h, w, c) in C order; dense layers."""
     arrays, act = _arrays(model, theta), ACTIVATIONS[model.spec["activation"]]
     n = len(model.spec["features"])
     for i in range(n):
@@ -483,7 +486,10 @@ def cnn(
     """
     shape, kern = checks.integers("in_shape", in_shape, 3), checks.integers("kernel", kernel, 2)
     feats = checks.integers("features", features)
-    n_classes, hidden = checks.integer("n_classes", n_classes, 1), checks.integer("hidden", hidden, 1)
+    n_classes, hidden = (
+        checks.integer("n_classes", n_classes, 1),
+        checks.integer("hidden", hidden, 1),
+    )
     checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     h, w, c = shape

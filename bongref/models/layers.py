@@ -1,4 +1,4 @@
-"""What networks are made of, differentiable by autograd: activations, pieces of θ, convolution, pooling.
+"""What networks are made of: activations, pieces of θ, convolution, pooling.
 
 >>> import numpy as np
 >>> from bongref.models.layers import avg_pool, conv_same, relu
@@ -53,7 +53,7 @@ def gelu(x: Any) -> Any:
 
 @primitive
 def tanh(x: Any) -> Any:
-    """tanh, with the derivative 4e^{−2|x|}/(1 + e^{−2|x|})², which does not overflow as 1/cosh² does."""
+    """tanh; its derivative 4e^{−2|x|}/(1 + e^{−2|x|})² does not overflow as 1/cosh² does."""
     return np.tanh(x)
 
 
@@ -114,7 +114,10 @@ def _patches(x: Array, kh: int, kw: int) -> Array:
 
 @primitive
 def correlate(x: Any, K: Any) -> Any:
-    r"""\(z_{nijo} = \sum_{abc} x_{n,i+a,j+b,c} K_{abco}\): x (N, H, W, c_in), K (kh, kw, c_in, c_out), no padding."""
+    r"""\(z_{nijo} = \sum_{abc} x_{n,i+a,j+b,c} K_{abco}\), without padding.
+
+    x is (N, H, W, c_in), K is (kh, kw, c_in, c_out).
+    """
     kh, kw, _, c_out = K.shape
     z = _patches(x, kh, kw) @ K.reshape(-1, c_out)
     return z.reshape(len(x), x.shape[1] - kh + 1, x.shape[2] - kw + 1, c_out)
@@ -124,7 +127,9 @@ def correlate(x: Any, K: Any) -> Any:
 def _correlate_kernel(x: Any, g: Any) -> Any:
     r"""\(K_{abco} = \sum_{nij} x_{n,i+a,j+b,c}\, g_{nijo}\): the transpose of `correlate` in K."""
     kh, kw = x.shape[1] - g.shape[1] + 1, x.shape[2] - g.shape[2] + 1
-    return (_patches(x, kh, kw).T @ g.reshape(-1, g.shape[3])).reshape(kh, kw, x.shape[3], g.shape[3])
+    return (_patches(x, kh, kw).T @ g.reshape(-1, g.shape[3])).reshape(
+        kh, kw, x.shape[3], g.shape[3]
+    )
 
 
 def _correlate_input(g: Any, K: Any) -> Any:
@@ -153,7 +158,7 @@ defjvp(
 
 
 def conv_same(x: Any, K: Any) -> Any:
-    """`correlate` with zeros around x, so that height and width stay: (k − 1)//2 before, the rest after."""
+    """`correlate` of x between zeros, (k − 1)//2 before and the rest after: the size stays."""
     pad = [((k - 1) // 2, k - 1 - (k - 1) // 2) for k in K.shape[:2]]
     return correlate(anp.pad(x, ((0, 0), *pad, (0, 0)), "constant"), K)
 

@@ -44,8 +44,15 @@ def step(m: Method, prior: State, current: State | None, curv: Curv, digits: int
 
 
 def rounded(state: State) -> State:
-    """Each number rounded once, to the nearest float64."""
-    return type(state)(*(np.array([float(v) for v in a.flat]).reshape(a.shape) for a in state))
+    """Each number rounded once, to the nearest float64; one beyond the largest is ±inf."""
+    return type(state)(*(np.array([_float(v) for v in a.flat]).reshape(a.shape) for a in state))
+
+
+def _float(v: Any) -> float:
+    try:
+        return float(v)
+    except OverflowError:
+        return np.inf if v > 0 else -np.inf
 
 
 def rational(a: Array) -> Array:

@@ -1,12 +1,17 @@
 """The oracle: a step as plain dicts in and out, for other code and other languages.
 
-    out = oracle.step("blr-lin-hess-dlr", prior, current, curv, alpha=0.1)
-    out = oracle.step("blr-lin-hess-dlr", prior, current, curv, alpha=0.1, digits=50)
+``prior``, ``current`` and the result are {"mu", "Sigma"}, {"mu", "var"} or {"mu", "Ups", "W"};
+``curv`` has "g" and at least one of "S" (G = −S Sᵀ), "G" (dense, every family) and "d" (diag G, the
+diagonal families). ``out["valid"]`` says whether the result is still a Gaussian; the values are
+those of the equations, whatever they are.
 
-``prior``, ``current``, ``out``: {"mu", "Sigma"} | {"mu", "var"} | {"mu", "Ups", "W"};
-``curv``: "g" and at least one of "S" (G = −S Sᵀ), "G" (dense, every family), "d" (diag G, the diagonal families); of several,
-which must be the same Hessian, the first in this order is used.
-``out["valid"]`` says whether the result is still a Gaussian; the values are those of the equations, whatever they are.
+>>> import bongref as br
+>>> prior, curv = {"mu": [0.0], "var": [1.0]}, {"g": [1.0], "S": [[1.0]]}
+>>> out = br.oracle.step("blr-lin-hess-diag", prior, None, curv, alpha=0.5)
+>>> out["mu"], out["var"], out["valid"]
+(array([0.33333333]), array([0.66666667]), True)
+>>> br.oracle.step("blr-lin-hess-diag", prior, None, curv, alpha=0.5, digits=50)["valid"]
+True
 """
 
 from __future__ import annotations
@@ -18,9 +23,10 @@ import numpy as np
 
 from .. import checks, filter
 from ..curvature import Curv, dense, diagonal
+from ..errors import InvalidType, InvalidValue
 from ..gaussians import is_valid
-from ..grid import STATES, method
-from ..states import State
+from ..grid import STATES, Method, method
+from ..states import DLR, State
 from . import exact
 
 
@@ -33,26 +39,68 @@ def step(
     digits: int | None = None,
     **params: Any,
 ) -> dict[str, Any]:
-    """One step as dicts. With ``digits`` it comes from exact arithmetic, or where the SVD enters from so many digits, rounded once."""
+    """One step of a method, from plain dicts to a plain dict.
+
+    Parameters
+    ----------
+    name : str
+        One of the names of :func:`bongref.methods`.
+    prior : dict
+        The state q_{t|t-1}: ``mu`` (P,) and ``Sigma`` (P, P), or ``var`` (P,), or ``Ups`` (P,) and
+        ``W`` (P, R), as the family of the method has it.
+    current : dict or None
+        The iterate q_{t,i-1}, like the prior; None is the prior itself. bong and bog ignore it.
+    curv : dict
+        The expected gradient ``g`` (P,) and the expected Hessian as at least one of ``S`` (P, K),
+        ``G`` (P, P) and ``d`` (P,). Several must be the same Hessian; the first of S, G, d is used.
+    digits : int, optional
+        With it the step is computed in exact arithmetic, or where an SVD enters with so many
+        digits, and rounded once; a number beyond the largest float64 is then ±inf.
+    **params
+        Parameters of the method, e.g. ``alpha``.
+
+    Returns
+    -------
+    dict
+        The fields of the state, and ``valid``: whether it is finite and positive definite.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an argument is not allowed. A result that is not positive definite is none of these.
+    NotDerived
+        If the paper derives no update for the method.
+
+    Examples
+    --------
+    >>> prior = {"mu": [0.0, 0.0], "Sigma": [[1.0, 0.0], [0.0, 1.0]]}
+    >>> out = step("bong-lin-hess-fc", prior, None, {"g": [1.0, 0.0], "S": [[1.0], [0.0]]})
+    >>> out["Sigma"]
+    array([[0.5, 0. ],
+           [0. , 1. ]])
+    """
     kind = STATES[method(name).family]
     q0 = _state("prior", prior, kind)
     ignored = current is None or method(name).rule in ("bong", "bog")
     q = None if ignored else _state("current", current, kind)
-    if kind is STATES["dlr"]:
-        rank = checks.array("prior.W", q0.W, ndim=2).shape[1]  # type: ignore[union-attr]
+    if isinstance(q0, DLR):
+        rank = checks.array("prior.W", q0.W, ndim=2).shape[1]
         if params.setdefault("rank", rank) != rank:
-            raise ValueError(f"rank must be prior['W'].shape[1] = {rank}, got {params['rank']}")
+            raise InvalidValue(f"rank must be prior['W'].shape[1] = {rank}, got {params['rank']}")
     m = method(name, **params)
     digits = None if digits is None else checks.integer("digits", digits, 1)
     out, info = filter.step(m, q0, q, _curv(curv))
     valid = info.valid
     if digits is not None:
         precise = exact.step(m, *_checked(m, q0, q, _curv(curv)), digits=digits)
-        valid, out = is_valid(precise), exact.rounded(precise)
+        out = exact.rounded(precise)
+        valid = is_valid(precise) and all(bool(np.all(np.isfinite(a))) for a in out)
     return {**out._asdict(), "valid": valid}
 
 
-def _checked(m: Any, prior: State, current: State | None, curv: Curv) -> tuple[State, State | None, Curv]:
+def _checked(
+    m: Method, prior: State, current: State | None, curv: Curv
+) -> tuple[State, State | None, Curv]:
     """The arguments as :func:`bongref.filter.step` sees them: float64 and symmetric."""
     kind = STATES[m.family]
     diagonal_ok = m.family in ("diag", "diag_mom")
@@ -63,17 +111,24 @@ def _checked(m: Any, prior: State, current: State | None, curv: Curv) -> tuple[S
 
 def _state(name: str, value: Any, kind: Any) -> State:
     fields = kind._fields
-    if not isinstance(value, Mapping) or set(value) - {"valid"} != set(fields):
-        got = sorted(map(str, value)) if isinstance(value, Mapping) else value
-        raise ValueError(f"{name} must be a dict with the keys {', '.join(fields)}, got {got!r}")
-    return kind(*(value[f] for f in fields))
+    wanted = f"{name} must be a dict with the keys {', '.join(fields)}"
+    if not isinstance(value, Mapping):
+        remedy = f"; use {name}._asdict()" if hasattr(value, "_asdict") else ""
+        raise InvalidType(f"{wanted}, got {checks.describe(value)}{remedy}")
+    if set(value) - {"valid"} != set(fields):
+        raise InvalidValue(f"{wanted}, got {sorted(map(str, value))}")
+    out: State = kind(*(value[f] for f in fields))
+    return out
 
 
 def _curv(value: Any) -> Curv:
-    if not isinstance(value, Mapping) or "g" not in value or not {"g"} < set(value) <= {"g", "S", "G", "d"}:
-        got = sorted(map(str, value)) if isinstance(value, Mapping) else value
-        raise ValueError(f"curv must be a dict with the key g and at least one of S, G, d, got {got!r}")
-    first, *others = [Curv(value["g"], **{key: value[key]}) for key in ("S", "G", "d") if key in value]
+    wanted = "curv must be a dict with the key g and at least one of S, G, d"
+    if not isinstance(value, Mapping):
+        raise InvalidType(f"{wanted}, got {checks.describe(value)}")
+    if "g" not in value or not {"g"} < set(value) <= {"g", "S", "G", "d"}:
+        raise InvalidValue(f"{wanted}, got {sorted(map(str, value))}")
+    given = [key for key in ("S", "G", "d") if key in value]
+    first, *others = [Curv(value["g"], **{key: value[key]}) for key in given]
     for other in others:
         _same_hessian(first, other)
     return first
@@ -83,7 +138,15 @@ def _same_hessian(one: Curv, other: Curv) -> None:
     """Refuse two Hessians in one curv that are not the same, to 1e-8 of the largest entry."""
     P = len(checks.array("curv.g", one.g, ndim=1))
     one, other = (checks.curv(c, P, diagonal_ok=True) for c in (one, other))
-    a, b = (dense(one), dense(other)) if other.d is None else (diagonal(one), diagonal(other))
-    if float(np.max(np.abs(a - b))) > 1e-8 * float(np.max(np.abs(a))):
-        names = [next(k for k in ("S", "G", "d") if getattr(c, k) is not None) for c in (one, other)]
-        raise ValueError(f"curv: {' and '.join(names)} must be the same Hessian (G = -S S^T, d = diag G), got two that are not")
+    reading = dense if other.d is None else diagonal
+    with np.errstate(over="ignore", invalid="ignore"):
+        a, b = reading(one), reading(other)
+        same = float(np.max(np.abs(a - b))) <= 1e-8 * float(np.max(np.abs(a)))
+    if not same:
+        names = [
+            next(k for k in ("S", "G", "d") if getattr(c, k) is not None) for c in (one, other)
+        ]
+        raise InvalidValue(
+            f"curv: {' and '.join(names)} must be the same Hessian (G = -S S^T, d = diag G), "
+            "got two that are not"
+        )

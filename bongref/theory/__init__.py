@@ -1,4 +1,8 @@
-"""What the paper says about the updates, computed: Proposition 1, mirror descent, batch forms, the literature's methods, costs.
+"""What the paper says about the updates, computed: conjugacy, mirror descent, batch forms, costs.
 
-Everything here is checked against ``families`` and used by no stream; the paper's text itself (equations, errata, claims) is in ``paper``.
+``conjugate`` (with ``pairs``) is Proposition 4.1, ``mirror`` (with ``expectations``, ``newton`` and
+``posteriors``) sec:MD-formulation, ``batch`` sec:blr-batch, ``literature`` the methods of other
+papers as these define them, ``costs`` (with ``counting``) the operation counts, ``nist`` certified
+regressions. All of it is compared with ``families`` and used by no stream; the paper's text itself
+(equations, errata, claims) is in ``paper``.
 """

@@ -85,7 +85,7 @@ def _nlpd(peer: Any) -> Iterator[Row]:
         neutral = {"kind": "gaussian", "R": [[0.2]]} if C == 1 else {"kind": "categorical"}
         o = np.stack([model(t, X) for t in samples])
         got = peer.Adapter().nlpd("mc", vectors.model_spec(model), neutral, q._asdict(), X, samples, Y)["nlpd"]
-        wanted = br.metrics.nlpd(br.predictive.mc(METHOD, model, lik, q, X, samples=samples), Y)
+        wanted = br.metrics.nlpd(br.predictive.mc(model, lik, q, X, samples=samples), Y)
         if C == 1:
             cause, name = causes.nlpd_mean_of_logs(np.stack([lik.log_prob(v, Y) for v in o])), "bong-nlpd-regression"
         else:

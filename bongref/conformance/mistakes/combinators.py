@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from ...curvature import Curv, dense, factor
+from ...curvature import Curv, dense
 from ...dynamics import matrices
 from ...families import dlr
-from ...linalg import Array, inv, sqrt
+from ...linalg import Array, inv
 from ...states import DLR, FC, Diag, State
 from .. import pipeline, vectors
 from ..network import Network
@@ -73,14 +73,6 @@ def covariance(q: State) -> Array:
 def start(name: str, prior: State, current: State) -> State:
     """The state from which a step of a method moves."""
     return current if name.split("-")[0] in ("blr", "bbb") else prior
-
-
-def unprojected(name: str, prior: DLR, current: DLR, curv: Curv, alpha: Any) -> tuple[Array, Array]:
-    """Υ̃ and W̃ of bong and blr in DLR, before the projection."""
-    if name.startswith("bong"):
-        return prior.Ups, np.concatenate([prior.W, factor(curv)], axis=1)
-    weights = sqrt(1 - alpha) * current.W, sqrt(alpha) * prior.W, sqrt(alpha) * factor(curv)
-    return (1 - alpha) * current.Ups + alpha * prior.Ups, np.concatenate(weights, axis=1)
 
 
 # --- the step -------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ from ...linalg import Array
 from ...paper import printed
 from ...states import DLR, State
 from .. import vectors
-from ..pipeline import Params, Pieces, Problem
+from ..pipeline import Params, Pieces, Problem, unprojected
 from .combinators import (
     SPREAD,
     Step,
@@ -22,7 +22,6 @@ from .combinators import (
     covariance,
     on_result,
     start,
-    unprojected,
     with_fields,
 )
 from .table import (

@@ -54,7 +54,6 @@ from .table import (
     in_families,
     in_rules,
     networked,
-    row_of,
     with_activation,
     with_hess,
     with_likelihood,
