@@ -1,4 +1,4 @@
-"""A stream on disk: a :class:`bongref.Result` as one .npz file, so that a run can go on elsewhere.
+"""A stream on disk: a `bongref.Result` as one .npz file, so that a run can go on elsewhere.
 
     bongref.save("run.npz", result)
     bongref.run(..., resume=bongref.load("run.npz"))      # with the same arguments

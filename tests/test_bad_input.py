@@ -1,10 +1,95 @@
-"""Bad input: each error names the argument, what came and what is allowed, and nothing that was passed in has changed."""
+"""Bad input: each error names the argument, what came and what is allowed, and nothing that was passed in has changed.
 
+The tables are tests/bad_inputs.py and tests/bad_inputs_stream.py; what follows them here goes through methods and families.
+"""
+
+import inspect
+import re
+
+import bad_inputs
+import bad_inputs_stream
 import numpy as np
 import pytest
 
 import bongref as br
+from bongref.errors import BongrefError, InvalidType, InvalidValue
 from bongref.routes.compare import difference
+
+# --- the tables -----------------------------------------------------------------------------------------------------------
+
+
+def snapshot(value):
+    """All that a call could change in its inputs."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes(), value.shape, value.dtype
+    if isinstance(value, np.random.Generator):
+        return value.bit_generator.state
+    if isinstance(value, dict):
+        return {k: snapshot(v) for k, v in value.items()}
+    return [snapshot(v) for v in value] if isinstance(value, (list, tuple)) else None
+
+
+def refuse(given, call, error, part):
+    """The call is refused with this kind of error and message, and its inputs are as they were."""
+    before = snapshot(given)
+    with pytest.raises(error) as caught:
+        eval(call, dict(given))
+    message = str(caught.value)
+    assert part in message
+    assert isinstance(caught.value, (BongrefError, FileNotFoundError))
+    if type(caught.value) in (InvalidValue, InvalidType):
+        assert re.search(r" (must|takes no|needs|draws) .*(got |did you mean|it takes |is not )", message), message
+    assert snapshot(given) == before
+
+
+@pytest.fixture(scope="module")
+def given():
+    return bad_inputs.given()
+
+
+@pytest.fixture(scope="module")
+def given_stream():
+    return bad_inputs_stream.given()
+
+
+@pytest.mark.parametrize(("call", "error", "part"), bad_inputs.ROWS, ids=[row[0] for row in bad_inputs.ROWS])
+def test_bad_inputs(given, call, error, part):
+    refuse(given, call, error, part)
+
+
+@pytest.mark.skipif(not bad_inputs_stream.ENABLED, reason="see bad_inputs_stream.ENABLED")
+@pytest.mark.parametrize(("call", "error", "part"), bad_inputs_stream.ROWS, ids=[row[0] for row in bad_inputs_stream.ROWS])
+def test_bad_inputs_of_streams(given_stream, call, error, part):
+    refuse(given_stream, call, error, part)
+
+
+def test_the_good_inputs_of_the_tables_are_good(given):
+    """A row fails for its one bad input alone."""
+    good = dict(given)
+    for call in (
+        "br.sample(q, 2, 0), br.sample(fc, 2, 0), br.sample(dlr, 2, rng), br.kl(q, fc), br.log_density(dlr, theta)",
+        "br.predict(q, dyn.OU(0.9)), br.predict(dlr, dyn.Linear(Q=0.1)), br.predict(fc, dyn.Static())",
+        "model(theta, x), net(np.zeros(7), [[1.0]]), image(np.zeros(image.n_params), np.zeros((4, 4)))",
+        "pred.mc(model, gauss, q, X, rng=0), pred.lin_mc(model, bern, q, X, rng=0), metrics.on(X, Y, 'nlpd')",
+        "metrics.nlpd(p, Y), metrics.rmse(p, Y), metrics.error(pb, [0, 1, 1]), metrics.ece(pb, [0, 1, 1])",
+        "br.oracle.step('blr-lin-hess-diag', prior, prior, curv, alpha=0.1, digits=20)",
+        "br.oracle.step('bong-lin-hess-dlr', prior_dlr, None, curv), br.oracle.step('bong-lin-hess-fc', prior_fc, None, curv)",
+    ):
+        assert all(value is not None for value in eval(call, good))
+
+
+def test_the_tables_drive_all_public_functions():
+    """Every public function of the package and of its public modules, by its name in a call."""
+    calls = " ".join(row[0] for row in bad_inputs.ROWS + bad_inputs_stream.ROWS)
+    modules = {"models": br.models, "lik": br.likelihoods, "pred": br.predictive, "metrics": br.metrics, "br.oracle": br.oracle}
+    wanted = {f"br.{n}" for n in br.__all__ if inspect.isfunction(getattr(br, n))} - {"br.run"} | {"run"}
+    for alias, module in modules.items():
+        names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
+        own = [n for n in names if inspect.isfunction(f := getattr(module, n)) and f.__module__.startswith("bongref")]
+        wanted |= {f"{alias}.{n}" for n in own if getattr(module, n).__module__ in (module.__name__, "bongref.autodiff")}
+    assert len(wanted) > 25
+    assert [name for name in sorted(wanted) if f"{name}(" not in calls] == []
+    assert len(bad_inputs.ROWS) + len(bad_inputs_stream.ROWS) >= 150
 
 NAN, INF = float("nan"), float("inf")
 P, C = 4, 2
@@ -55,7 +140,7 @@ BAD_PRIORS = [
     ("fc", FCq._replace(Sigma=put(FCq.Sigma, (3, 3), -INF)), ValueError, r"prior\.Sigma must be finite, got -inf"),
     ("fc", FCq._replace(Sigma=FCq.Sigma[:3, :3]), ValueError, r"prior\.Sigma must have shape \(4, 4\), got \(3, 3\)"),
     ("fc", FCq._replace(Sigma=np.ones(4)), ValueError, r"prior\.Sigma must have shape \(4, 4\), got \(4,\)"),
-    ("fc", FCq._replace(mu=np.zeros((4, 1))), ValueError, r"prior\.mu must have 1 dimension\(s\), got shape \(4, 1\)"),
+    ("fc", FCq._replace(mu=np.zeros((4, 1))), ValueError, r"prior\.mu must have 1 dimension, got shape \(4, 1\)"),
     ("fc", FCq._replace(Sigma=put(FCq.Sigma, (0, 1), 0.5)), ValueError, r"prior\.Sigma must be symmetric, got max\|A - A\^T\| = 0\.4"),
     ("fc", FCq._replace(Sigma=-np.eye(4)), ValueError, r"prior must be positive definite, got 4 x 4 Sigma with smallest eigenvalue -1"),
     ("fc", FCq._replace(Sigma=np.ones((4, 4))), ValueError, "prior must be positive definite"),
@@ -226,9 +311,7 @@ BAD_DRAWS = [
         r"bong-mc-ef-fc draws samples: rng \(a numpy\.random\.Generator\) or samples \(I, M, P\) must be given",
     ),
     ("blr-mc-hess-diag", {}, TypeError, "blr-mc-hess-diag draws samples: rng"),
-    ("bong-mc-ef-fc", {"rng": 0}, TypeError, r"rng must be a numpy\.random\.Generator, got int 0"),
-    ("bong-lin-hess-fc", {"rng": 42}, TypeError, r"rng must be a numpy\.random\.Generator, got int 42"),
-    ("bong-mc-ef-fc", {"rng": np.random.RandomState(0)}, TypeError, r"rng must be a numpy\.random\.Generator, got RandomState"),
+    ("bong-mc-ef-fc", {"rng": np.random.RandomState(0)}, TypeError, r"rng must be a numpy\.random\.Generator.*, got RandomState"),
     ("bong-lin-hess-fc", {"samples": good_samples(1, 3, P)}, TypeError, r"bong-lin-hess-fc takes no samples .*\*-mc-\*.*\(1, 3, 4\)"),
     ("bong-mc-ef-fc", {"samples": good_samples(1, 3, P - 1)}, ValueError, r"samples must have shape \(1, M, 4\), got \(1, 3, 3\)"),
     ("bong-mc-ef-fc", {"samples": good_samples(2, 3, P)}, ValueError, r"samples must have shape \(1, M, 4\), got \(2, 3, 4\)"),
@@ -297,11 +380,11 @@ BAD_METHODS = [
     ("bog-lin-hess-fc", {"alpha": -0.1}, ValueError, "alpha must be > 0, got -0.1"),
     ("bbb-lin-hess-fc", {"alpha": NAN}, ValueError, "alpha must be finite, got nan"),
     ("bbb-lin-hess-fc", {"alpha": INF}, ValueError, "alpha must be finite, got inf"),
-    ("bbb-lin-hess-fc", {"alpha": "0.1"}, TypeError, "alpha must be an array of real numbers, got str '0.1'"),
-    ("bbb-lin-hess-fc", {"alpha": True}, TypeError, "alpha must be a real number, got True"),
-    ("bbb-lin-hess-fc", {"alpha": 1j}, TypeError, "alpha must be an array of real numbers, got complex 1j"),
-    ("bbb-lin-hess-fc", {"alpha": [0.1, 0.2]}, ValueError, r"alpha must have 0 dimension\(s\), got shape \(2,\)"),
-    ("bbb-lin-hess-fc", {"alpha": None}, TypeError, "alpha must be an array of real numbers, got NoneType None"),
+    ("bbb-lin-hess-fc", {"alpha": "0.1"}, TypeError, "alpha must be a real number, got str '0.1'"),
+    ("bbb-lin-hess-fc", {"alpha": True}, TypeError, "alpha must be a real number, got bool True"),
+    ("bbb-lin-hess-fc", {"alpha": 1j}, TypeError, "alpha must be a real number, got complex 1j"),
+    ("bbb-lin-hess-fc", {"alpha": [0.1, 0.2]}, ValueError, r"alpha must be a real number, got shape \(2,\)"),
+    ("bbb-lin-hess-fc", {"alpha": None}, TypeError, "alpha must be a real number, got NoneType None"),
     ("blr-lin-hess-dlr", {"alpha": 1.5}, ValueError, r"alpha must be in \(0, 1\] for blr-lin-hess-dlr.*got 1.5"),
     ("blr-mc-ef-dlr", {"alpha": 2}, ValueError, r"alpha must be in \(0, 1\] for blr-mc-ef-dlr"),
     *[(name, {key: bad}, error, f"{key} must be an integer >= 1, got {bad!r}") for name, key in
@@ -334,7 +417,6 @@ def test_what_is_not_derived_is_refused_everywhere(name):
 
 def test_what_is_allowed_at_the_limits():
     assert br.method("blr-lin-hess-dlr", alpha=1.0).params["alpha"] == 1
-    assert br.method("blr-lin-hess-fc", alpha=1.5).params["alpha"] == 1.5
     assert br.method("bog-lin-hess-dlr", alpha=1.5).params["alpha"] == 1.5
     assert br.method("bong-lin-hess-dlr", rank=np.int64(4)).prior(np.zeros(4)).W.shape == (4, 4)
     assert br.method("bong-mc-hess-diag", n_probes=None).params["n_probes"] is None
@@ -346,7 +428,7 @@ def test_what_is_allowed_at_the_limits():
     ("name", "kw", "error", "match"),
     [
         ("bong-lin-hess-fc", {"mu": [0.0, NAN]}, ValueError, "mu must be finite, got nan"),
-        ("bong-lin-hess-fc", {"mu": np.eye(2)}, ValueError, r"mu must have 1 dimension\(s\), got shape \(2, 2\)"),
+        ("bong-lin-hess-fc", {"mu": np.eye(2)}, ValueError, r"mu must have 1 dimension, got shape \(2, 2\)"),
         ("bong-lin-hess-fc", {"mu": ["a"]}, TypeError, "mu must be an array of real numbers"),
         ("bong-lin-hess-fc", {"mu": [0.0, 0.0], "var": 0.0}, ValueError, r"var must be > 0 \(a variance\), got 0"),
         ("bong-lin-hess-diag", {"mu": [0.0, 0.0], "var": [1.0, -1.0]}, ValueError, r"var must be > 0 \(a variance\), got -1"),
@@ -389,7 +471,7 @@ BAD_ORACLE = [
     ("bong-lin-hess-fc", plain(FCq), {"g": ones, "d": -ones}, {}, ValueError, r"curv\.d .*needs S or G"),
     ("bong-lin-hess-dlr", plain(Lq), {"g": ones, "d": -ones}, {}, ValueError, r"curv\.d .*needs S or G"),
     ("bong-lin-hess-dlr", plain(Lq), GOOD, {"rank": 3}, ValueError, r"rank must be prior\['W'\]\.shape\[1\] = 2, got 3"),
-    ("bong-lin-hess-dlr", {**plain(Lq), "W": 3.0}, GOOD, {}, ValueError, r"prior\.W must have 2 dimension\(s\), got shape \(\)"),
+    ("bong-lin-hess-dlr", {**plain(Lq), "W": 3.0}, GOOD, {}, ValueError, r"prior\.W must have 2 dimensions, got shape \(\)"),
     ("bong-lin-hess-dlr", {**plain(Lq), "W": "no"}, GOOD, {}, TypeError, r"prior\.W must be an array of real numbers, got str 'no'"),
     ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 0}, ValueError, "digits must be an integer >= 1, got 0"),
     ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 1.5}, TypeError, "digits must be an integer >= 1, got 1.5"),

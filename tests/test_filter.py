@@ -691,7 +691,7 @@ def test_backends():
         ({"dynamics": "static"}, TypeError, "dynamics must be"),
         ({"metrics": br.metrics.on(np.zeros((2, 3)), np.zeros((2, 2)), "rmse")}, ValueError, r"x must have shape \(2,\).*got \(2, 3\)"),
         ({"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 3)), "rmse")}, ValueError, r"y must have shape \(2, 2\), got \(2, 3\)"),
-        ({"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 2)), "error")}, ValueError, "error and ece need a Categorical"),
+        ({"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 2)), "error")}, ValueError, "the likelihood must be Categorical"),
         ({"metrics": br.metrics.kl_to(br.Diag(np.zeros(2), np.ones(2)))}, ValueError, f"exact must have {P} parameters, got 2"),
     ],
 )

@@ -311,7 +311,7 @@ def dtype_of(adapter: Any) -> str:
     """The name of the adapter's dtype, e.g. "float64"."""
     dtype = getattr(adapter, "dtype", "float64")
     try:
-        return np.dtype(dtype).name
+        return str(np.dtype(dtype).name)
     except TypeError:  # of another library, such as torch.float32
         return str(dtype).rpartition(".")[2]
 

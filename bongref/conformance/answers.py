@@ -10,6 +10,7 @@ import numpy as np
 
 from ..errors import InvalidType, InvalidValue
 from ..gaussians import is_valid
+from ..grid import STATES
 from ..linalg import Array
 from . import vectors
 from .vectors import Case, Quantity
@@ -115,7 +116,7 @@ def _state(
     case: Case, got: Mapping[str, Any], full: bool = True, prefix: str = ""
 ) -> dict[str, Array]:
     family = case.family
-    fields = vectors.STATES[family]._fields
+    fields = STATES[family]._fields
     if any(f not in got for f in fields):
         there = ", ".join(map(str, got)) or "no keys"
         raise InvalidValue(f"{prefix}returned a dict with {there}; wanted {', '.join(fields)}")

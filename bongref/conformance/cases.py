@@ -165,7 +165,7 @@ def _beside(rng: np.random.Generator, q: State) -> State:
 
 
 def _gap(
-    name: str, prior: State, current: State, curv: dict[str, Array], alpha: float | None
+    name: str, prior: State, current: Any, curv: dict[str, Array], alpha: float | None
 ) -> float:
     """The ratio of the last singular value that the projection keeps to the first that it drops."""
     if not isinstance(prior, DLR) or name.split("-")[0] in ("bog", "bbb"):

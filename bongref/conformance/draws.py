@@ -14,6 +14,7 @@ import numpy as np
 from .. import models
 from ..grid import STATES
 from ..linalg import Array
+from ..models import ParametricModel
 from ..states import DLR, FC, Diag, State
 
 
@@ -24,7 +25,8 @@ def generator(case_id: str) -> np.random.Generator:
 
 def dyadic(rng: np.random.Generator, shape: Any, low: int, high: int, bits: int) -> Array:
     """Whole numbers low … high over 2^bits."""
-    return rng.integers(low, high + 1, size=shape) / 2.0**bits
+    out: Array = rng.integers(low, high + 1, size=shape) / 2.0**bits
+    return out
 
 
 def draw_state(
@@ -114,7 +116,7 @@ BERNOULLI, CATEGORICAL, POISSON = (
 )
 
 # name -> model, likelihood, flags
-SETTINGS: dict[str, tuple[models.Model, dict[str, Any], tuple[str, ...]]] = {
+SETTINGS: dict[str, tuple[ParametricModel, dict[str, Any], tuple[str, ...]]] = {
     "line": (models.linear(3), GAUSSIAN, ("C-one",)),
     "ridge": (models.linear(3), GAUSSIAN, ("C-one", "isotropic-prior")),
     "plane": (models.linear(2, 2, bias=True), CORRELATED, ("C-many", "correlated-R")),
@@ -134,7 +136,7 @@ SETTINGS: dict[str, tuple[models.Model, dict[str, Any], tuple[str, ...]]] = {
 }
 
 
-def setting(name: str) -> tuple[models.Model, dict[str, Any], list[str]]:
+def setting(name: str) -> tuple[ParametricModel, dict[str, Any], list[str]]:
     """Model, likelihood and flags of a setting."""
     model, lik, flags = SETTINGS[name]
     return model, lik, [lik["kind"], *flags]
@@ -142,7 +144,7 @@ def setting(name: str) -> tuple[models.Model, dict[str, Any], list[str]]:
 
 def observe(
     rng: np.random.Generator,
-    model: models.Model,
+    model: ParametricModel,
     lik: dict[str, Any],
     theta: Array,
     B: int | None = None,
@@ -164,4 +166,5 @@ def observe(
 
 def nonzero(rng: np.random.Generator, P: int) -> Array:
     """Parameters away from 0, so that no relu is at its kink."""
-    return dyadic(rng, P, 2, 8, 3) * rng.choice([-1, 1], size=P)
+    theta: Array = dyadic(rng, P, 2, 8, 3) * rng.choice([-1, 1], size=P)
+    return theta

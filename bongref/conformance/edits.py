@@ -246,7 +246,7 @@ def _slice(node: ast.Subscript) -> Iterator[ast.expr]:
 
 
 @lru_cache(maxsize=256)
-def edits(fn: Callable) -> tuple[Edit, ...]:
+def edits(fn: Callable[..., Any]) -> tuple[Edit, ...]:
     """Every edit of a function."""
     source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
     body = _undecorated(ast.parse(source))

@@ -135,8 +135,8 @@ def _way(o: Outcome, reasons: Sequence[str]) -> tuple[str, ...]:
 
 def only_with(failure: Outcome, outcomes: Sequence[Outcome]) -> list[str]:
     """The flags that every failing case of the subject has at this level, and no passing one."""
-    of = lambda o: (o.case.level, o.case.result)
-    same = [o for o in outcomes if of(o) == of(failure)]
+    level, result = failure.case.level, failure.case.result
+    same = [o for o in outcomes if (o.case.level, o.case.result) == (level, result)]
     bad = [set(o.case.flags) for o in same if o.status in ("fail", "error", "xfail")]
     good = [set(o.case.flags) for o in same if o.status in ("pass", "xpass")]
     if not good:

@@ -114,7 +114,8 @@ def _bilinear(kernel: tuple[int, ...], shape: tuple[int, ...], pad: str) -> Arra
     """B (n_out, n_weights, n_in) of a layer z = B w a; a convolution keeps the input's size."""
     if len(kernel) == 2:
         n, m = kernel
-        return np.einsum("op,ij->opij", np.eye(n), np.eye(m)).reshape(n, n * m, m)
+        products: Array = np.einsum("op,ij->opij", np.eye(n), np.eye(m)).reshape(n, n * m, m)
+        return products
     (h, w, c), (kh, kw, _, n) = shape, kernel
     before = [((k - 1) // 2, k - 1 - (k - 1) // 2) for k in (kh, kw)]
     numbers: Any = np.arange(1, h * w * c + 1).reshape(shape)  # 0 stands for the padding

@@ -3,13 +3,26 @@
 ``values(RIGHT, case)`` is what a case expects, up to rounding. ``values(RIGHT._replace(step=...),
 case)`` is what an implementation with another step returns, for a step and for the updates and
 streams that contain one: this is how a mistake in one piece is recognised at every level.
+
+Steps, predictions and states are bongref's own. The estimators are written out here, from the parts
+of each observation, because a wrong model or likelihood wrapped around :mod:`bongref.curvature`
+does not do. Of the mistakes in model, likelihood and data that show in some case,
+
+* none of 78 can be made in mc-hess, whose G is an automatic second derivative of ``log_prob``:
+  it does not depend on ``score``, ``info`` or ``jac``, which a wrapper replaces;
+* 4 of 86 cannot be made in lin-hess (R-root, mean-identity, mean-sigmoid, output-for-rate), whose
+  G = −S Sᵀ is symmetric and negative semi-definite where theirs is not;
+* all can be made in mc-ef (60) and lin-ef (68).
+
+And some 100 mistakes are tried on each failing case: one mc-hess of the convolutional network costs
+500 ms with automatic differentiation, and 0.2 ms here, where derivatives are kept.
 """
 
 from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterator
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -108,7 +121,7 @@ def observation(lik: Any, o: Array, J: Array, y: Array, second: Callable[[], Arr
 
 
 @lru_cache(maxsize=64)
-def _model(pickled: bytes) -> models.Model:
+def _model(pickled: bytes) -> models.ParametricModel:
     return vectors.model(pickle.loads(pickled))
 
 
@@ -145,7 +158,12 @@ def _second(pickled: bytes, x: bytes, shape: tuple[int, ...], theta: bytes) -> A
     C = int(model.n_outputs or 1)
     if model.kind == "linear":
         return np.zeros((C, len(at), len(at)))
-    return np.stack([models.hessian(lambda t, c=c: model(t, point)[c])(at) for c in range(C)])
+    outputs = [partial(_output, model, point, c) for c in range(C)]
+    return np.stack([models.hessian(output)(at) for output in outputs])
+
+
+def _output(model: models.ParametricModel, x: Array, c: int, theta: Array) -> Any:
+    return model(theta, x)[c]
 
 
 # --- the estimators as displayed ------------------------------------------------------------------
@@ -154,17 +172,17 @@ def _second(pickled: bytes, x: bytes, shape: tuple[int, ...], theta: bytes) -> A
 
 def gradient(batch: list[Observation]) -> Array:
     """∇ log p of a batch."""
-    return sum(one.J.T @ one.score for one in batch)  # eq:gL
+    return sum(one.J.T @ one.score for one in batch)  # type: ignore[no-any-return]  # eq:gL
 
 
 def fisher(batch: list[Observation]) -> Array:
     """Jᵀ info J of a batch: −G of the linearised model."""
-    return sum(one.J.T @ one.info @ one.J for one in batch)  # eq:GL
+    return sum(one.J.T @ one.info @ one.J for one in batch)  # type: ignore[no-any-return]  # eq:GL
 
 
 def hessian(batch: list[Observation]) -> Array:
     """∇² log p of a batch."""
-    return sum(
+    return sum(  # type: ignore[no-any-return]
         np.tensordot(one.score, one.second(), axes=1) - one.J.T @ one.info @ one.J for one in batch
     )  # eq:GMCH
 
@@ -190,7 +208,7 @@ def mc_hess(problem: Problem, theta: Array, samples: Array | None) -> Curv:
     M = len(batches)
     g = sum(gradient(b) for b in batches) / M  # eq:gMC
     G = sum(hessian(b) for b in batches) / M  # eq:GMCH
-    return Curv(g, G=G)
+    return Curv(g, G=G)  # type: ignore[arg-type]
 
 
 def mc_ef(problem: Problem, theta: Array, samples: Array | None) -> Curv:
@@ -199,7 +217,7 @@ def mc_ef(problem: Problem, theta: Array, samples: Array | None) -> Curv:
     M = len(grads)
     g = sum(grads) / M  # eq:gMC
     G = -sum(np.outer(v, v) for v in grads) / M  # eq:GMCEF
-    return Curv(g, G=G)
+    return Curv(g, G=G)  # type: ignore[arg-type]
 
 
 def given(samples: Array | None) -> Array:
@@ -404,4 +422,5 @@ def _state(pieces: Pieces, case: Case) -> State:
 
 def full_G(curv: Curv) -> Array:
     """G as a matrix: as it is given, or else from S."""
-    return curv.G if curv.G is not None else -(curv.S @ curv.S.T)
+    G: Array = curv.G if curv.G is not None else -(curv.S @ curv.S.T)
+    return G

@@ -300,15 +300,26 @@ def _banner(report: Report, whole: Sequence[str]) -> list[Block]:
     return [*out, Text(counts), Text(Span(about, style="soft"))]
 
 
+def _word(key: str) -> Callable[[Outcome], str]:
+    return lambda o: o.case.subject[key]
+
+
+def _likelihood(o: Outcome) -> str:
+    return next((flag for flag in o.case.flags if flag in LIKELIHOODS), "other")
+
+
+def _last(o: Outcome) -> str:
+    return o.case.id.rsplit("/", 1)[-1]
+
+
 def _others(report: Report, bad: Bad) -> list[Block]:
     """Estimators × likelihoods, predictives × likelihoods, dynamics × families."""
-    likelihood = lambda o: next((f for f in o.case.flags if f in LIKELIHOODS), "other")
-    last = lambda o: str(o.case.id.rsplit("/", 1)[-1])
-    word = lambda key: lambda o: str(o.case.subject[key])
     tables = {
-        "L1 estimate: g and G": _small(report, bad, "estimate", word("hess"), likelihood),
-        "L4 predictive": _small(report, bad, "predictive", word("kind"), likelihood),
-        "predict: the prior of the next step": _small(report, bad, "predict", last, word("family")),
+        "L1 estimate: g and G": _small(report, bad, "estimate", _word("hess"), _likelihood),
+        "L4 predictive": _small(report, bad, "predictive", _word("kind"), _likelihood),
+        "predict: the prior of the next step": _small(
+            report, bad, "predict", _last, _word("family")
+        ),
     }
     return [Section(title, [table]) for title, table in tables.items() if table]
 
@@ -352,9 +363,8 @@ def _tags(flags: Sequence[str]) -> Inline:
 def _cases(name: str, outcomes: Sequence[Outcome]) -> Section:
     """Every case of a subject with its outcome, folded."""
     rows = [_case_row(o) for o in outcomes]
-    levels = {o.case.level for o in outcomes}
-    of = lambda level: [o for o in outcomes if o.case.level == level]
-    kind = findings.together(standing(of(level)) for level in levels)
+    levels = {level: [o for o in outcomes if o.case.level == level] for level in LEVELS}
+    kind = findings.together(standing(here) for here in levels.values())
     head = ["case", "flags", "outcome", "of its tolerance", "ms"]
     title: Inline = [
         Span(MARKS[kind], kind),

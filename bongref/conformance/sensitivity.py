@@ -91,7 +91,7 @@ def move(value: Any, rng: np.random.Generator) -> Any:
 
 def estimate(
     hess: str,
-    model: models.Model,
+    model: models.ParametricModel,
     lik: Any,
     theta: Array,
     x: Array,
@@ -116,13 +116,7 @@ def estimate(
                 factors.append(J.T @ (Q * np.sqrt(np.maximum(lam, 0))))
                 G = G - J.T @ info @ J
             if hess == "mc-hess" and model.kind != "linear":
-                G = G + np.sum(
-                    [
-                        s * models.hessian(lambda t, c=c, xi=xi: model(t, xi)[c])(point)
-                        for c, s in enumerate(score)
-                    ],
-                    axis=0,
-                )
+                G = G + _second(model, point, xi, score)
         grads.append(g)
         Gs.append(G)
     if hess == "mc-hess":
@@ -132,15 +126,26 @@ def estimate(
     return Curv(np.mean(grads, axis=0), S=np.stack(grads, axis=1) / np.sqrt(len(grads)))
 
 
+def _second(model: models.ParametricModel, theta: Array, x: Array, weights: Array) -> Array:
+    """The second derivatives of the outputs, weighted and summed."""
+
+    def output(c: int, t: Array) -> Any:
+        return model(t, x)[c]
+
+    parts = [w * models.hessian(partial(output, c))(theta) for c, w in enumerate(weights)]
+    total: Array = np.sum(parts, axis=0)
+    return total
+
+
 def rounded_mean(lik: Any, o: Array, delta: float, rng: Any) -> Array:
     """ŷ with a rounding error of δ relative to its size.
 
     Of a probability relative to 1, since some implementations compute it as 1 minus another.
     """
     h = np.asarray(lik.mean(o))
-    return h + delta * rng.uniform(-1, 1, h.shape) * (
-        1.0 if lik.name in ("bernoulli", "categorical") else h
-    )
+    size = 1.0 if lik.name in ("bernoulli", "categorical") else h
+    moved: Array = h + delta * rng.uniform(-1, 1, h.shape) * size
+    return moved
 
 
 def _score(lik: Any, h: Array, y: Array) -> Array:
@@ -149,25 +154,29 @@ def _score(lik: Any, h: Array, y: Array) -> Array:
 
 def _info(lik: Any, h: Array) -> Array:
     if lik.name == "gaussian":
-        return lik.info(h)
-    if lik.name == "categorical":
-        return np.diag(h) - np.outer(h, h)
-    return np.diag(h * (1 - h) if lik.name == "bernoulli" else h)
+        R = np.asarray(lik.info(h))
+    elif lik.name == "categorical":
+        R = np.diag(h) - np.outer(h, h)
+    else:
+        R = np.diag(h * (1 - h) if lik.name == "bernoulli" else h)
+    return R
 
 
 def step(name: str, prior: State, current: State, curv: Curv, alpha: float | None) -> State:
     rule, *_, family = name.split("-")
-    return getattr(MODULES[family], rule)(prior, current, curv, 1 if alpha is None else alpha)
+    fn = getattr(MODULES[family], rule)
+    new: State = fn(prior, current, curv, 1 if alpha is None else alpha)
+    return new
 
 
 def update(
     name: str,
-    model: models.Model,
+    model: models.ParametricModel,
     lik: Any,
     prior: State,
-    x,
-    y,
-    samples,
+    x: Array,
+    y: Array,
+    samples: Array | None,
     params: dict[str, Any],
     delta: float,
     rng: Any,

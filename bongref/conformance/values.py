@@ -108,7 +108,8 @@ Values = dict[str, Array]
 
 def bits(state: State) -> Values:
     """The quantities of an exact state, each number rounded once to float64."""
-    return precise.rounded(precise.quantities(state))
+    values: Values = precise.rounded(precise.quantities(state))
+    return values
 
 
 def state_quantities(
@@ -129,12 +130,12 @@ def state_quantities(
 def exact_step(
     name: str, prior: State, current: State, curv: dict[str, Array], alpha: float | None
 ) -> State:
-    """The exact result; where roots enter, from two precisions that agree when they are rounded."""
+    """The exact result; where roots enter, from two precisions whose roundings agree."""
     one = Curv(curv["g"], S=curv["S"]) if "S" in curv else Curv(curv["g"], G=curv["G"])
     if STATES[name.split("-")[-1]] is DLR and name.split("-")[0] in ("bong", "blr"):
-        return precise.stable(
-            lambda: precise.step(name, prior, current, one, 1 if alpha is None else alpha)
-        )
+        rate = 1 if alpha is None else alpha
+        out: State = precise.stable(lambda: precise.step(name, prior, current, one, rate))
+        return out
     return exact.step(
         method(name, **({} if alpha is None else {"alpha": alpha})), prior, current, one
     )
@@ -218,14 +219,18 @@ def _of_predictive(case: Case) -> tuple[Quantity, ...]:
     out = precise.stable(lambda: precise.predictive(kind, family, *args))
     sens, single = of_predictive(kind, family, given), fits_float32(given)
     change = {**sens.change, "error": 0.0, "ece": sens.change["mean"]}
-    names = [
-        k
-        for k in ("mean", "var", "log_density", "nlpd", "error", "ece")
-        if k in out and _finite(out[k])
-    ]
-    role = lambda k: "result" if k == "mean" else "intermediate"
+    every, roles = ("mean", "var", "log_density", "nlpd", "error", "ece"), {"mean": "result"}
+    names = [k for k in every if k in out and _finite(out[k])]
     return tuple(
-        quantity(k, PREDICTIVE[kind], precise.rounded(out[k]), change[k], 1.0, single, role(k))
+        quantity(
+            k,
+            PREDICTIVE[kind],
+            precise.rounded(out[k]),
+            change[k],
+            1.0,
+            single,
+            roles.get(k, "intermediate"),
+        )
         for k in names
     )
 

@@ -326,12 +326,12 @@ def _copy(value: Any) -> Any:
 # --- plain data as objects ------------------------------------------------------------------------
 
 
-def model_spec(model: models.Model) -> dict[str, Any]:
+def model_spec(model: models.ParametricModel) -> dict[str, Any]:
     """The plain description of a built-in model."""
     return {"kind": model.kind, **model.spec}
 
 
-def model(spec: dict[str, Any]) -> models.Model:
+def model(spec: dict[str, Any]) -> models.ParametricModel:
     """The model of a plain description."""
     kind = spec["kind"]
     if kind == "linear":
@@ -379,7 +379,8 @@ def dynamics(spec: dict[str, Any]) -> Dynamics:
 def state(family: str, value: dict[str, Any]) -> State:
     """The state of a dict in a family."""
     kind = STATES[family]
-    return kind(*(value[field] for field in kind._fields))
+    new: State = kind(*(value[field] for field in kind._fields))
+    return new
 
 
 def invariants(family: str, value: dict[str, Any]) -> dict[str, Array]:

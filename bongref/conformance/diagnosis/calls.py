@@ -69,7 +69,7 @@ def _parts(case: Case) -> Iterator[Case]:
         if y is None:
             return
     here = pipeline.at_step(samples, 0)
-    problem = Problem(inputs["model"], inputs["likelihood"], np.asarray(x), y)
+    problem = Problem(inputs["model"], inputs["likelihood"], np.asarray(x), np.asarray(y))
     curv = RIGHT.estimate(case.hess, problem, prior.mu, here)
     G = pipeline.full_G(curv)
     seam = tuple(q for q in case.expected if q.role == "intermediate")
@@ -90,11 +90,16 @@ def _parts(case: Case) -> Iterator[Case]:
     yield Case(case.id, "step", {"method": method}, (), given, "value", expected)
 
 
+def _size(a: Array) -> float:
+    return float(np.max(np.abs(a), initial=0)) or 1.0
+
+
 def _factor_of(G: Array) -> Array:
     """S with G = −S Sᵀ, with the columns that are not 0."""
     lam, Q = np.linalg.eigh(-G)
     keep = lam > 1e-14 * max(float(lam[-1]), 1e-300)
-    return Q[:, keep] * np.sqrt(lam[keep])
+    S: Array = Q[:, keep] * np.sqrt(lam[keep])
+    return S
 
 
 def _quantities(
@@ -102,9 +107,8 @@ def _quantities(
 ) -> tuple[Quantity, ...]:
     """Quantities for a first look, at a thousand times the tolerance of the result."""
     bounds: dict[str, float | None] = {"float64": max(1e3 * tolerance, 1e-10), "float32": 1e-2}
-    size = lambda a: float(np.max(np.abs(a), initial=0)) or 1.0
     return tuple(
-        Quantity(name, equation, np.asarray(values[name]), size(values[name]), 1.0, bounds)
+        Quantity(name, equation, np.asarray(values[name]), _size(values[name]), 1.0, bounds)
         for name, equation in equations.items()
         if name in values
     )

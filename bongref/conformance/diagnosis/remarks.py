@@ -165,7 +165,9 @@ FUNCTIONS: dict[str, Callable[[Array], Array]] = {
 def _function(t: Target) -> list[str]:
     """A simple function of what is right."""
     square = t.right.ndim == 2 and t.right.shape[0] == t.right.shape[1]
-    forms = {**FUNCTIONS, "the transpose of": np.transpose} if square else FUNCTIONS
+    forms = dict(FUNCTIONS)
+    if square:
+        forms["the transpose of"] = lambda a: a.T
     with np.errstate(all="ignore"):
         values = {words: fn(t.right) for words, fn in forms.items() if t.right.size > 1}
         found = [words for words, value in values.items() if near(value, t) and far(value, t)]

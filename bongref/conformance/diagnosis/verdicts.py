@@ -114,9 +114,9 @@ def _float(text: str) -> float | None:
 
 def _only_with(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> list[str]:
     """What all failing cases of a subject have and no passing one has."""
-    of = lambda o: (o.case.subject, o.case.level, o.case.result)
-    alike = (failed[0].case.subject, failed[0].case.level, "value")
-    passing = [_features(o.case) for o in outcomes if o.status == "pass" and of(o) == alike]
+    one = failed[0].case
+    alike = [o for o in outcomes if (o.case.subject, o.case.level) == (one.subject, one.level)]
+    passing = [_features(o.case) for o in alike if (o.status, o.case.result) == ("pass", "value")]
     if not passing:
         return []
     shared = set.intersection(*(_features(o.case) for o in failed)).difference(*passing)

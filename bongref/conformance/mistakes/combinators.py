@@ -262,4 +262,5 @@ def columns(curv: Curv) -> Array:
     """S, where G is given as −S Sᵀ."""
     if curv.S is None:
         raise NotOfThisCase("G = -S S^T")
-    return curv.S
+    S: Array = curv.S
+    return S

@@ -72,7 +72,8 @@ def gauss_newton(hess: str, problem: Problem, theta: Array, samples: Array | Non
     """MC-HESS without the second derivatives of the network."""
     batches = [problem.at(t) for t in pipeline.given(samples)]
     g = sum(pipeline.gradient(b) for b in batches) / len(batches)
-    return Curv(g, G=-sum(pipeline.fisher(b) for b in batches) / len(batches))
+    G = -sum(pipeline.fisher(b) for b in batches) / len(batches)
+    return Curv(np.asarray(g), G=np.asarray(G))
 
 
 def per_example(right: Estimate) -> Estimate:
@@ -82,7 +83,7 @@ def per_example(right: Estimate) -> Estimate:
         points = [theta] if hess == "lin-ef" else list(pipeline.given(samples))
         grads = [one.J.T @ one.score for t in points for one in problem.at(t)]
         G = -sum(np.outer(v, v) for v in grads) / len(points)
-        return with_G(right(hess, problem, theta, samples), G)
+        return with_G(right(hess, problem, theta, samples), np.asarray(G))
 
     return wrong
 
@@ -92,7 +93,8 @@ def on_eigenvalues(change: Callable[[Array], Array]) -> EstimateChange:
 
     def new(G: Array) -> Array:
         w, Q = np.linalg.eigh(G)
-        return (Q * change(w)) @ Q.T
+        out: Array = (Q * change(w)) @ Q.T
+        return out
 
     return on_estimate(lambda curv, M: with_G(curv, new(dense(curv))))
 

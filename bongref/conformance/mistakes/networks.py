@@ -115,7 +115,8 @@ def slope_of(other: str) -> ProblemChange:
 
 def largest(z: Array) -> Array:
     """Weights of max pooling."""
-    return (z == z.max(axis=(1, 3), keepdims=True)).astype(float)
+    weights: Array = (z == z.max(axis=(1, 3), keepdims=True)).astype(float)
+    return weights
 
 
 def corner(z: Array) -> Array:

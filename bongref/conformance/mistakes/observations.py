@@ -66,7 +66,8 @@ def with_R(change: Callable[[Array], Array]) -> ProblemChange:
 
 def softmax_root(one: Observation) -> Array:
     """B with B Bᵀ = R of a softmax."""
-    return np.diag(np.sqrt(one.h)) - np.outer(one.h, np.sqrt(one.h))
+    B: Array = np.diag(np.sqrt(one.h)) - np.outer(one.h, np.sqrt(one.h))
+    return B
 
 
 def factor(one: Observation) -> Array:
@@ -79,16 +80,16 @@ def factor(one: Observation) -> Array:
 def transposed_factor(one: Observation) -> Array:
     """Aᵀ A for the factor A Aᵀ = R⁻¹."""
     A = lower(inv(one.R))
-    return A.T @ A
+    product: Array = A.T @ A
+    return product
 
 
 def transposed_root(one: Observation) -> Array:
     """Bᵀ B for the factor B Bᵀ: L⁻ᵀ of a Gaussian, diag(√p) − p √pᵀ of a softmax."""
-    if one.kind == "categorical":
-        B = softmax_root(one)
-        return B.T @ B
-    L = np.linalg.inv(lower(one.R))
-    return L @ L.T
+    softmax = one.kind == "categorical"
+    B = softmax_root(one) if softmax else np.linalg.inv(lower(one.R)).T
+    product: Array = B.T @ B
+    return product
 
 
 def summed_columns(one: Observation) -> Array:
@@ -123,10 +124,8 @@ def batch_mean(score: bool, info: bool) -> ProblemChange:
     """The mean over the batch in place of the sum."""
 
     def change(batch: list[Observation]) -> list[Observation]:
-        over = lambda applies: len(batch) if applies else 1
-        return [
-            one._replace(score=one.score / over(score), info=one.info / over(info)) for one in batch
-        ]
+        n, m = len(batch) if score else 1, len(batch) if info else 1
+        return [one._replace(score=one.score / n, info=one.info / m) for one in batch]
 
     return on_batch(change)
 

@@ -59,7 +59,8 @@ def linear_outputs(problem: Problem, mu: Array, samples: Array) -> Array:
 
 def mean_of_outputs(problem: Problem, mu: Array, samples: Array) -> Array:
     """The mean of the outputs over the samples."""
-    return np.stack([[p.o for p in problem.at(t)] for t in samples]).mean(axis=0)[None]
+    mean: Array = np.stack([[p.o for p in problem.at(t)] for t in samples]).mean(axis=0)[None]
+    return mean
 
 
 def output_slope(problem: Problem, mu: Array, samples: Array) -> Array:
@@ -144,20 +145,23 @@ def noise(p: Any) -> Array:
 def unbiased(p: Any) -> Array:
     """The variance with 1/(S − 1) for the means."""
     S = len(p.values)
-    return noise(p) + p.means.var(axis=0) * S / (S - 1)
+    var: Array = noise(p) + p.means.var(axis=0) * S / (S - 1)
+    return var
 
 
 def mean_of_logs(v: Values, p: Any, Y: Array) -> Array:
     """The mean over the samples of the log-density."""
     log_prob = p.lik.log_prob_mean if p.of_means else p.lik.log_prob
     y = p.lik.encode(Y, Y.shape[-1], batch=len(Y))
-    return np.asarray(log_prob(p.values, y)).mean(axis=0)
+    mean: Array = np.asarray(log_prob(p.values, y)).mean(axis=0)
+    return mean
 
 
 def moment_matched(v: Values, p: Any, Y: Array) -> Array:
     """The log-density of a Gaussian with the predictive mean and variance."""
     scaled = (Y - v["mean"]) ** 2 / v["var"] + np.log(2 * np.pi * v["var"])
-    return -(scaled.sum(axis=-1)) / 2
+    logs: Array = -(scaled.sum(axis=-1)) / 2
+    return logs
 
 
 # --- error and ece --------------------------------------------------------------------------------

@@ -171,8 +171,7 @@ def add_precision(q: State, c: float) -> State:
     """c I added to the precision."""
     if isinstance(q, DLR):
         return q._replace(Ups=q.Ups + c)
-    add = lambda a: inverse(a) + c * (np.eye(len(a)) if a.ndim == 2 else 1)
-    return on_spread(q, lambda a: inverse(add(a)))
+    return on_spread(q, lambda a: inverse(inverse(a) + c * (np.eye(len(a)) if a.ndim == 2 else 1)))
 
 
 def on_new(change: Callable[[State, float], State]) -> Callable[[float], StepChange]:

@@ -77,8 +77,9 @@ def clipped(c: float) -> Callable[[Curv], Curv]:
 
 def clipped_norm(c: float) -> Callable[[Curv], Curv]:
     """g scaled down to the norm c where it is longer."""
-    norm = lambda g: max(float(np.linalg.norm(g)), 1e-300)
-    return lambda curv: curv._replace(g=curv.g * min(1, c / norm(curv.g)))
+    return lambda curv: curv._replace(
+        g=curv.g * min(1, c / max(float(np.linalg.norm(curv.g)), 1e-300))
+    )
 
 
 def times_Sigma(g: bool, G: bool, power: int = 1) -> StepChange:

@@ -22,8 +22,8 @@ class Jet(NamedTuple):
     """
 
     value: Array
-    J: Array = None
-    H: Array = None
+    J: Any = None
+    H: Any = None
 
 
 @working
@@ -144,11 +144,8 @@ def _pool(z: Jet, shape: tuple[int, ...]) -> tuple[Jet, tuple[int, ...]]:
     h, w, c = shape
     at = np.arange(h * w * c).reshape(shape)[: h // 2 * 2, : w // 2 * 2]
     four = at.reshape(h // 2, 2, w // 2, 2, c).transpose(1, 3, 0, 2, 4).reshape(4, -1)
-    return Jet(*(None if part is None else sum(part[i] for i in four) / 4 for part in z)), (
-        h // 2,
-        w // 2,
-        c,
-    )
+    parts: list[Any] = [None if part is None else sum(part[i] for i in four) / 4 for part in z]
+    return Jet(*parts), (h // 2, w // 2, c)
 
 
 def _tanh(x: Any) -> tuple[Any, Any, Any]:

@@ -64,10 +64,10 @@ def log_prob(likelihood: Mapping[str, Any], o: Any, y: Any) -> Any:
 @working
 def mean(likelihood: Mapping[str, Any], o: Any) -> Array:
     """ŷ = E[y | o], (C,)."""
-    kind, o = kind_of(likelihood), exactly(o)
+    kind, outputs = kind_of(likelihood), exactly(o)
     if kind == "gaussian":
-        return o
-    return probabilities(likelihood, o)[0] if kind in CLASSES else each(mp.exp, o)
+        return outputs
+    return probabilities(likelihood, outputs)[0] if kind in CLASSES else each(mp.exp, outputs)
 
 
 @working
@@ -94,15 +94,16 @@ def jac_mean(likelihood: Mapping[str, Any], o: Any) -> Array:
 
 
 @working
-def score(likelihood: Mapping[str, Any], o: Any, y: Any) -> Array:
+def score(likelihood: Mapping[str, Any], outputs: Any, observed: Any) -> Array:
     """∂ log p(y | o)/∂o, (C,)."""
-    kind, o, y = kind_of(likelihood), exactly(o), exactly(y)
+    kind, o, y = kind_of(likelihood), exactly(outputs), exactly(observed)
     if kind == "gaussian":
         return solve(noise(likelihood, len(o)), y - o)
     if kind == "poisson":
         return y - each(mp.exp, o)
     p, q = probabilities(likelihood, o)
-    return y * q - (1 - y) * p
+    residual: Array = y * q - (1 - y) * p
+    return residual
 
 
 @working
@@ -121,7 +122,8 @@ def info_factor(likelihood: Mapping[str, Any], o: Any) -> Array:
     """B with B Bᵀ = info, (C, C)."""
     kind, o = kind_of(likelihood), exactly(o)
     if kind == "gaussian":
-        return solve(cholesky(noise(likelihood, len(o))), exactly(eye(len(o)))).T
+        B: Array = solve(cholesky(noise(likelihood, len(o))), exactly(eye(len(o)))).T
+        return B
     if kind == "poisson":
         return diag(each(lambda v: mp.exp(v / 2), o))
     p, q = probabilities(likelihood, o)

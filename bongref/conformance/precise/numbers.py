@@ -18,7 +18,8 @@ from ...states import DLR
 
 DPS = 60  # digits of the arithmetic: ten more than are promised
 
-P, T = ParamSpec("P"), TypeVar("T")
+P = ParamSpec("P")
+T = TypeVar("T")
 
 
 def working(fn: Callable[P, T]) -> Callable[P, T]:
@@ -38,11 +39,13 @@ def exactly(a: Any) -> Array:
     quiet = np.errstate(invalid="ignore")  # numpy warns where a NaN is converted
     with mp.workdps(max(mp.dps, DPS)), quiet:
         if np.ndim(a) == 0:
-            return number(a.item() if isinstance(a, np.ndarray) else a)
+            one: Array = number(a.item() if isinstance(a, np.ndarray) else a)
+            return one
         a = np.asarray(a)
         if a.dtype.kind not in "biufO":
             raise InvalidType(f"the array must hold numbers, got an array of {a.dtype}")
-        return np.frompyfunc(number, 1, 1)(a) if a.size else a.astype(object)
+        many: Array = np.frompyfunc(number, 1, 1)(a) if a.size else a.astype(object)
+        return many
 
 
 def number(v: Any) -> Any:
@@ -92,7 +95,8 @@ def zeros(shape: tuple[int, ...]) -> Array:
 
 def average(a: Array) -> Array:
     """The mean over the first axis."""
-    return a.sum(axis=0) / mp.mpf(len(a))
+    mean: Array = a.sum(axis=0) / mp.mpf(len(a))
+    return mean
 
 
 def has_nan(parts: Any) -> bool:

@@ -65,12 +65,8 @@ def log_likelihood(
         if order > 1:
             two = sum(s[c] * H[c] for c in range(len(o))) - J.T @ info(likelihood, o) @ J
             hess = two if hess is None else hess + two
-    return Jet(
-        *(
-            None if part is None else np.array([part]) if np.ndim(part) == 0 else part[None]
-            for part in (value, grad, hess)
-        )
-    )
+    J, H = (None if part is None else part[None] for part in (grad, hess))
+    return Jet(np.array([value]), J, H)
 
 
 @working
@@ -115,7 +111,8 @@ def state(family: str, q: Any) -> State:
     parts = [exactly(q[f] if isinstance(q, Mapping) else getattr(q, f)) for f in kind._fields]
     if kind is FC:
         parts[1] = sym(parts[1])
-    return kind(*parts)
+    new: State = kind(*parts)
+    return new
 
 
 def curvature(curv: Any) -> Curv:
@@ -171,7 +168,8 @@ def step(method_name: str, prior: Any, current: Any, curv: Any, alpha: Any = 1) 
         for v in a.flat:
             if isinstance(v, float) and v == v:
                 raise AssertionError(f"{name} holds a float: the step code is not precise")
-    return type(out)(*(exactly(a) for a in out))
+    new: State = type(out)(*(exactly(a) for a in out))
+    return new
 
 
 def _nan(q: State) -> State:
@@ -221,9 +219,9 @@ def update(
 
 
 @working
-def predict(family: str, q: Any, dynamics: Mapping[str, Any] | None) -> State:
+def predict(family: str, now: Any, dynamics: Mapping[str, Any] | None) -> State:
     """N(F μ + b, F Σ Fᵀ + Q); an InvalidValue where it is not in the family."""
-    q = state(family, q)
+    q = state(family, now)
     if dynamics is None or dynamics["kind"] == "static" or has_nan(q):
         return q
     F, b, Q = _transition(dynamics, len(q.mu))
@@ -258,14 +256,16 @@ def _transition(dynamics: Mapping[str, Any], P: int) -> tuple[Array, Array, Arra
 
 
 def _vector(a: Any, P: int) -> Array:
-    return np.broadcast_to(np.asarray(exactly(a), dtype=object), (P,)).copy()
+    whole: Array = np.broadcast_to(np.asarray(exactly(a), dtype=object), (P,)).copy()
+    return whole
 
 
-def _square(a: Any, P: int) -> Array:
-    a = exactly(a)
+def _square(given: Any, P: int) -> Array:
+    a = exactly(given)
     if np.ndim(a) < 2:
         return _vector(a, P)
-    return a if np.any(a - diag(np.diag(a)) != 0) else np.diag(a).copy()
+    full = bool(np.any(a - diag(np.diag(a)) != 0))
+    return a if full else np.diag(a).copy()
 
 
 def _predict_dlr(q: DLR, f: Array, Q: Array) -> tuple[Array, Array]:
