@@ -5,6 +5,7 @@ import inspect
 import re
 import warnings
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,12 @@ MODULES = (
     "autodiff", "checks", "curvature", "dynamics", "gaussians", "likelihoods", "likelihoods.encoding", "likelihoods.functions",
     "linalg", "metrics", "models", "models.layers", "predictive", "routes.compare", "routes.oracle", "states", "tables",
 )  # fmt: skip
+PACKAGE = Path(__file__).resolve().parents[1] / "bongref"
+WITH_EXAMPLES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+    for path in PACKAGE.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+}
 
 # the functions and classes that a user calls
 PUBLIC = {
@@ -88,6 +95,14 @@ def test_examples_run(name):
         result = doctest.testmod(module, optionflags=doctest.FAIL_FAST)
     assert result.failed == 0
     assert ">>> " in (module.__doc__ or "") or name == "curvature", "the module does not show its use"
+
+
+@pytest.mark.parametrize("name", sorted(WITH_EXAMPLES - set(MODULES)))
+def test_other_examples_run(name):
+    module = import_module(f"bongref.{name}".rstrip("."))
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.testmod(module, optionflags=flags)
+    assert result.attempted > 0 and result.failed == 0
 
 
 @pytest.mark.parametrize(("module", "name"), NAMES)
