@@ -6,7 +6,7 @@
 >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 >>> result = br.run(m, model, lik, m.prior(np.zeros(2)), X, Y=[1.0, 2.0, 3.0])
 >>> result.state.mu.round(2), result.t, result.info.steps
-(array([0.97, 1.91]), 3, 3)
+(array([1.  , 1.91]), 3, 3)
 """
 
 from __future__ import annotations
