@@ -541,3 +541,18 @@ def test_the_oracle_takes_its_own_output_back():
     out = br.oracle.step("blr-lin-hess-dlr", plain(Lq), None, GOOD, alpha=0.5)
     again = br.oracle.step("blr-lin-hess-dlr", plain(Lq), out, GOOD, alpha=0.5)
     assert out["valid"] and again["valid"] and not np.array_equal(out["mu"], again["mu"])
+
+
+@pytest.mark.parametrize("digits", [None, 30])
+def test_the_oracle_beyond_the_largest_float(digits):
+    """mu = 1e308 + 1e200 * 1e200 is inf in float64, and the state is not valid; nothing is raised."""
+    far, curv = [1e308, 0.0], {"g": [1e200, 0.0], "S": [[1e-150], [0.0]]}
+    for name, prior in (
+        ("bong-lin-hess-diag", {"mu": far, "var": [1e200, 1.0]}),
+        ("bong-lin-hess-fc", {"mu": far, "Sigma": [[1e200, 0.0], [0.0, 1.0]]}),
+        ("bong-lin-hess-dlr", {"mu": far, "Ups": [1e-200, 1.0], "W": [[0.0], [0.0]]}),
+    ):
+        out = br.oracle.step(name, prior, None, curv, digits=digits)
+        assert out["valid"] is False and (out["mu"][0] == np.inf or digits is None)
+    out = br.oracle.step("bong-lin-hess-diag", {"mu": [-1e308, 0.0], "var": [1e200, 1.0]}, None, {**curv, "g": [-1e200, 0.0]}, digits=30)
+    assert out["mu"][0] == -np.inf and out["mu"][1] == 0
