@@ -147,7 +147,7 @@ def write(
 
 
 def save(path: str | Path, content: str) -> None:
-    """Write text to a file, whole or not at all: to a temporary file in the same folder, then renamed."""
+    """Write text to a file, whole or not at all: to a temporary file first, which is renamed."""
     target = Path(os.path.realpath(path))
     temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
