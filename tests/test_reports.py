@@ -151,7 +151,11 @@ def test_junit_counts_and_escapes():
     counts = {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")}
     assert counts == {"tests": "8", "failures": "2", "errors": "1", "skipped": "3"}
     assert root.get("name") == PAGE.title and float(root.get("time")) == 0.75
-    assert [(s.get("name"), s.get("tests")) for s in root] == [("L0", "2"), ("L1", "4"), ("L2", "2")]
+    assert [(s.get("name"), s.get("tests")) for s in root] == [
+        ("L0", "2"),
+        ("L1", "4"),
+        ("L2", "2"),
+    ]
     assert (
         root.find(".//failure").get("message") == NASTY
         and root.find(".//failure").text == "details\ufffd"
