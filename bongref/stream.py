@@ -32,6 +32,7 @@ from .tables import describe
 from .trace import Symbol
 
 Row = dict[str, Any]
+OVERFLOW = "the update gave numbers that are not finite: an overflow, or a matrix that is singular in float64"
 METRIC_STREAM = 0xE7A1  # the spawn key of the metrics' generator
 
 
@@ -413,7 +414,7 @@ def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     if diverged:
         what = f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, {then:.3g} in the prior"
     elif failure.reason == NOT_FINITE:
-        what = failure.detail or "the update overflowed"
+        what = failure.detail or OVERFLOW
     else:
         what = "the update gave a state that is not positive definite"
     message = f"{name}: step {step}: {what}; {kept}. {_advice(p.m, diverged or failure.reason == NOT_FINITE)}"
