@@ -509,8 +509,7 @@ def _encoded_together(
         if isinstance(rows, list):
             rows = [some if gone else row for row, gone in zip(rows, missing.tolist(), strict=True)]
         else:
-            rows = rows.copy()
-            rows[missing] = some
+            rows[missing] = some  # an array with gaps is a copy
     a = np.asarray(rows)
     if a.shape[: len(lead)] != lead:
         raise ValueError("the mini-batches of Y do not have the size of those of X")

@@ -12,7 +12,7 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import gammaln, xlogy
 
 from .backends import Problem
 from .errors import Diverging
@@ -81,14 +81,13 @@ def losses(model: Any, lik: Likelihood, mu: Array, xs: list[Array], ys: list[Arr
 
 def _constant(lik: Likelihood, Y: Array) -> Array:
     """The outputs o of the constant that fits Y best, half an observation added to each count."""
+    count = np.asarray(Y.sum(axis=0) + 0.5)
     if lik.name == "gaussian":
-        return Y.mean(axis=0)
+        return np.asarray(Y.mean(axis=0))
     if lik.name == "poisson":
-        return np.log((Y.sum(axis=0) + 0.5) / len(Y))
-    if lik.name == "bernoulli":
-        ones = Y.sum(axis=0) + 0.5
-        return np.log(ones) - np.log(len(Y) + 1 - ones)
-    return np.log(Y.sum(axis=0) + 0.5)
+        return np.log(count / len(Y))
+    rest = np.log(len(Y) + 1 - count) if lik.name == "bernoulli" else 0.0
+    return np.asarray(np.log(count) - rest)
 
 
 def _best(lik: Likelihood, Y: Array) -> Array:
@@ -96,9 +95,7 @@ def _best(lik: Likelihood, Y: Array) -> Array:
     if lik.name == "gaussian":
         return np.array([lik.log_prob(y, y) for y in Y])
     if lik.name == "poisson":
-        from scipy.special import gammaln
-
-        return (xlogy(Y, Y) - Y - gammaln(Y + 1)).sum(axis=1)
+        return np.asarray((xlogy(Y, Y) - Y - gammaln(Y + 1)).sum(axis=1))
     return np.zeros(len(Y))
 
 

@@ -14,7 +14,6 @@ import bongref as br
 from bongref.errors import InvalidType, InvalidValue, NotDerived
 
 V, T = InvalidValue, InvalidType
-ENABLED = False  # the messages of br.run, update, step, method, save and load are not yet all of this form
 
 
 def given():
@@ -34,7 +33,7 @@ def given():
 ROWS = [
     # --- names and parameters -------------------------------------------------------------------------
     ("br.method('bong')", V, "got 'bong'"),
-    ("br.method('')", V, "name must be one of the 80 of bongref.methods(), got ''"),
+    ("br.method('')", V, "such as 'bong-lin-hess-fc', got ''; bongref.methods() lists all 80"),
     ("br.method(7)", T, "got 7"),
     ("br.method(None)", T, "got None"),
     ("br.method('bong-lin-hess-ful')", V, "got 'bong-lin-hess-ful'; did you mean"),
@@ -130,7 +129,7 @@ ROWS = [
     ("run(m, model, gauss, q, X, Y, checkpoint=3)", T, "checkpoint must be a path (str or os.PathLike), got int 3"),
     ("run(m, model, gauss, q, X, Y, checkpoint=folder / 'x.txt')", V, "checkpoint must end in .npz, got"),
     # --- save and load ----------------------------------------------------------------------------------------
-    ("br.save(folder / 'x.npz', q)", T, "result must be a Result, got Diag"),
+    ("br.save(folder / 'x.npz', q)", T, "result must be a Result of bongref.run, got Diag"),
     ("br.save(res, folder / 'x.npz')", T, "path must be a path (str or os.PathLike), got Result"),
     ("br.save(folder / 'x.txt', res)", V, "path must end in .npz, got"),
     ("br.save(folder / 'no' / 'x.npz', res)", V, "path must lie in a folder that exists, got"),

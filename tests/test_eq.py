@@ -50,6 +50,7 @@ def run(capsys, *argv):
         ("Appendix E.5", ["sec:DLR-deriv"]),
         ("appendix e", ["sec:derivations"]),
         ("E.5.3", ["sec:BLR-DLR"]),
+        ("e.5.3", ["sec:BLR-DLR"]),
         ("4.1", ["sec:conjugate", "thm:exact-when-conjugate"]),
         ("eq:gl*", ["eq:gL", "eq:GL", "eq:gL-cheap", "eq:GLEF"]),
         ("algo:*-EF-est", ["algo:mc-ef-est", "algo:lin-ef-est"]),

@@ -256,7 +256,7 @@ def test_dlr_parameters_are_not_natural():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 3))
     for name, natural in (("fc", True), ("diag", True), ("dlr", False), ("fc_mom", False), ("diag_mom", False)):
-        family = definition._FAMILIES[name](belief(name, rng, 3))
+        family = definition.FAMILIES[name](belief(name, rng, 3))
         one, other = hessian(family, a), hessian(family, b)
         assert compare.difference(name, one, other, 1e4).agrees == natural
 

@@ -269,9 +269,9 @@ def tampered():
     X, Y = line(6)
     m = br.method("bong-lin-hess-fc")
     r = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y)
-    yield "resume must be a Result", r._replace(t=-5)
+    yield r"resume\.t must be an integer >= 0, got -5", r._replace(t=-5)
     yield "resume must be a Result", r._replace(t=7)
-    yield "resume must be a Result", r._replace(t="3")
+    yield r"resume\.t must be an integer >= 0, got '3'", r._replace(t="3")
     yield "resume must be a Result", r._replace(info={})
     yield "resume must be a Result", r._replace(continuation=None)
     yield "resume must be a Result", r.state

@@ -29,8 +29,8 @@ project = dlr.project_printed
 
 def blr_rule(m: Method, prior: State, current: State, curv: Curv) -> State:
     """blr-rule: ψ + α F ∇(·) for ψ + α F⁻¹ ∇(·), for :func:`bongref.definition.step`."""
-    family = definition._FAMILIES[m.family](current)
-    objective = definition._objective(family, prior, curv, current.mu, with_kl=True)
+    family = definition.FAMILIES[m.family](current)
+    objective = definition.objective(family, prior, curv, current.mu, with_kl=True)
     F = definition.fisher(family, current.mu, covariance(current))
     state: State = family.state(family.psi + m.params["alpha"] * F @ grad(objective)(family.psi))
     return state

@@ -2,7 +2,7 @@
 
 ``prior``, ``current`` and the result are {"mu", "Sigma"}, {"mu", "var"} or {"mu", "Ups", "W"};
 ``curv`` has "g" and at least one of "S" (G = −S Sᵀ), "G" (dense, every family) and "d" (diag G, the
-diagonal families). ``out["valid"]`` says whether the result is still a Gaussian; the values are
+diagonal families). ``out["valid"]`` says whether the result is positive definite; the values are
 those of the equations, whatever they are.
 
 >>> import bongref as br
