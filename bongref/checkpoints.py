@@ -1,4 +1,4 @@
-"""A stream on disk: a :class:`bongref.Result` as one .npz file, so that a run can go on elsewhere.
+"""A stream on disk: a `bongref.Result` as one .npz file, so that a run can go on elsewhere.
 
     bongref.save("run.npz", result)
     bongref.run(..., resume=bongref.load("run.npz"))      # with the same arguments
@@ -13,14 +13,15 @@ from __future__ import annotations
 import json
 import os
 import zipfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from . import checks
 from .errors import InvalidType, InvalidValue
 from .grid import STATES, method
 from .stream import Continuation, Result, RunInfo
+from .tables import describe
 
 VERSION = 2
 
@@ -51,7 +52,7 @@ def save(path: str | os.PathLike[str], result: Result) -> None:
     >>> br.load(path).state.mu
     array([1.])
     """
-    path = check_path(path)
+    path = checks.path("path", path, ".npz")
     if not isinstance(result, Result):
         raise InvalidType(
             f"result must be a Result of bongref.run, got {type(result).__name__}; "
@@ -91,6 +92,8 @@ def load(path: str | os.PathLike[str]) -> Result:
     FileNotFoundError
         If there is none.
     """
+    if not isinstance(path, (str, os.PathLike)):
+        raise InvalidType(f"path must be a path (str or os.PathLike), got {describe(path)}")
     try:
         with np.load(path, allow_pickle=False) as file:
             rest = json.loads(str(file["rest"]))
@@ -106,19 +109,6 @@ def load(path: str | os.PathLike[str]) -> Result:
         raise InvalidValue(
             f"path must be a file that bongref.save wrote, got {os.fspath(path)!r} ({error})"
         ) from None
-
-
-def check_path(path: str | os.PathLike[str]) -> Path:
-    """The path, if a file of this kind can be written there."""
-    try:
-        out = Path(path)
-    except TypeError:
-        raise InvalidType(f"path must be a file name that ends in .npz, got {path!r:.60}") from None
-    if out.suffix != ".npz" or not out.absolute().parent.is_dir():
-        raise InvalidValue(
-            f"path must end in .npz and lie in a folder that exists, got {os.fspath(path)!r}"
-        )
-    return out
 
 
 def _plain(value: Any) -> Any:

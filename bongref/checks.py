@@ -70,7 +70,7 @@ def array(
     empty : bool
         Whether an array without entries is allowed.
     remedy : str
-        What to do about an entry that is missing or not finite; the end of that message.
+        What to do about an entry that is missing or NaN; the end of that message.
 
     Returns
     -------
@@ -89,8 +89,10 @@ def array(
     array([0., 1.])
     """
     out = _floats(name, value, remedy, copy)
-    if ndim is not None and out.ndim not in (ndim if isinstance(ndim, tuple) else (ndim,)):
-        raise InvalidValue(f"{name} must have {ndim} dimension(s), got shape {out.shape}")
+    allowed = (ndim,) if isinstance(ndim, int) else ndim
+    if allowed is not None and out.ndim not in allowed:
+        count = " or ".join(map(str, allowed)) + (" dimension" if ndim == 1 else " dimensions")
+        raise InvalidValue(f"{name} must have {count}, got shape {out.shape}")
     if shape is not None:
         fits = out.ndim == len(shape) and all(
             n is None or n == m for n, m in zip(shape, out.shape, strict=False)
@@ -101,7 +103,8 @@ def array(
         raise InvalidValue(f"{name} must not be empty, got shape {out.shape}")
     if not np.all(np.isfinite(out)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
-        raise InvalidValue(f"{name} must be finite, got {out[where]}{_at(where)}{remedy}")
+        then = remedy if np.isnan(out[where]) else ""
+        raise InvalidValue(f"{name} must be finite, got {out[where]}{_at(where)}{then}")
     return out
 
 
@@ -136,9 +139,15 @@ def _reals(raw: Array, name: str, remedy: str) -> bool:
 
 def scalar(name: str, value: Any) -> float:
     """A finite real number."""
-    if isinstance(value, (bool, np.bool_)):
-        raise InvalidType(f"{name} must be a real number, got {value!r}")
-    return float(array(name, value, ndim=0))
+    try:
+        out = array(name, value)
+    except InvalidType:
+        out = None
+    if out is None or isinstance(value, (bool, np.bool_)):
+        raise InvalidType(f"{name} must be a real number, got {describe(value)}")
+    if out.ndim > 0:
+        raise InvalidValue(f"{name} must be a real number, got shape {out.shape}")
+    return float(out)
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None, remedy: str = "") -> int:
@@ -193,7 +202,9 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 def near_miss(value: Any, allowed: Sequence[str], cutoff: float = 0.5) -> str:
     """The end of a message: the allowed string nearest to ``value``; empty without one."""
-    near = difflib.get_close_matches(str(value).lower(), allowed, n=1, cutoff=cutoff)
+    given = str(value).lower()
+    near = difflib.get_close_matches(given, allowed, n=1, cutoff=cutoff)
+    near = near or [a for a in allowed if given and a.startswith(given)]
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
@@ -498,8 +509,7 @@ def _encoded_together(
         if isinstance(rows, list):
             rows = [some if gone else row for row, gone in zip(rows, missing.tolist(), strict=True)]
         else:
-            rows = rows.copy()
-            rows[missing] = some
+            rows[missing] = some  # an array with gaps is a copy
     a = np.asarray(rows)
     if a.shape[: len(lead)] != lead:
         raise ValueError("the mini-batches of Y do not have the size of those of X")

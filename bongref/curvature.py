@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 class Curv(NamedTuple):
     """Expected gradient g (P,) and expected Hessian G: as S (P, K) with G = −S Sᵀ, or dense (P, P), or its diagonal d (P,).
 
+    Exactly one of S, G and d is given.
+
     Parameters
     ----------
     g : ndarray, shape (P,)
@@ -49,8 +51,6 @@ class Curv(NamedTuple):
         The expected Hessian itself.
     d : ndarray, shape (P,), optional
         Its diagonal; enough for the diagonal families alone.
-
-    Exactly one of S, G and d is given.
 
     Examples
     --------

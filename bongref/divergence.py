@@ -2,8 +2,8 @@
 
 A Gaussian that stays positive definite can still run away, because nothing in the equations bounds
 the step of the mean. :class:`Watch` looks at the last observations that the filter has seen: if the
-plugin predictive is clearly worse for them than the best constant, it warns once
-(:class:`bongref.errors.Diverging`).
+plugin predictive is clearly worse for them than the best constant, and no better than that of the
+prior, it warns once (:class:`bongref.errors.Diverging`).
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import xlogy
+from scipy.special import gammaln, xlogy
 
 from .backends import Problem
+from .dynamics import Static
 from .errors import Diverging
 from .gaussians import marginal_variance
 from .likelihoods import Likelihood
@@ -23,7 +24,9 @@ from .states import State
 
 WINDOW = 100  # observations that are looked at
 FEWEST = 20  # observations below which nothing is said
-WORSE = 1.5  # loss over that of the constant prediction from which on a stream counts as diverged
+WORSE = 1.5  # loss over that of the constant from which on a stream counts as diverged
+WORSE_MOVING = 10.0  # the same where θ moves: the last state is not meant for older observations
+LEAST = 0.1  # nats by which the loss exceeds that of the constant, at least
 STANDARD_ERRORS = 3.0
 
 
@@ -33,15 +36,14 @@ class Losses(NamedTuple):
     plugin: Array  # (n,)
     constant: Array  # (n,)
 
-    @property
-    def diverged(self) -> bool:
+    def diverged(self, worse: float = WORSE) -> bool:
         """Clearly and much worse than the constant, or not finite."""
         if not np.all(np.isfinite(self.plugin)):
             return True
         excess = self.plugin - self.constant
         error = float(np.std(excess)) / np.sqrt(len(excess))
-        clearly = float(np.mean(excess)) > STANDARD_ERRORS * error
-        return clearly and float(np.mean(self.plugin)) > WORSE * float(np.mean(self.constant))
+        clearly = float(np.mean(excess)) > max(LEAST, STANDARD_ERRORS * error)
+        return clearly and float(np.mean(self.plugin)) > worse * float(np.mean(self.constant))
 
 
 class Watch:
@@ -57,10 +59,16 @@ class Watch:
         self.next = 2 * t
         p = self.problem
         steps = np.flatnonzero(p.data.seen[:t])[-WINDOW:]
-        found = losses(p.model, p.lik, state.mu, [p.data.xs[k] for k in steps], [p.data.ys[k] for k in steps])
-        if found is not None and found.diverged:
-            self.warned = True
-            warnings.warn(_message(p, t, state, found), Diverging, stacklevel=3)
+        xs, ys = [p.data.xs[k] for k in steps], [p.data.ys[k] for k in steps]
+        found = losses(p.model, p.lik, state.mu, xs, ys)
+        worse = WORSE if isinstance(p.dynamics, Static) else WORSE_MOVING
+        if found is None or not found.diverged(worse):
+            return
+        at_first = losses(p.model, p.lik, p.prior.mu, xs, ys)
+        if at_first is not None and np.mean(at_first.plugin) >= np.mean(found.plugin):
+            return  # the model cannot represent a constant, and has learned something
+        self.warned = True
+        warnings.warn(_message(p, t, state, found), Diverging, stacklevel=3)
 
 
 def losses(model: Any, lik: Likelihood, mu: Array, xs: list[Array], ys: list[Array]) -> Losses | None:
@@ -81,14 +89,13 @@ def losses(model: Any, lik: Likelihood, mu: Array, xs: list[Array], ys: list[Arr
 
 def _constant(lik: Likelihood, Y: Array) -> Array:
     """The outputs o of the constant that fits Y best, half an observation added to each count."""
+    count = np.asarray(Y.sum(axis=0) + 0.5)
     if lik.name == "gaussian":
-        return Y.mean(axis=0)
+        return np.asarray(Y.mean(axis=0))
     if lik.name == "poisson":
-        return np.log((Y.sum(axis=0) + 0.5) / len(Y))
-    if lik.name == "bernoulli":
-        ones = Y.sum(axis=0) + 0.5
-        return np.log(ones) - np.log(len(Y) + 1 - ones)
-    return np.log(Y.sum(axis=0) + 0.5)
+        return np.log(count / len(Y))
+    rest = np.log(len(Y) + 1 - count) if lik.name == "bernoulli" else 0.0
+    return np.asarray(np.log(count) - rest)
 
 
 def _best(lik: Likelihood, Y: Array) -> Array:
@@ -96,9 +103,7 @@ def _best(lik: Likelihood, Y: Array) -> Array:
     if lik.name == "gaussian":
         return np.array([lik.log_prob(y, y) for y in Y])
     if lik.name == "poisson":
-        from scipy.special import gammaln
-
-        return (xlogy(Y, Y) - Y - gammaln(Y + 1)).sum(axis=1)
+        return np.asarray((xlogy(Y, Y) - Y - gammaln(Y + 1)).sum(axis=1))
     return np.zeros(len(Y))
 
 

@@ -226,6 +226,7 @@ def update(
     m = as_method(m, prior)
     prior = checked_prior(m, model, prior)
     checks.choice("form", form, FORMS)
+    checks.boolean("trace", trace)
     x, y = checks.observation(model, checks.likelihood(lik), x, y, prior.mu)
     if y is None:
         return prior, Info(True)

@@ -190,7 +190,7 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
         confidence = np.where(guess == 1, mean[:, 0], 1 - mean[:, 0])
         return guess, confidence, onehot[:, 0].astype(int)
     raise InvalidValue(
-        "error and ece need a Categorical likelihood or a Bernoulli one with one output, "
+        "the likelihood must be Categorical, or Bernoulli with one output, for error and ece, "
         f"got {name} with {C}"
     )
 
@@ -285,6 +285,8 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
         )
     if len(X) != len(Y):
         raise InvalidValue(f"X and Y must have the same length, got {len(X)} and {len(Y)}")
+    if len(X) == 0:
+        raise InvalidValue("X must not be empty, got length 0")
     return On(X, Y, names, n_samples)
 
 

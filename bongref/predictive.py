@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from . import checks
+from .errors import InvalidValue
 from .gaussians import draw
 from .grid import Method
 from .likelihoods import Likelihood
@@ -356,4 +357,9 @@ def _check(model: Model, lik: Likelihood, state: State, X: Any) -> tuple[State, 
     checks.model(model)
     checks.likelihood(lik)
     state = checks.state("state", state, P=model.n_params)
-    return state, checks.one_input(model, X)
+    X = checks.one_input(model, X)
+    batch = model.is_batch(X)
+    if batch and len(X) == 0:
+        raise InvalidValue(f"X must not be empty, got shape {np.shape(X)}")
+    lik.check_outputs(checks.n_outputs(model, state.mu, X[0] if batch else X))
+    return state, X

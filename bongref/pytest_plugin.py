@@ -1,7 +1,9 @@
 """The options of ``pytest --pyargs bongref.conformance``. Nothing else is imported until they name an adapter."""
 
+from typing import Any
 
-def pytest_addoption(parser):
+
+def pytest_addoption(parser: Any) -> None:
     group = parser.getgroup("bongref", "an implementation against the vectors of bongref: pytest --pyargs bongref.conformance")
     group.addoption("--bongref-adapter", metavar="MODULE:CLASS", help="the implementation, e.g. my_adapter:Adapter")
     group.addoption("--bongref-methods", metavar="GLOB,...", action="append", help="only cases of these methods")
@@ -11,7 +13,7 @@ def pytest_addoption(parser):
     group.addoption("--bongref-no-diagnosis", action="store_true", help="do not look for the mistake behind a failure")
 
 
-def pytest_configure(config):
+def pytest_configure(config: Any) -> None:
     if config.getoption("bongref_adapter"):
         from bongref.conformance import plugin
 

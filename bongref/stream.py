@@ -6,7 +6,7 @@
 >>> X = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
 >>> result = br.run(m, model, lik, m.prior(np.zeros(2)), X, Y=[1.0, 2.0, 3.0])
 >>> result.state.mu.round(2), result.t, result.info.steps
-(array([0.97, 1.91]), 3, 3)
+(array([1.  , 1.91]), 3, 3)
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from .tables import describe
 from .trace import Symbol
 
 Row = dict[str, Any]
+OVERFLOW = "the update gave numbers that are not finite: an overflow, or a matrix that is singular in float64"
 METRIC_STREAM = 0xE7A1  # the spawn key of the metrics' generator
 
 
@@ -229,6 +230,7 @@ def _checked(
     """Every input of a stream, checked before the first step."""
     checks.choice("backend", backend, BACKENDS)
     checks.choice("form", form, FORMS)
+    checks.boolean("trace", trace)
     m = as_method(m, prior)
     dynamics = Static() if dynamics is None else dynamics
     prior = checked_prior(m, model, prior)
@@ -236,7 +238,7 @@ def _checked(
     data = checks.observations(model, checks.likelihood(lik), X, Y, prior.mu)
     generator = None if rng is None else checks.seed_or_generator("rng", rng)
     draws = checked_draws(m, len(prior.mu), generator, samples, None, steps=len(data.seen))
-    return Problem(m, model, lik, prior, data, dynamics, generator, draws.samples, bool(trace), form)
+    return Problem(m, model, lik, prior, data, dynamics, generator, draws.samples, trace, form)
 
 
 # --- rows, one-step-ahead scores, checkpoints ---------------------------------------------------------
@@ -259,17 +261,17 @@ class Recorder:
     """The rows of a stream: metrics every so many steps, prequential scores, checkpoints, time."""
 
     def __init__(self, problem: Problem, every: int | None, metrics: Any, checkpoint: Any) -> None:
-        from . import checkpoints
-
         self.problem, self.clock = problem, _Clock()
         self.measures = _measures(metrics)
+        self.every = len(problem.data.seen) if every is None else checks.integer("every", every, 1)
         if every is not None and not self.measures and checkpoint is None:
             raise InvalidValue(
                 f"every must come with metrics or checkpoint, got every={every!r} and neither; "
                 "e.g. metrics=bongref.metrics.on(X_test, Y_test, 'nlpd')"
             )
-        self.every = len(problem.data.seen) if every is None else checks.integer("every", every, 1)
-        self.checkpoint = None if checkpoint is None else checkpoints.check_path(checkpoint)
+        self.checkpoint = None
+        if checkpoint is not None:
+            self.checkpoint = checks.path("checkpoint", checkpoint, ".npz")
         for one in self.measures:
             if hasattr(one, "check"):
                 one.check(problem.m, problem.model, problem.lik, problem.prior)
@@ -359,9 +361,14 @@ def _checked_resume(resume: Any, p: Problem) -> State:
     T = len(p.data.seen)
     parts = (resume.info, resume.continuation) if isinstance(resume, Result) else (None, None)
     ok = isinstance(parts[0], RunInfo) and isinstance(parts[1], Continuation)
-    if not ok or resume.info.method != p.m or resume.t not in range(T + 1):
-        what = f"one of {resume.info.method!r} after step {resume.t!r}" if ok else describe(resume)
-        raise InvalidValue(f"resume must be a Result of {p.m!r} after 0 to {T} steps, got {what}")
+    if not ok:
+        raise InvalidType(f"resume must be a Result of bongref.run or load, got {describe(resume)}")
+    t = checks.integer("resume.t", resume.t, 0)
+    if resume.info.method != p.m or t > T:
+        raise InvalidValue(
+            f"resume must be a Result of {p.m!r} after 0 to {T} steps, got one of "
+            f"{resume.info.method!r} after step {t}"
+        )
     if not all(isinstance(row, dict) and row.get("t", -1) in range(resume.t + 1) for row in resume.rows):
         raise InvalidValue(f"resume.rows must be rows of steps 1...{resume.t}, got {resume.rows!r:.80}")
     rank = p.m.params.get("rank")
@@ -407,7 +414,7 @@ def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     if diverged:
         what = f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, {then:.3g} in the prior"
     elif failure.reason == NOT_FINITE:
-        what = failure.detail or "the update overflowed"
+        what = failure.detail or OVERFLOW
     else:
         what = "the update gave a state that is not positive definite"
     message = f"{name}: step {step}: {what}; {kept}. {_advice(p.m, diverged or failure.reason == NOT_FINITE)}"
@@ -433,8 +440,8 @@ class _Bar:
 
     def __init__(self, total: int, first: int, name: str, wanted: bool | None) -> None:
         self.bar: Any = None
-        if wanted is not None and not isinstance(wanted, (bool, np.bool_)):
-            raise InvalidType(f"progress must be True, False or None, got {wanted!r}")
+        if wanted is not None:
+            checks.boolean("progress", wanted)
         if _in_notebook() or sys.stderr.isatty() if wanted is None else wanted:
             from tqdm.auto import tqdm
 

@@ -9,7 +9,7 @@ return; the functions themselves know nothing of it.
 >>> prior = br.Diag(mu=[0.0], var=[1.0])
 >>> _, info = br.update("bong-lin-hess-diag", model, lik, prior, x=[1.0], y=2.0, trace=True)
 >>> [(s.name, s.equation) for s in info.trace if s.name in ("g", "mu")]
-[('g', 'eq:gL'), ('mu', 'sec:diag-Nat#28')]
+[('g', 'eq:gL'), ('mu', 'sec:diag-Nat#30')]
 """
 
 from __future__ import annotations

@@ -5,12 +5,19 @@ import os
 from pathlib import Path
 
 import pytest
+import threadpoolctl
 from hypothesis import HealthCheck, settings
 
 # no clock decides whether a test passes: a machine may be busy, and a first example may have to wait for a compiler
 unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile("bongref", **unhurried, derandomize=True, max_examples=25, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bongref"))
+
+
+def pytest_configure(config):
+    """One BLAS thread in each worker: two workers with two threads each would wait for each other on two cores."""
+    if hasattr(config, "workerinput"):
+        threadpoolctl.threadpool_limits(1, user_api="blas")
 
 
 def pytest_addoption(parser):

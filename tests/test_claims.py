@@ -93,7 +93,7 @@ def test_the_normalisation_drops_out():
 @pytest.mark.parametrize("family", FAMILIES)
 def test_the_gradient_of_the_kl_is_zero_at_the_prior(family):
     q = belief(family, np.random.default_rng(0), 4, 2)
-    psi = definition._FAMILIES[family](q)
+    psi = definition.FAMILIES[family](q)
     prec = np.linalg.inv(gaussians.covariance(psi.state(psi.psi)))
     turned = psi.turn.T @ prec @ psi.turn
 
@@ -140,7 +140,7 @@ def test_a_change_of_scale_of_the_parameters_moves_gd_and_not_ngd():
     scaled = Scaled(p.prior)
     steps = []
     for family in (base, scaled):
-        g = grad(definition._objective(family, p.prior, p.curv, p.prior.mu, with_kl=False))(family.psi)
+        g = grad(definition.objective(family, p.prior, p.curv, p.prior.mu, with_kl=False))(family.psi)
         F = definition.fisher(family, p.prior.mu, np.diag(p.prior.var))
         steps.append((np.linalg.solve(F, g), g))
     close("NGD", c * steps[1][0], steps[0][0], 1e4)

@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import pytest
 
 import bongref as br
+from bongref import reports
 from bongref.cli import main
 from bongref.families import fc_nat
 from bongref.routes import audit
@@ -101,7 +102,7 @@ def test_audit_finds_a_broken_step_and_names_it(capsys, monkeypatch, tmp_path):
     assert "2 of 6 methods agree by all routes, 0 refuse" in out
     assert "gaussian, mu" in next(line for line in out.splitlines() if "DISAGREES" in line).split("DISAGREES")[1]
     page = file.read_text()
-    assert page.count("class=bad") >= 4
+    assert page.count('fail">') >= 4
     table = Table()
     table.feed(page)
     assert [row[0] for row in table.rows[1:]] == list(audit.NAMES)
@@ -128,12 +129,14 @@ def test_audit_finds_small_slips_and_what_is_not_exact(monkeypatch, tmp_path, fa
 
 
 def test_html_report(audited):
-    page = audit.html(json.loads(audited[2].read_text()))
+    data = json.loads(audited[2].read_text())
+    rows = [audit.Row(r["name"], r["units"], r["worst"], r["positive"], r["refused"]) for r in data["methods"]]
+    page = reports.html(audit.document(rows, data["options"], data["seconds"]))
     table = Table()
     table.feed(page)
     assert not table.open and len(table.rows) == 81
     assert [row[0] for row in table.rows[1:]] == br.methods()
-    assert "78 of 78 methods agree by all routes, 2 refuse" in page and "class=bad" not in page
+    assert "78 of 78 methods agree by all routes, 2 refuse" in page and 'fail"' not in page and page.count('right pass"') > 300
     assert "P = 3" in page and "but not MC-HESS, which we omit" in page
 
 

@@ -41,7 +41,7 @@ def test_dense_softmax_hessians_are_accepted_in_dlr():
 
 def test_masked_entries_are_refused():
     X, prior, lik = np.ones((2, 2)), br.FC(np.zeros(2), np.eye(2)), br.likelihoods.Gaussian(1.0)
-    with pytest.raises(ValueError, match=r"step 2.*y must have no masked entries.*None stands for a missing observation"):
+    with pytest.raises(ValueError, match=r"Y must have no masked entries.*use None for a missing observation"):
         br.run("bong-lin-hess-fc", br.models.linear(2), lik, prior, X, np.ma.masked_array([1.0, 2.0], [0, 1]))
     with pytest.raises(ValueError, match=r"prior\.mu must have no masked entries"):
         br.update("bong-lin-hess-fc", br.models.linear(2), lik, prior._replace(mu=np.ma.masked_array([1.0, 2.0], [0, 1])), X[0], 1.0)

@@ -256,7 +256,7 @@ def test_dlr_parameters_are_not_natural():
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 3))
     for name, natural in (("fc", True), ("diag", True), ("dlr", False), ("fc_mom", False), ("diag_mom", False)):
-        family = definition._FAMILIES[name](belief(name, rng, 3))
+        family = definition.FAMILIES[name](belief(name, rng, 3))
         one, other = hessian(family, a), hessian(family, b)
         assert compare.difference(name, one, other, 1e4).agrees == natural
 
@@ -598,11 +598,12 @@ def test_blr_dlr_has_no_low_rank_factor_beyond_alpha_one():
     W, Wp, S = rng.standard_normal((3, 6, 2))
     low = lambda a: (1 - a) * W @ W.T + a * (Wp @ Wp.T + S @ S.T)
     assert np.linalg.eigvalsh(low(1.5))[0] < -0.1 and np.linalg.eigvalsh(low(0.5))[0] > -1e2 * EPS
-    with pytest.raises((ValueError, TypeError)):
-        br.method("blr-lin-hess-dlr", rank=2, alpha=1.5)
-    fc = br.method("blr-lin-hess-fc", alpha=1.5)  # no such bound there
-    p = make("blr-lin-hess-fc", ONE)
-    agree(plain(fc)(p.prior, p.prior, p.curv), definition.step(fc, p.prior, p.prior, p.curv), conditions(p))
+    for name in ("blr-lin-hess-dlr", "blr-lin-hess-fc"):  # the weight of the old precision is 1 − α in every family
+        with pytest.raises(ValueError, match="alpha must be in"):
+            br.method(name, alpha=1.5)
+    p = make("blr-lin-hess-fc", ONE)  # but the equations of FC can be evaluated: from the prior, Σ⁻¹ = Σ_p⁻¹ − αG
+    prec = np.linalg.inv(fc_nat.blr(p.prior, p.prior, p.curv, 1.5).Sigma)
+    close("precision at α = 1.5", prec, np.linalg.inv(p.prior.Sigma) - 1.5 * dense(p.curv), 1e3)
 
 
 @pytest.mark.eq("eq:bbb-dlr-mu")

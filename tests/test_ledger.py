@@ -65,9 +65,10 @@ def test_the_paper_is_cited_as_it_calls_itself():
     head = TEX.read_text(encoding="utf-8").split(r"\begin{document}")[0]
     title = re.search(r"\\title\{([^}]*?)\s*\(\\bong\)\}", head)
     names = re.findall(r"([A-Z][a-z]+ [A-Z][a-z]+)\s*\\\\", head[head.index(r"\author") :])
-    facts = source.read("paper")
-    assert facts["title"] == f"{title[1]} (BONG)" and [n for n in facts["authors"] if n in names] == facts["authors"]
-    assert all(name in source.citation() for name in facts["authors"]) and "arXiv:2405.19681" in source.citation()
+    facts = json.loads((ROOT / "bongref" / "citation.json").read_text(encoding="utf-8"))["paper"]
+    authors = [f"{a['given']} {a['family']}" for a in facts["authors"]]
+    assert facts["title"] == f"{title[1]} (BONG)" and [n for n in names if n in authors] == authors
+    assert facts["title"] in source.citation() and "arXiv:2405.19681" in source.citation()
 
 
 def test_numbers_are_those_that_latex_prints():
@@ -298,6 +299,7 @@ def test_line_symbols():
 
 def test_dump_of_marks(tmp_path):
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "smoke.txt").write_text("")
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers = eq(*ids): equations\n")
     (tmp_path / "test_a.py").write_text(
         "import pytest\n"
@@ -314,6 +316,7 @@ def test_dump_of_marks(tmp_path):
 
 def test_a_broken_collection_is_an_error(tmp_path):
     (tmp_path / "conftest.py").write_text((ROOT / "tests" / "conftest.py").read_text())
+    (tmp_path / "smoke.txt").write_text("")
     (tmp_path / "pytest.ini").write_text("[pytest]\n")
     (tmp_path / "test_a.py").write_text("import no_such_module_anywhere\n")
     with pytest.raises(RuntimeError, match="no_such_module_anywhere"):

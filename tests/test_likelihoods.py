@@ -380,7 +380,7 @@ def test_encode_refuses(lik, y, C, batch, match):
         (NAN, "var must be finite, got nan"),
         (np.inf, "var must be finite, got inf"),
         ("big", "var must be an array of real numbers, got str 'big'"),
-        ([1.0, 2.0], r"var must have \(0, 2\) dimension\(s\), got shape \(2,\)"),
+        ([1.0, 2.0], r"var must have 0 or 2 dimensions, got shape \(2,\)"),
         (np.ones((2, 3)), r"var must be a number or a \(C, C\) matrix, got shape \(2, 3\)"),
         ([[1.0, 0.5], [0.4, 1.0]], r"var must be symmetric, got max\|R - R\^T\| = 0\.1"),
         ([[1.0, 2.0], [2.0, 1.0]], "var must be positive definite, got smallest eigenvalue -1"),

@@ -349,7 +349,7 @@ def test_what_does_not_converge_says_so():
 
 def test_refusals():
     fc = FC(np.zeros(2), np.eye(2))
-    with pytest.raises(TypeError, match="FC or Diag state .*, got DLR"):
+    with pytest.raises(TypeError, match=r"FC or Diag state .*, got DLR"):
         expectations.expected(Bernoulli(), br.DLR(np.zeros(2), np.ones(2), np.zeros((2, 1))), np.ones(2), 1)
     with pytest.raises(TypeError, match="one output: Bernoulli, Gaussian or Poisson, got Categorical"):
         mirror.implicit(Categorical(), fc, np.ones(2), 1)

@@ -426,7 +426,7 @@ def test_calls_refuse(model):
         (("theta", x), "theta must be an array of real numbers, got str 'theta'"),
         ((theta, x[..., None, None]), "x must have shape .* for a batch, got"),
         ((theta, np.ones(99)), r"x must have shape .*, got \(99,\)"),
-        ((theta, np.full_like(x, np.inf)), "x must be finite, got inf at index .*; impute missing inputs"),
+        ((theta, np.full_like(x, np.inf)), "x must be finite, got inf at index"),
     ]
     for args, match in bad:
         for call in (model, model.jac, model.check):

@@ -1,5 +1,8 @@
 """A platform on which np.linalg does not raise: in a WebAssembly build of NumPy what LAPACK refuses comes back as NaN."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -100,3 +103,12 @@ def test_the_cases_that_must_be_refused_are():
     assert len(cases) > 80
     outcomes = [runner.run_case(conformance.Reference(), case, diagnose=False) for case in cases]
     assert [(o.case.id, o.message) for o in outcomes if o.status != "pass"] == []
+
+
+def test_only_linalg_calls_what_may_not_raise():
+    """fast has its own kernels; paper and conformance show and imitate other people's code."""
+    root = Path(linalg.__file__).parent
+    files = [f for f in root.rglob("*.py") if f.relative_to(root).parts[0] not in ("fast", "paper", "conformance", "linalg.py")]
+    assert len(files) > 40
+    calls = re.compile(r"(?<!a)(?:np|numpy|scipy)\.linalg\.(?:cholesky|solve|inv|eigh)\(")
+    assert [(f.name, calls.findall(f.read_text("utf-8"))) for f in files if calls.search(f.read_text("utf-8"))] == []

@@ -310,10 +310,10 @@ def test_class_metrics_refuse_what_has_no_classes(name, metric):
     lik = LIKS[name]
     m, state, X, Y = setting("fc", lik)
     with pytest.raises(
-        ValueError, match=f"error and ece need a Categorical likelihood or a Bernoulli one with one output, got {name} with 2"
+        ValueError, match=f"the likelihood must be Categorical, or Bernoulli with one output, for error and ece, got {name} with 2"
     ):
         getattr(metrics, metric)(predictive.plugin(MODEL, lik, state, X), Y)
-    with pytest.raises(ValueError, match="error and ece need"):
+    with pytest.raises(ValueError, match="the likelihood must be Categorical"):
         br.run(m, MODEL, lik, state, X, Y, metrics=metrics.on(X, Y, metric))
 
 

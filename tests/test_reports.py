@@ -51,6 +51,8 @@ PAGE = Document(
         Case("L0", "a.b", "second", "fail", 0.5, NASTY, "details\x00"),
         Case("L1", "a.c", "third", "error", message="raised", details="trace"),
         Case("L1", "a.c", "fourth", "skip", message="not offered"),
+        Case("L1", "a.c", "sixth", "fail", message="wrong"),
+        *[Case("L2", "a.d", f"skipped {k}", "skip") for k in range(2)],
         Case("L1", "a.c", "fifth", message="now passes"),
     ],
 )
@@ -146,14 +148,14 @@ def test_json_has_no_nan():
 
 def test_junit_counts_and_escapes():
     root = ElementTree.fromstring(reports.junit(PAGE.title, PAGE.cases).encode())
-    assert (root.get("tests"), root.get("failures"), root.get("errors"), root.get("skipped")) == (
-        "5",
-        "1",
-        "1",
-        "1",
-    )
+    counts = {key: root.get(key) for key in ("tests", "failures", "errors", "skipped")}
+    assert counts == {"tests": "8", "failures": "2", "errors": "1", "skipped": "3"}
     assert root.get("name") == PAGE.title and float(root.get("time")) == 0.75
-    assert [(s.get("name"), s.get("tests")) for s in root] == [("L0", "2"), ("L1", "3")]
+    assert [(s.get("name"), s.get("tests")) for s in root] == [
+        ("L0", "2"),
+        ("L1", "4"),
+        ("L2", "2"),
+    ]
     assert (
         root.find(".//failure").get("message") == NASTY
         and root.find(".//failure").text == "details\ufffd"
@@ -180,10 +182,15 @@ def test_a_file_is_replaced_whole_or_not_at_all(tmp_path, monkeypatch):
         self.open("w").close()
         raise OSError("no space left on device")
 
-    monkeypatch.setattr("pathlib.Path.write_text", full)
-    with pytest.raises(OSError, match="no space"):
+    with monkeypatch.context() as m, pytest.raises(OSError, match="no space"):
+        m.setattr("pathlib.Path.write_text", full)
         reports.save(file, "new")
     assert file.read_text() == "old" and os.listdir(tmp_path) == ["report.txt"]
+
+    before = file.open()  # who reads the old file goes on reading it
+    reports.save(file, "new")
+    assert before.read() == "old" and file.read_text() == "new"
+    before.close()
 
 
 @pytest.mark.parametrize(

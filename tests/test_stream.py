@@ -181,9 +181,21 @@ def test_losses_against_the_closed_forms(kind):
     np.testing.assert_allclose(found.constant, base, rtol=1e-12, atol=1e-13)
 
 
+def test_constant_targets_and_moving_parameters_are_no_alarm():
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((300, 2))
+    m = br.method("bong-lin-hess-fc")
+    theta = np.cumsum(0.3 * rng.standard_normal((300, 2)), axis=0)  # a random walk: old observations fit the last state badly
+    drift = np.sum(X * theta, axis=1) + 0.1 * rng.standard_normal(300)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", Diverging)
+        br.run(m, LINEAR, br.likelihoods.Gaussian(0.01), m.prior(np.zeros(2)), X, np.full(300, 0.3))
+        br.run(m, LINEAR, br.likelihoods.Gaussian(0.01), m.prior(np.zeros(2)), X, drift, dynamics=br.dynamics.Linear(1.0, 0.0, 0.09))
+
+
 def test_too_few_observations_say_nothing():
     assert divergence.losses(LINEAR, UNIT, np.zeros(2), list(np.ones((19, 2))), list(1e9 * np.ones((19, 1)))) is None
-    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), list(np.ones((20, 2))), list(np.ones((20, 1)))).diverged
+    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), list(np.ones((20, 2))), list(np.ones((20, 1)))).diverged()
 
 
 # --- backends -----------------------------------------------------------------------------------------------------------------------
@@ -269,9 +281,9 @@ def tampered():
     X, Y = line(6)
     m = br.method("bong-lin-hess-fc")
     r = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y)
-    yield "resume must be a Result", r._replace(t=-5)
+    yield r"resume\.t must be an integer >= 0, got -5", r._replace(t=-5)
     yield "resume must be a Result", r._replace(t=7)
-    yield "resume must be a Result", r._replace(t="3")
+    yield r"resume\.t must be an integer >= 0, got '3'", r._replace(t="3")
     yield "resume must be a Result", r._replace(info={})
     yield "resume must be a Result", r._replace(continuation=None)
     yield "resume must be a Result", r.state

@@ -5,7 +5,7 @@ r"""Make `equations.json` and `paper.json` of `bongref/paper` from the paper's L
 equations.json: one entry per displayed row (rows ending in \nonumber belong to the row that follows), in the order of the paper.
 A row without a label is named `sec:NAME#n`: the n-th row, labelled or not, of the nearest labelled section.
 
-paper.json: what the paper is, which LaTeX source the line numbers belong to, and its sections, propositions, tables and algorithms.
+paper.json: which LaTeX source the line numbers belong to, and the paper's sections, propositions, tables and algorithms.
 
 The numbers are those that the PDF prints, by the rules of the document class: `article` numbers equations, tables and algorithms through,
 sections 1 to 6 and, after \appendix, A to E; `\newtheorem{theorem}{Theorem}[section]` numbers propositions within sections. Every row of
@@ -23,13 +23,6 @@ from collections import Counter
 from pathlib import Path
 
 OUT = Path(__file__).resolve().parents[1] / "bongref" / "paper"
-PAPER = {
-    "title": "Bayesian Online Natural Gradient (BONG)",
-    "authors": ["Matt Jones", "Peter Chang", "Kevin Murphy"],
-    "venue": "Advances in Neural Information Processing Systems 37 (NeurIPS 2024)",
-    "year": 2024,
-    "arxiv": "2405.19681",
-}
 
 # sections whose displayed rows enter the ledger, by the label of their \section
 IN_SCOPE = {
@@ -501,9 +494,9 @@ def title_of(kind: str, inner: str, table: dict[str, tuple[int, str]]) -> str:
 
 
 def paper(tex: str) -> dict:
-    """paper.json: what the paper is, the source of the line numbers, the numbered places."""
+    """paper.json: the source of the line numbers, and the numbered places."""
     source = {"file": "bong-paper.tex", "sha256": hashlib.sha256(tex.encode()).hexdigest(), "lines": tex.count("\n")}
-    return {**PAPER, "source": source, "places": places(tex)}
+    return {"source": source, "places": places(tex)}
 
 
 def pseudocode(body: str) -> tuple[list[tuple[int, str, str]], str]:

@@ -1,3 +1,5 @@
+"""The compiled stream as a backend."""
+
 from ..backends import Advanced
 from .streams import Stream as Old
 

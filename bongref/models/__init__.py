@@ -254,7 +254,8 @@ class ParametricModel:
         if isbox(theta):
             self._check_theta(theta)
         else:
-            theta, _ = self.check(theta=theta)
+            theta = checks.array("theta", theta, copy=False)
+            self._check_theta(theta)
         x = self._check_x(x)
         batch = self.is_batch(x)
         if self.kind == "wrap":

@@ -159,7 +159,16 @@ def computed(root: str | Path | None = None) -> dict[str, list[Place]]:
     >>> place.file, place.symbol
     ('bongref/families/fc_nat.py', 'Sigma')
     """
-    base = Path(root) if root else PACKAGE
+    found = _scanned(Path(root)) if root else _of_package()
+    return {id: list(places) for id, places in found.items()}
+
+
+@cache
+def _of_package() -> dict[str, list[Place]]:
+    return _scanned(PACKAGE)
+
+
+def _scanned(base: Path) -> dict[str, list[Place]]:
     out: dict[str, list[Place]] = {}
     for path in sorted(base.rglob("*.py")):
         if path.is_relative_to(base / "paper"):

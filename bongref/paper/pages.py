@@ -106,7 +106,7 @@ def overview() -> Document:
                 ]
             ),
         ],
-        data={"citation": source.citation(), **source.read("paper")},
+        data={"paper": source.citation(), **source.read("paper")},
     )
 
 

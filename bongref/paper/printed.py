@@ -29,8 +29,8 @@ project = dlr.project_printed
 
 def blr_rule(m: Method, prior: State, current: State, curv: Curv) -> State:
     """blr-rule: ψ + α F ∇(·) for ψ + α F⁻¹ ∇(·), for :func:`bongref.definition.step`."""
-    family = definition._FAMILIES[m.family](current)
-    objective = definition._objective(family, prior, curv, current.mu, with_kl=True)
+    family = definition.FAMILIES[m.family](current)
+    objective = definition.objective(family, prior, curv, current.mu, with_kl=True)
     F = definition.fisher(family, current.mu, covariance(current))
     state: State = family.state(family.psi + m.params["alpha"] * F @ grad(objective)(family.psi))
     return state
@@ -58,17 +58,20 @@ def lin_hess_with_f_the_mean(lin: Lin) -> tuple[Array, Array]:
 
 def lin_hess_factor(lin: Lin) -> Array:
     """chol: HᵀAᵀ, A the lower factor of R⁻¹, for S of :func:`bongref.curvature.lin_hess`."""
-    return lin.H.T @ np.linalg.cholesky(inv(lin.R)).T
+    S: Array = lin.H.T @ np.linalg.cholesky(inv(lin.R)).T
+    return S
 
 
 def mc_ef_outer(Ghat: Array) -> Array:
     """outer-product: ĜĜᵀ as it stands, for G = −ĜĜᵀ/M of :func:`bongref.curvature.mc_ef`."""
-    return Ghat @ Ghat.T
+    G: Array = Ghat @ Ghat.T
+    return G
 
 
 def diag_product(A: Array, B: Array, M: int) -> Array:
     """diag-trick: Σ_{j=1}^M A_ij B_ji with M samples, for diag(AB)."""
-    return np.sum(A[:, :M] * B[:M].T, axis=1)
+    diagonal: Array = np.sum(A[:, :M] * B[:M].T, axis=1)
+    return diagonal
 
 
 # --- FC, natural ----------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""What the paper is, which LaTeX source the line numbers belong to, and its numbered parts.
+"""The paper's numbered parts, and the LaTeX source that the line numbers belong to.
 
 The facts are in paper.json, made from the LaTeX by validation/ledger_from_tex.py.
 
@@ -58,10 +58,10 @@ def item(id: str) -> Item | None:
 
 
 def citation() -> str:
-    """The paper in one line: authors, title, venue, arXiv number."""
-    p = read("paper")
-    *first, last = p["authors"]
-    return f'{", ".join(first)} and {last}, "{p["title"]}", {p["venue"]}, arXiv:{p["arxiv"]}'
+    """The paper in one line: authors, year, title, venue, arXiv number."""
+    from ..cite import text
+
+    return text("paper", "apa")
 
 
 def line_numbers() -> str:

@@ -160,7 +160,7 @@ def document(rows: Sequence[Entry]) -> Document:
     word = _word(rows)
     made = f"Made from bongref/paper/{word}.json by bongref {word} --out docs/{word}.md."
     body: list[Block] = [
-        Text(f"The paper: {source.citation()}. {source.line_numbers()}"),
+        Text(f"The paper: {source.citation()} {source.line_numbers()}"),
         Text(INTRO[word]),
         Text(made),
         Text(_summary(rows) + "."),
@@ -204,9 +204,9 @@ def _summary(rows: Sequence[Entry]) -> str:
 
 
 def _data(rows: Sequence[Entry]) -> dict[str, Any]:
-    paper = {k: v for k, v in source.read("paper").items() if k != "places"}
     entries = [{**row._asdict(), "methods": methods(row)} for row in rows]
-    return {"summary": _summary(rows), "paper": paper, _word(rows): entries}
+    about = {"paper": source.citation(), "source": source.read("paper")["source"]}
+    return {"summary": _summary(rows), **about, _word(rows): entries}
 
 
 def write(path: str | Path, rows: Sequence[Entry]) -> None:

@@ -147,13 +147,13 @@ def write(
 
 
 def save(path: str | Path, content: str) -> None:
-    """Write text to a file, whole or not at all: to a temporary file beside it, then renamed."""
+    """Write text to a file, whole or not at all: to a temporary file first, which is renamed."""
     target = Path(os.path.realpath(path))
-    beside = target.with_name(f".{target.name}.{os.getpid()}.part")
+    temporary = target.with_name(f".{target.name}.{os.getpid()}.part")
     try:
-        beside.write_text(content, encoding="utf-8", errors="replace")
+        temporary.write_text(content, encoding="utf-8", errors="replace")
         if target.exists():
-            shutil.copymode(target, beside)
-        os.replace(beside, target)
+            shutil.copymode(target, temporary)
+        os.replace(temporary, target)
     finally:
-        beside.unlink(missing_ok=True)
+        temporary.unlink(missing_ok=True)

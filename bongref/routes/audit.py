@@ -1,60 +1,61 @@
 """Every method by every route, on problems that the audit draws: ``bongref audit``.
 
-For each of the 80 names and each likelihood a problem is drawn: a small network with P parameters and C outputs, an observation, a prior
-and a current iterate of the family (which are not the same), samples. Then, each as a column of the table,
+For each of the 80 names and each likelihood a problem is drawn: a small network with P parameters
+and C outputs, an observation, a prior and a different current iterate of the family, samples. Then,
+each as a column of the table,
 
-estimator    g and G of the estimator            against autograd of the (linearised) log-likelihood
-definition   the step, displayed form            against autograd of E[ℓ] − KL, with the Fisher from first principles
-exact        the step, displayed form            against the same in exact rationals (50 digits where the SVD enters)
-efficient    the efficient form, where there is one, against the exact step
-dense G      the step from G = −S Sᵀ             against the step from the dense G
-update       a whole update, two inner iterations, against two iterations by definition
+estimator    g and G of the estimator          with autograd of the (linearised) log-likelihood
+definition   the step, displayed form          with autograd of E[ℓ] − KL and a Fisher matrix from
+                                               first principles
+exact        the step, displayed form          with the same in exact rationals (50 digits where the
+                                               SVD enters)
+efficient    the efficient form, if there is   with the exact step
+dense G      the step from the dense G         with the exact step from G = −S Sᵀ
+update       a whole update, two iterations    with two iterations by definition
 
-Each entry is the worst difference in units of the tolerance c · cond · eps of :mod:`bongref.routes.compare`: up to 1 is agreement.
+Each entry is the largest difference in units of the tolerance c · cond · eps of
+:mod:`bongref.routes.compare`: up to 1 is agreement.
+
+>>> from bongref.routes import audit
+>>> audit.ROUTES
+('estimator', 'definition', 'exact', 'efficient', 'dense G', 'update')
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterator
-from html import escape
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from autograd import numpy as anp
 
-from .. import models
+from .. import models, reports
 from .._version import __version__
 from ..curvature import Curv, dense
+from ..errors import NotDerived
 from ..filter import Draws, estimate, unchecked_step, unchecked_update
 from ..gaussians import is_valid
-from ..grid import EFFICIENT, NAMES, Method, NotDerived, method
+from ..grid import EFFICIENT, NAMES, Method, method
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
+from ..reports import Block, Document, Inline, Span, Table, Text
 from ..states import DLR, FC, Diag, State
 from . import compare, definition, exact
 
 ROUTES = ("estimator", "definition", "exact", "efficient", "dense G", "update")
 DIGITS = 50
-STYLE = """
-body { font: 14px system-ui, sans-serif; margin: 2em; color: #222 }
-table { border-collapse: collapse }
-th, td { padding: 2px 9px; text-align: right; border-bottom: 1px solid #eee }
-th:first-child { text-align: left; font-family: monospace; white-space: nowrap }
-td.ok { background: #e4f4e4 }
-td.bad { background: #f6c6c6; font-weight: bold }
-td.na { color: #bbb }
-td.no, td.w { text-align: left; color: #666 }
-"""
+ENDINGS = (".json", ".html")
+
+
+REFUSED = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 
 
 class Row(NamedTuple):
-    """The verdict on one name. ``units`` has the worst difference of each route that applies, in units of its tolerance."""
+    """The verdict on one name."""
 
     name: str
-    units: dict[str, float]
+    units: dict[str, float]  # largest difference of each route, in units of its tolerance
     worst: str  # what differed most, in words
     positive: str  # how many of the results are still positive definite
     refused: str = ""  # the reason, for a name that is not derived
@@ -75,9 +76,30 @@ class Problem(NamedTuple):
 
 
 def audit(
-    *, seed: int = 0, P: int = 6, C: int = 3, M: int = 3, R: int = 2, progress: Callable[[int, int], None] | None = None
+    *,
+    seed: int = 0,
+    P: int = 6,
+    C: int = 3,
+    M: int = 3,
+    R: int = 2,
+    progress: Callable[[int, int], None] | None = None,
 ) -> list[Row]:
-    """One :class:`Row` for each of the 80 names."""
+    """Every method by every route.
+
+    Parameters
+    ----------
+    seed : int
+        Of the problems that are drawn.
+    P, C, M, R : int
+        Parameters, outputs, Monte Carlo samples, rank of DLR.
+    progress : callable, optional
+        Called with the number of methods done and their total.
+
+    Returns
+    -------
+    list of Row
+        One for each of the 80 names.
+    """
     rows = []
     for k, name in enumerate(NAMES):
         rows.append(_row(name, np.random.default_rng([seed, k]), P, C, M, R))
@@ -86,15 +108,7 @@ def audit(
     return rows
 
 
-def summary(rows: list[Row]) -> str:
-    """The last line of the table."""
-    derived = [r for r in rows if not r.refused]
-    agree, refuse = sum(r.agrees for r in derived), len(rows) - len(derived)
-    worst = max((max(r.units.values()) for r in derived if r.units), default=0.0)
-    return f"{agree} of {len(derived)} methods agree by all routes, {refuse} refuse; worst difference {worst:.2g} of its tolerance"
-
-
-# --- one name ------------------------------------------------------------------------------------------------------------------
+# --- one name -------------------------------------------------------------------------------------
 
 
 def _row(name: str, rng: np.random.Generator, P: int, C: int, M: int, R: int) -> Row:
@@ -111,15 +125,17 @@ def _row(name: str, rng: np.random.Generator, P: int, C: int, M: int, R: int) ->
             for route, diff in _compare(m, problem):
                 units[route] = max(units.get(route, 0.0), diff.units)
                 if diff.units > top:
-                    top, worst = (
-                        diff.units,
-                        f"{route}, {lik.name}, {diff.quantity}: relative {diff.relative:.2g} (tolerance {diff.tolerance:.2g})",
-                    )
-            valid += is_valid(unchecked_step(m, problem.prior, problem.current, _curv(m, problem))[0])
-        except (ArithmeticError, AssertionError, LookupError, TypeError, ValueError) as error:  # a verdict on this name, not the end
+                    top, worst = diff.units, f"{route}, {lik.name}, {_described(diff)}"
+            curv = _curv(m, problem)
+            valid += is_valid(unchecked_step(m, problem.prior, problem.current, curv)[0])
+        except REFUSED as error:  # a verdict on this name, not the end of the audit
             top, units["raised"] = float("inf"), float("inf")
             worst = f"{lik.name}: {type(error).__name__}: {error}"
     return Row(name, units, worst, f"{valid}/{total}")
+
+
+def _described(diff: compare.Difference) -> str:
+    return f"{diff.quantity}: relative {diff.relative:.2g} (tolerance {diff.tolerance:.2g})"
 
 
 def _parameters(name: str, M: int, R: int) -> dict[str, Any]:
@@ -145,17 +161,22 @@ def _likelihoods(C: int, rng: np.random.Generator) -> Iterator[tuple[Any, int]]:
 
 
 def _draw(m: Method, lik: Any, n_out: int, P: int, rng: np.random.Generator) -> Problem:
-    U, V = rng.standard_normal((P + 2, P)) / np.sqrt(P), rng.standard_normal((n_out, P + 2)) / np.sqrt(P + 2)
-    model = models.wrap(lambda theta, x: anp.dot(V, anp.tanh(anp.dot(U, theta) + x)), P, n_outputs=n_out)
+    U = rng.standard_normal((P + 2, P)) / np.sqrt(P)
+    V = rng.standard_normal((n_out, P + 2)) / np.sqrt(P + 2)
+    net = lambda theta, x: anp.dot(V, anp.tanh(anp.dot(U, theta) + x))
+    model = models.wrap(net, P, n_outputs=n_out)
     x = rng.standard_normal(P + 2)
-    prior, current = _belief(m, P, rng), _belief(m, P, rng)
+    prior, current = _random_state(m, P, rng), _random_state(m, P, rng)
     y = np.asarray(lik.sample(model(prior.mu, x), rng), dtype=float)
     samples = prior.mu + 0.5 * rng.standard_normal((m.n_iter, m.params.get("n_samples", 1), P))
     return Problem(model, lik, x, y, prior, current, samples)
 
 
-def _belief(m: Method, P: int, rng: np.random.Generator) -> State:
-    """A random state of the family: eigenvalues between 1/4 and 4, so that one step keeps it positive definite as a rule."""
+def _random_state(m: Method, P: int, rng: np.random.Generator) -> State:
+    """A random state of the family; its eigenvalues are between 1/4 and 4.
+
+    One step then keeps it positive definite as a rule.
+    """
     mu, lam = rng.standard_normal(P), np.exp(rng.uniform(np.log(0.25), np.log(4), P))
     if m.family in ("fc", "fc_mom"):
         Q = np.linalg.qr(rng.standard_normal((P, P)))[0]
@@ -177,67 +198,124 @@ def _compare(m: Method, p: Problem) -> Iterator[tuple[str, compare.Difference]]:
     by_definition = definition.curv(m.hess, p.model, p.lik, p.x, p.y, q.mu, p.samples[0])
     yield "estimator", compare.difference("g", curv.g, by_definition.g, cond=10.0)
     G = dense(by_definition)
-    yield "estimator", compare.difference("G", dense(curv), np.diag(np.diag(G)) if curv.d is not None else G, cond=10.0)
+    wanted_G = np.diag(np.diag(G)) if curv.d is not None else G
+    yield "estimator", compare.difference("G", dense(curv), wanted_G, cond=10.0)
 
-    plain = lambda prior, current, curv: unchecked_step(m, prior, current, curv, "plain")[0]
+    def plain(prior: State, current: State, curv: Curv) -> State:
+        return unchecked_step(m, prior, current, curv, "plain")[0]
+
     cond = compare.condition(plain, p.prior, p.current, curv)
     got = plain(p.prior, p.current, curv)
     wanted = exact.rounded(exact.step(m, p.prior, p.current, curv, DIGITS))
-    for diff in compare.differences(got, definition.step(m, p.prior, p.current, curv), cond, whole=True):
+    defined = definition.step(m, p.prior, p.current, curv)
+    for diff in compare.differences(got, defined, cond, whole=True):
         yield "definition", diff
     for diff in compare.differences(got, wanted, cond):
         yield "exact", diff
     if curv.S is not None and (m.rule, m.family) in EFFICIENT:
-        for diff in compare.differences(unchecked_step(m, p.prior, p.current, curv, "efficient")[0], wanted, cond):
+        efficient = unchecked_step(m, p.prior, p.current, curv, "efficient")[0]
+        for diff in compare.differences(efficient, wanted, cond):
             yield "efficient", diff
     if curv.S is not None:
-        for diff in compare.differences(plain(p.prior, p.current, Curv(curv.g, G=dense(curv))), wanted, cond):
+        from_dense = plain(p.prior, p.current, Curv(curv.g, G=dense(curv)))
+        for diff in compare.differences(from_dense, wanted, cond):
             yield "dense G", diff
 
     state, n = p.prior, 0
-    while n < m.n_iter and is_valid(state):  # a lost positive definiteness is the end of it on either route
-        state = definition.step(m, p.prior, state, _fit(m, definition.curv(m.hess, p.model, p.lik, p.x, p.y, state.mu, p.samples[n])))
+    while n < m.n_iter and is_valid(state):  # both routes end where positive definiteness is lost
+        here = definition.curv(m.hess, p.model, p.lik, p.x, p.y, state.mu, p.samples[n])
+        state = definition.step(m, p.prior, state, _fit(m, here))
         n += 1
     short = method(m, n_iter=n) if m.n_iter > 1 else m
-    whole = lambda prior, samples: unchecked_update(short, p.model, p.lik, prior, p.x, p.y, None, Draws(samples))[0]
+
+    def whole(prior: State, samples: Array) -> State:
+        return unchecked_update(short, p.model, p.lik, prior, p.x, p.y, None, Draws(samples))[0]
+
     cond = compare.condition(whole, p.prior, p.samples, draws=2)
     for diff in compare.differences(whole(p.prior, p.samples), state, cond, whole=True):
         yield "update", diff
 
 
 def _fit(m: Method, curv: Curv) -> Curv:
-    """Only the diagonal of G is there for MC-HESS in the diagonal families, and only the diagonal acts in the others of these."""
+    """The curvature that a family uses: only the diagonal of G in the diagonal families."""
     return Curv(curv.g, d=np.diag(curv.G).copy()) if m.family in ("diag", "diag_mom") else curv
 
 
-# --- the table ----------------------------------------------------------------------------------------------------------------
+# --- the report -----------------------------------------------------------------------------------
+
+
+def summary(rows: list[Row]) -> str:
+    """The verdict in one line."""
+    derived = [r for r in rows if not r.refused]
+    agree, refuse = sum(r.agrees for r in derived), len(rows) - len(derived)
+    worst = max((max(r.units.values()) for r in derived if r.units), default=0.0)
+    return (
+        f"{agree} of {len(derived)} methods agree by all routes, {refuse} refuse; "
+        f"worst difference {worst:.2g} of its tolerance"
+    )
+
+
+def document(rows: list[Row], options: dict[str, Any], seconds: float) -> Document:
+    """The verdicts as a report, for :func:`bongref.reports.write`."""
+    agree = all(r.agrees for r in rows if not r.refused)
+    said = ", ".join(f"{k} = {v}" for k, v in options.items())
+    table = Table(
+        ["method", *ROUTES, "pos.def.", "largest difference"],
+        [_cells(r) for r in rows],
+        id="methods",
+        right=range(1, len(ROUTES) + 1),
+    )
+    body: list[Block] = [
+        Text(summary(rows), status="pass" if agree else "fail"),
+        Text(f"bongref {__version__}; {said}; {seconds:.1f} s. {MEANING}"),
+        table,
+    ]
+    return Document("bongref audit", body, data=_data(rows, options, seconds))
+
+
+MEANING = (
+    "Each cell is the largest difference of the route in units of its tolerance c·cond·eps: up to "
+    "1 is agreement, '.' does not apply. pos.def. is in how many of the problems the result is "
+    "still positive definite."
+)
 
 
 def table(rows: list[Row]) -> str:
-    """The verdicts as text."""
-    head = f"{'method':<24}" + "".join(f"{r:>11}" for r in ROUTES) + f"{'worst':>9}  {'pos.def.':<9}"
+    """The verdicts as text, the summary last."""
+    head = (
+        f"{'method':<24}" + "".join(f"{r:>11}" for r in ROUTES) + f"{'worst':>9}  {'pos.def.':<9}"
+    )
     lines = [head, "-" * len(head)]
     for row in rows:
         if row.refused:
             lines.append(f"{row.name:<24}  refuses: not derived in the paper (sec:DLR-deriv)")
             continue
-        cells = "".join(f"{_cell(row.units.get(r)):>11}" for r in ROUTES)
+        cells = "".join(f"{_number(row.units.get(r)):>11}" for r in ROUTES)
         verdict = "" if row.agrees else f"DISAGREES: {row.worst}"
-        lines.append(f"{row.name:<24}{cells}{_cell(max(row.units.values())):>9}  {row.positive:<9}{verdict}".rstrip())
-    lines += [
-        "-" * len(head),
-        "worst relative difference of each route, in units of its tolerance c*cond*eps; '.' = does not apply",
-        summary(rows),
-    ]
-    return "\n".join(lines)
+        worst = f"{_number(max(row.units.values())):>9}"
+        lines.append(f"{row.name:<24}{cells}{worst}  {row.positive:<9}{verdict}".rstrip())
+    meaning = "largest relative difference of each route, in units of its tolerance c*cond*eps"
+    return "\n".join([*lines, "-" * len(head), f"{meaning}; '.' = does not apply", summary(rows)])
 
 
-def _cell(units: float | None) -> str:
-    return "." if units is None else f"{units:.2g}" if units >= 1e-3 else "0" if units == 0 else "<.001"
+def _cells(row: Row) -> list[Inline]:
+    if row.refused:
+        return [row.name, Span(f"refuses: {row.refused}", style="soft")]
+    cells: list[Inline] = [Span(row.name, style="code")]
+    for route in ROUTES:
+        units = row.units.get(route)
+        status = "" if units is None else "pass" if units <= 1 else "fail"
+        cells.append(Span(_number(units), status=status))
+    return [*cells, row.positive, Span(row.worst, style="soft")]
 
 
-def report(rows: list[Row], options: dict[str, Any], seconds: float) -> dict[str, Any]:
-    """The verdicts as plain data, for JSON."""
+def _number(units: float | None) -> str:
+    if units is None:
+        return "."
+    return f"{units:.2g}" if units >= 1e-3 else "0" if units == 0 else "<.001"
+
+
+def _data(rows: list[Row], options: dict[str, Any], seconds: float) -> dict[str, Any]:
     return {
         "bongref": __version__,
         "options": options,
@@ -249,50 +327,14 @@ def report(rows: list[Row], options: dict[str, Any], seconds: float) -> dict[str
     }
 
 
-def write(path: str, rows: list[Row], options: dict[str, Any], seconds: float) -> None:
-    """A report to PATH, JSON or HTML by its ending."""
-    data = report(rows, options, seconds)
-    Path(path).write_text(json.dumps(_finite(data), indent=1) if check_path(path) == ".json" else html(data), encoding="utf-8")
-
-
-def _finite(data: Any) -> Any:
-    """The same data with infinities as strings, which JSON has no numbers for."""
-    if isinstance(data, dict):
-        return {k: _finite(v) for k, v in data.items()}
-    if isinstance(data, list):
-        return [_finite(v) for v in data]
-    return str(data) if isinstance(data, float) and not np.isfinite(data) else data
-
-
 def check_path(path: str) -> str:
-    """The ending of PATH, which says the form of the report."""
-    suffix = Path(path).suffix.lower()
-    if suffix not in (".json", ".html"):
-        raise ValueError(f"out must end in .json or .html, got {path!r}")
-    if not Path(path).absolute().parent.is_dir():
-        raise ValueError(f"out must be in a folder that exists, got {path!r}")
-    return suffix
+    """The ending of a path for the report; an InvalidValue if none can be written there."""
+    return reports.check_path(path, endings=ENDINGS)
 
 
-def html(data: dict[str, Any]) -> str:
-    """The report as one page."""
-    body = []
-    for r in data["methods"]:
-        if r["refused"]:
-            body.append(f"<tr><th>{r['name']}</th><td colspan={len(ROUTES) + 2} class=no>refuses: {escape(r['refused'])}</td></tr>")
-            continue
-        cells = "".join(_html_cell(r["units"].get(route)) for route in data["routes"])
-        body.append(f"<tr><th>{r['name']}</th>{cells}<td>{r['positive']}</td><td class=w>{escape(r['worst'])}</td></tr>")
-    heads = "".join(f"<th>{r}</th>" for r in ("method", *data["routes"], "pos. def.", "largest difference"))
-    options = ", ".join(f"{k} = {v}" for k, v in data["options"].items())
-    return f"""<!doctype html><html lang=en><meta charset=utf-8><title>bongref audit</title><style>{STYLE}</style><h1>bongref audit</h1>
-<p><b>{escape(data["summary"])}</b></p><p>bongref {data["bongref"]}; {options}; {data["seconds"]} s.
-Each cell: the worst difference of the route in units of its tolerance c·cond·eps; up to 1 is agreement.</p>
-<table><tr>{heads}</tr>{"".join(body)}</table></html>"""
-
-
-def _html_cell(units: float | None) -> str:
-    return "<td class=na>·</td>" if units is None else f"<td class={'ok' if units <= 1 else 'bad'}>{_cell(units)}</td>"
+def write(path: str, rows: list[Row], options: dict[str, Any], seconds: float) -> None:
+    """Write the report to a file ending in .json or .html."""
+    reports.write(path, document(rows, options, seconds), endings=ENDINGS)
 
 
 def timed(**options: Any) -> tuple[list[Row], float]:

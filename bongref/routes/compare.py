@@ -32,7 +32,7 @@ from ..linalg import Array, strict_inv
 from ..states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
-DELTA = 2.0**-30  # large beside rounding, small beside 1/cond for cond up to 1e7
+DELTA = 2.0**-30  # large relative to rounding, small relative to 1/cond for cond up to 1e7
 C = 64.0  # rounding of some hundred operations, and directions worse than the few that were drawn
 
 

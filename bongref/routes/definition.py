@@ -39,14 +39,14 @@ def step(m: Method, prior: State, current: State | None, curv: Curv) -> State:
     start = prior if m.rule in ("bong", "bog") or current is None else current
     if m.family == "dlr" and m.rule in ("bong", "blr"):
         return _projected(m, prior, start, curv)
-    family = _FAMILIES[m.family](start)
+    family = FAMILIES[m.family](start)
     return family.state(_psi_step(m, family, prior, start, curv))
 
 
 def _psi_step(m: Method, family: Any, prior: State, start: State, curv: Curv) -> Array:
     """ψ after one step from ``start``."""
     mu0, Sigma0 = start.mu, covariance(start)
-    direction = grad(_objective(family, prior, curv, mu0, with_kl=m.rule in ("blr", "bbb")))(family.psi)
+    direction = grad(objective(family, prior, curv, mu0, with_kl=m.rule in ("blr", "bbb")))(family.psi)
     if m.rule in ("bong", "blr"):
         F = fisher(family, mu0, Sigma0)
         d = 1 / np.sqrt(np.diag(F))
@@ -55,7 +55,7 @@ def _psi_step(m: Method, family: Any, prior: State, start: State, curv: Curv) ->
 
 
 @eq("eq:online-variational-loss", "sec:variational#1")
-def _objective(family, prior: State, curv: Curv, mu0: Array, with_kl: bool):
+def objective(family, prior: State, curv: Curv, mu0: Array, with_kl: bool):
     """ψ ↦ E_{q_ψ}[ℓ], minus D(q_ψ | prior) with ``with_kl``."""
     Q = family.turn
     g, G = Q.T @ curv.g, Q.T @ dense(curv) @ Q
@@ -267,4 +267,4 @@ class _DLR:
         return DLR(*self.parts(psi))
 
 
-_FAMILIES: dict[str, Any] = {"fc": _FCNatural, "fc_mom": _FCMoment, "diag": _DiagNatural, "diag_mom": _DiagMoment, "dlr": _DLR}
+FAMILIES: dict[str, Any] = {"fc": _FCNatural, "fc_mom": _FCMoment, "diag": _DiagNatural, "diag_mom": _DiagMoment, "dlr": _DLR}

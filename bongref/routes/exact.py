@@ -55,7 +55,7 @@ def _float(v: Any) -> float:
         return np.inf if v > 0 else -np.inf
 
 
-def rational(a: Array) -> Array:
+def rational(a: Any) -> Any:
     """The float64 array as exact fractions."""
     return np.frompyfunc(Fraction, 1, 1)(np.asarray(a, dtype=float)) if np.ndim(a) else Fraction(float(a))
 

@@ -2,7 +2,7 @@
 
 ``prior``, ``current`` and the result are {"mu", "Sigma"}, {"mu", "var"} or {"mu", "Ups", "W"};
 ``curv`` has "g" and at least one of "S" (G = −S Sᵀ), "G" (dense, every family) and "d" (diag G, the
-diagonal families). ``out["valid"]`` says whether the result is still a Gaussian; the values are
+diagonal families). ``out["valid"]`` says whether the result is positive definite; the values are
 those of the equations, whatever they are.
 
 >>> import bongref as br
@@ -141,7 +141,7 @@ def _same_hessian(one: Curv, other: Curv) -> None:
     reading = dense if other.d is None else diagonal
     with np.errstate(over="ignore", invalid="ignore"):
         a, b = reading(one), reading(other)
-        same = float(np.max(np.abs(a - b))) <= 1e-8 * float(np.max(np.abs(a)))
+        same = float(np.max(np.abs(a - b))) <= 1e-8 * float(np.max(np.abs(a))) < np.inf
     if not same:
         names = [
             next(k for k in ("S", "G", "d") if getattr(c, k) is not None) for c in (one, other)

@@ -70,7 +70,7 @@ _ONE.flags.writeable = False
 
 
 class Counted(np.ndarray[Any, Any]):
-    """An array whose operations are counted in ``tally``; NumPy code takes it as any other array."""
+    """An array whose operations are counted in ``tally``; NumPy code takes it as an array."""
 
     tally: Any
 

@@ -56,6 +56,7 @@ from __future__ import annotations
 
 import json
 import math
+import warnings
 from collections.abc import Callable, Iterable
 from decimal import Context, Decimal
 from fractions import Fraction
@@ -66,7 +67,7 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from ..curvature import Curv
-from ..errors import NotPositiveDefinite
+from ..errors import Diverging, NotFinite, NotPositiveDefinite
 from ..families import fc_nat
 from ..filter import update
 from ..grid import method
@@ -104,7 +105,8 @@ class Row(NamedTuple):
 
 
 def _fractions(words: Any) -> Array:
-    return np.vectorize(Fraction, otypes=[object])(np.array(words))
+    numbers: Array = np.vectorize(Fraction, otypes=[object])(np.array(words))
+    return numbers
 
 
 def _columns(x: Array, model: dict[str, Any]) -> Array:
@@ -284,7 +286,9 @@ def bong(
     if batch:
         q = cast(FC, update(BONG, model, lik, prior, X, y[:, None], form=form)[0])
     else:
-        result = run(BONG, model, lik, prior, X, y[:, None], form=form, progress=False)
+        with warnings.catch_warnings():  # data that are hard on purpose
+            warnings.simplefilter("ignore", Diverging)
+            result = run(BONG, model, lik, prior, X, y[:, None], form=form, progress=False)
         q = cast(FC, result.state)
     return FC(q.mu / scale, q.Sigma / np.outer(scale, scale))
 
@@ -326,13 +330,14 @@ ROUTES: dict[str, Callable[[Dataset], FC]] = {
 def row(name: str, route: str) -> Row:
     """One line of the table.
 
-    A stream that loses positive definiteness has no digits; the note says at which observation.
+    A stream that ends early has no digits; the note says why and at which observation.
     """
     d = DATA[name]
     try:
         return measure(d, route, ROUTES[route](d))
-    except NotPositiveDefinite as lost:
-        return Row(name, route, 0.0, 0.0, 0.0, f"not positive definite at observation {lost.step}")
+    except (NotPositiveDefinite, NotFinite) as end:
+        what = "positive definite" if isinstance(end, NotPositiveDefinite) else "finite"
+        return Row(name, route, 0.0, 0.0, 0.0, f"not {what} at observation {end.step}")
 
 
 def table(names: Iterable[str] = tuple(DATA), routes: Iterable[str] = tuple(ROUTES)) -> list[Row]:

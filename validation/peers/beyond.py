@@ -1,4 +1,4 @@
-"""Causes that no vector can see (sampling code, the experiments' metrics, options the adapters do not use), held against the peers.
+"""Causes that no vector can see (sampling code, the experiments' metrics, options the adapters do not use), compared with the peers.
 
 Each check is one random problem with a fixed seed: how far the peer is from the equations, and how far from our formula with the cause.
 """

@@ -1,4 +1,4 @@
-"""Which finding explains a failing case: our formula with that cause is run on the case's own input and held against what was returned.
+"""Which finding explains a failing case: our formula with that cause is run on the case's own input and compared with what was returned.
 
 A finding applies to a case by its adapters, methods, levels and likelihoods in ``findings.json``; ``CAUSES`` says which piece of the
 computation its cause replaces. Where a case has several findings, the smallest set of them that reproduces the answer is taken.

@@ -1,0 +1,164 @@
+"""help() is enough: every public function and class has a numpydoc docstring, and every example in it is run."""
+
+import doctest
+import inspect
+import re
+import warnings
+from importlib import import_module
+from pathlib import Path
+
+import pytest
+
+MODULES = (
+    "autodiff", "checks", "curvature", "dynamics", "gaussians", "likelihoods", "likelihoods.encoding", "likelihoods.functions",
+    "linalg", "metrics", "models", "models.layers", "predictive", "routes.compare", "routes.oracle", "states", "tables",
+)  # fmt: skip
+PACKAGE = Path(__file__).resolve().parents[1] / "bongref"
+WITH_EXAMPLES = {
+    ".".join(path.relative_to(PACKAGE).with_suffix("").parts).removesuffix("__init__").rstrip(".")
+    for path in PACKAGE.rglob("*.py")
+    if ">>> " in path.read_text(encoding="utf-8")
+}
+
+# the functions and classes that a user calls
+PUBLIC = {
+    "autodiff": ("grad", "hessian", "hvp"),
+    "checks": ("array", "observations"),
+    "curvature": ("Curv",),
+    "dynamics": ("Linear", "OU", "Static", "predict"),
+    "gaussians": ("kl", "log_density", "sample"),
+    "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
+    "metrics": ("ece", "error", "kl_to", "nlpd", "on", "prequential", "rmse"),
+    "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
+    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
+    "routes.compare": ("Difference", "condition", "difference", "differences", "invariants", "perturb"),
+    "routes.oracle": ("step",),
+    "states": ("DLR", "FC", "Diag"),
+    "tables": ("values",),
+}
+NAMES = [(module, name) for module, names in PUBLIC.items() for name in names]
+METHODS = [("models", "ParametricModel", "init")]
+
+
+def sections(doc):
+    """The sections of a numpydoc docstring by name; its text before them under ''."""
+    out, name = {"": []}, ""
+    lines = inspect.cleandoc(doc).split("\n")
+    for i, line in enumerate(lines):
+        if i + 1 < len(lines) and re.fullmatch("-{3,}", lines[i + 1]) and line:
+            name = line
+            out[name] = []
+        elif not re.fullmatch("-{3,}", line):
+            out[name].append(line)
+    return out
+
+
+def described(lines):
+    """The names that a section of parameters describes: 'a, b : type' or '*names'."""
+    heads = [line for line in lines if line and not line.startswith(" ")]
+    return {name.strip() for head in heads for name in head.split(" : ")[0].split(",")}
+
+
+def parameters(thing):
+    """The parameters of a function, a NamedTuple or a class with an own constructor, as a docstring names them."""
+    if inspect.isclass(thing) and hasattr(thing, "_fields"):
+        return set(thing._fields)
+    if inspect.isclass(thing) and thing.__init__ is object.__init__:
+        return set()
+    names = inspect.signature(thing).parameters.values()
+    stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
+    return {stars.get(p.kind, "") + p.name for p in names if p.name != "self"}
+
+
+def check(thing, where):
+    doc = thing.__doc__
+    assert doc, f"{where} has no docstring"
+    parts = sections(doc)
+    first = inspect.cleandoc(doc).split("\n\n")[0]
+    assert first.rstrip().endswith((".", ":")), f"{where}: the first sentence does not end: {first!r}"
+    assert any(">>> " in line for line in parts.get("Examples", [])), f"{where} has no example"
+    if getattr(thing, "_is_protocol", False) or (inspect.isclass(thing) and "Attributes" in parts and not hasattr(thing, "_fields")):
+        return
+    wanted = parameters(thing)
+    named = described(parts.get("Parameters", []) + parts.get("Attributes", []))
+    assert wanted <= named, f"{where} does not describe {sorted(wanted - named)}"
+    assert named <= wanted, f"{where} describes {sorted(named - wanted)}, which it does not have"
+    if inspect.isfunction(thing):
+        assert "Returns" in parts, f"{where} does not say what it returns"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_examples_run(name):
+    module = import_module(f"bongref.{name}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        result = doctest.testmod(module, optionflags=doctest.FAIL_FAST)
+    assert result.failed == 0
+    assert ">>> " in (module.__doc__ or "") or name == "curvature", "the module does not show its use"
+
+
+@pytest.mark.parametrize("name", sorted(WITH_EXAMPLES - set(MODULES)))
+def test_other_examples_run(name):
+    module = import_module(f"bongref.{name}".rstrip("."))
+    flags = doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS
+    result = doctest.testmod(module, optionflags=flags)
+    assert result.attempted > 0 and result.failed == 0
+
+
+@pytest.mark.parametrize(("module", "name"), NAMES)
+def test_public_names_are_documented(module, name):
+    check(getattr(import_module(f"bongref.{module}"), name), f"{module}.{name}")
+
+
+@pytest.mark.parametrize(("module", "cls", "name"), METHODS)
+def test_public_methods_are_documented(module, cls, name):
+    check(getattr(getattr(import_module(f"bongref.{module}"), cls), name), f"{module}.{cls}.{name}")
+
+
+REFUSING = ("dynamics", "gaussians", "metrics", "predictive", "routes.oracle")
+
+
+@pytest.mark.parametrize(("module", "name"), [n for n in NAMES if n[0] in REFUSING])
+def test_functions_that_refuse_say_so(module, name):
+    thing = getattr(import_module(f"bongref.{module}"), name)
+    if inspect.isfunction(thing):
+        assert "Raises" in sections(thing.__doc__)
+
+
+def test_the_table_holds_all_public_names():
+    """A function or class of a public module that has no underscore is in the table, or is a part that other modules use."""
+    for module in ("metrics", "predictive", "dynamics", "routes.oracle", "states"):
+        home = import_module(f"bongref.{module}")
+        own = {n for n, v in vars(home).items() if getattr(v, "__module__", "") == home.__name__ and callable(v) and not n.startswith("_")}
+        parts = {"metrics": {"On", "Prequential", "KLTo"}, "dynamics": {"matrices", "propagate"}}.get(module, set())
+        assert own - parts == set(PUBLIC[module])
+
+
+def test_a_docstring_that_forgets_a_parameter_fails():
+    def good(a, b):
+        """A sum.
+
+        Parameters
+        ----------
+        a, b : float
+
+        Returns
+        -------
+        float
+
+        Examples
+        --------
+        >>> 1 + 1
+        2
+        """
+
+    def bad(a, b, c):
+        pass
+
+    check(good, "good")
+    bad.__doc__ = good.__doc__
+    with pytest.raises(AssertionError, match=r"does not describe \['c'\]"):
+        check(bad, "bad")
+    bad.__doc__ = good.__doc__.replace("Returns", "Gives")
+    with pytest.raises(AssertionError):
+        check(bad, "bad")
