@@ -429,6 +429,16 @@ def test_html(wrong, right, tmp_path):
         assert FLAGS[flag]["catches"] in page.text
 
 
+def test_markdown(wrong, tmp_path):
+    reports.write(tmp_path / "r.md", wrong)
+    lines = (tmp_path / "r.md").read_text(encoding="utf-8").splitlines()
+    assert lines[0].startswith("# peer") and "DOES NOT CONFORM" in lines[2]
+    row = next(line for line in lines if line.startswith("| bong-lin-hess |"))
+    assert row.split(" | ")[1:] == ["✗··", "✓··", "✗··", "–··", "✓·· |"]
+    heads = [line.split(":")[0] for line in lines[lines.index("## What fails") :] if line.startswith("### ✗ ") and "`" not in line]
+    assert heads == [f"### ✗ {name}".replace("_", "\\_") for name in findings.failing(wrong)]
+
+
 def test_reports_of_a_part(tmp_path, capsys, monkeypatch):
     """Of one level that no method owns, all three at once; the matrix of methods is left out."""
     monkeypatch.chdir(tmp_path)
@@ -521,3 +531,17 @@ print(main(["vectors", "--check", "--levels", "predict"]), main(["check", "bongr
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("CONFORMS") and done.stdout.splitlines()[-1] == "2 0"
     assert "needs mpmath: pip install 'bongref[exact]'" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_without_numba_the_compiled_adapter_says_what_to_install():
+    code = """
+import sys
+sys.modules["numba"] = None
+from bongref.cli import main
+print(main(["check", "bongref.conformance:Fast"]))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.stdout == "2\n"
+    assert done.stderr == (
+        "bongref: adapter bongref.conformance:Fast needs numba, which is not installed; use pip install 'numba >= 0.59'\n"
+    )

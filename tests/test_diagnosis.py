@@ -404,3 +404,23 @@ def test_every_edit_is_of_a_known_equation():
             for mistake in mistakes.edited_steps(rule, family):
                 word = mistake.text.split(" ")[0]
                 assert word in equations() or not word.startswith(("eq:", "sec:")), mistake.text
+
+
+def test_the_prediction_is_edited_in_its_equations():
+    """In mean and covariance of every family; checks and messages are not edited."""
+    found = mistakes.edited_predictions()
+    by_equation = {m.text.split(" ")[0] for m in found}
+    assert {"sec:pseudocode#3", "sec:pseudocode#4"} <= by_equation and len(found) > 100
+    assert {"predict.matrices", "predict._predict_dlr", "predict.predict_dlr"} <= {m.key.split(":")[0] for m in found}
+    right = {case.id: pipeline.values(pipeline.RIGHT, case) for case in CASES.values() if case.level == "predict"}
+    shown = set()
+    for mistake in found:
+        for case_id, values in right.items():
+            if mistake.applies(CASES[case_id]) and diagnosis.reproduces(mistake, CASES[case_id], _targets(mistake, CASES[case_id], values)):
+                shown.add(mistake.text.split(" ")[0])
+    assert {"sec:pseudocode#3", "sec:pseudocode#4"} <= shown
+
+
+def _targets(mistake, case, right):
+    values = wrong_values(mistake, case)
+    return diagnosis.targets(case, values or right, "float64")

@@ -22,6 +22,7 @@ from __future__ import annotations
 import argparse
 import ast
 import builtins
+import importlib.util
 import json
 import re
 import time
@@ -34,13 +35,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import bongref
 from bongref.conformance import answers, diagnosis, edits, mistakes, pipeline, runner, vectors
 from bongref.conformance.vectors import Case
 from bongref.curvature import Curv
 from bongref.grid import FAMILIES, HESSIANS, MODULES, RULES, STATES
 
-PACKAGE = Path(bongref.__file__).parent
 RELOADED = ("linalg", "likelihoods", "curvature", "fc_nat", "fc_mom", "diag_nat", "diag_mom", "dlr", "dynamics")
 FAMILY_OF = {"fc_nat": "fc", "fc_mom": "fc_mom", "diag_nat": "diag", "diag_mom": "diag_mom", "dlr": "dlr"}
 LOOKED_AT = 3  # failed cases of one method that are diagnosed
@@ -84,12 +83,12 @@ def load(mutant: Mutant | None) -> dict[str, types.ModuleType]:
         return original(name, scope, local, wanted, level)
 
     for name in RELOADED:
-        package = "bongref.families" if name in FAMILY_OF else "bongref"
-        source = (PACKAGE.parent / package.replace(".", "/") / f"{name}.py").read_text(encoding="utf-8")
+        spec = importlib.util.find_spec(f"bongref.families.{name}" if name in FAMILY_OF else f"bongref.{name}")
+        source = Path(spec.origin).read_text(encoding="utf-8")
         if mutant is not None and mutant.module == name:
             source = substituted(source, mutant)
-        module = types.ModuleType(f"{package}.{name}")
-        module.__dict__.update(__package__=package, __builtins__={**vars(builtins), "__import__": importing})
+        module = types.ModuleType(spec.name)
+        module.__dict__.update(__package__=spec.parent, __builtins__={**vars(builtins), "__import__": importing})
         made[name] = module
         exec(_compiled(name, source), module.__dict__)
     return made
@@ -450,14 +449,14 @@ MUTANTS: tuple[Mutant, ...] = (
         r"samples of the first step", L3),
     Mutant("OU: 1 - gamma for 1 - gamma^2", DY, "matrices", "(1 - gamma) * (1 + gamma) * var0", "(1 - gamma) * var0",
         "bong-lin-hess-diag", r"Q = \(1 - gamma\) var0", LP),
-    Mutant("OU: towards 0", DY, "matrices", '(1 - gamma) * _vector("mu0", dynamics.mu0, P)', "np.zeros(P)", "bong-lin-hess-fc", r"no b",
+    Mutant("OU: towards 0", DY, "matrices", '(1 - gamma) * checks.vector("mu0", dynamics.mu0, P)', "np.zeros(P)", "bong-lin-hess-fc", r"no b",
         LP),
-    Mutant("predict: F Sigma F", DY, "propagate", "F @ state.Sigma @ F.T", "F @ state.Sigma @ F", "bong-lin-hess-fc",
+    Mutant("predict: F Sigma F", DY, "_propagate", "F @ state.Sigma @ F.T", "F @ state.Sigma @ F", "bong-lin-hess-fc",
         r"without the transpose", LP),
-    Mutant("predict: no Q", DY, "propagate", "F**2 * state.var + Q", "F**2 * state.var", "bong-lin-hess-diag", r"no Q", LP),
-    Mutant("predict: F once", DY, "propagate", "F**2 * state.var + Q", "F * state.var + Q", "bong-lin-hess-diag", r"F once", LP),
+    Mutant("predict: no Q", DY, "_propagate", "F**2 * state.var + Q", "F**2 * state.var", "bong-lin-hess-diag", r"no Q", LP),
+    Mutant("predict: F once", DY, "_propagate", "F**2 * state.var + Q", "F * state.var + Q", "bong-lin-hess-diag", r"F once", LP),
     Mutant("predict: Ups kept", DY, "_predict_dlr", "q.Ups / n", "q.Ups", "bong-lin-hess-dlr", r"Ups that is not moved", LP),
-    Mutant("predict: W without its core", DY, "_predict_dlr", "np.linalg.solve(L, (q.W * (f / n)[:, None]).T).T",
+    Mutant("predict: W without its core", DY, "_predict_dlr", "strict_solve(L, (q.W * (f / n)[:, None]).T).T",
         "q.W * (f / n)[:, None]", "bong-lin-hess-dlr", r"W without", LP),
     # written when the search was done, to see how it fares with mistakes that it was not made for
     Mutant("blr-fc: pull without the prior's precision", FC, "blr", "(prec0 @ (prior.mu - current.mu)", "((prior.mu - current.mu)",
@@ -709,7 +708,10 @@ def counted(results: Sequence[Result]) -> dict[str, Any]:
         "named first": sum(r.first for r in results),
         "not caught": [r.what for r in results if not r.caught],
         "not named": [{"what": r.what, "said": list(r.said)} for r in results if r.caught and not r.right],
-        "each": [{"what": r.what, "failed cases": r.caught, "cases": r.cases, "said": list(r.said), "right": r.right} for r in results],
+        "each": [
+            {"what": r.what, "failed cases": r.caught, "cases": r.cases, "said": list(r.said), "right": r.right, "first": r.first}
+            for r in results
+        ],
     }
 
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from ..pipeline import USED
 from ..vectors import Case
-from .edited import edited, edited_estimates, edited_steps
+from .edited import edited, edited_estimates, edited_predictions, edited_steps
 from .estimates import ESTIMATES
 from .loops import LOOPS, STREAMS
 from .networks import NETWORKS
@@ -48,6 +48,7 @@ __all__ = [
     "Scaled",
     "edited",
     "edited_estimates",
+    "edited_predictions",
     "edited_steps",
     "named",
     "scaled",

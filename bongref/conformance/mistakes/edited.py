@@ -114,7 +114,6 @@ def _edited_estimate(hess: str, edit: Edit, compiled: Callable[[], Callable[...,
 
 # --- the prediction -------------------------------------------------------------------------------
 
-EQUATIONS = ("matrices", "propagate", "_predict_dlr")  # the functions of dynamics with equations
 SYMBOLS = ", with D = F^2/Ups + Q, V = F W/Ups, C = I + W^T Ups^-1 W"
 
 
@@ -122,8 +121,12 @@ SYMBOLS = ", with D = F^2/Ups + Q, V = F W/Ups, C = I + W^T Ups^-1 W"
 def edited_predictions() -> tuple[Mistake, ...]:
     """Every edit of the prediction, and of the prediction of DLR by Woodbury twice."""
     out, names = [], edits.called(dynamics, "propagate")
-    for name in EQUATIONS:
-        for edit in edits.edits(vars(dynamics)[name]):
+    for name in names:
+        fn = vars(dynamics)[name]
+        returns = str(fn.__annotations__.get("return", ""))
+        if not returns.startswith(("State", "DLR", "tuple")):
+            continue  # not an equation: a check, a message
+        for edit in edits.edits(fn):
             out.append(_edited_prediction(edit, lazily(dynamics, names, edit, "propagate")))
     for edit in edits.edits(predictions.predict_dlr):
         compiled = lazily(predictions, ("predict_dlr",), edit, "predict_dlr")
