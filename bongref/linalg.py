@@ -165,7 +165,9 @@ def svd(a: Array) -> tuple[Array, Array]:
     from mpmath import mp
 
     _, s, Vt = mp.svd_r(mp.matrix(a.tolist()))
-    return np.array(list(s), dtype=object), np.array(Vt.T.tolist(), dtype=object).reshape(a.shape[1], -1)
+    return np.array(list(s), dtype=object), np.array(Vt.T.tolist(), dtype=object).reshape(
+        a.shape[1], -1
+    )
 
 
 def _triangular(a: Array) -> Array:
@@ -187,7 +189,9 @@ def eigh(a: Array) -> tuple[Array, Array]:
     from mpmath import mp
 
     values, vectors = mp.eigsy(mp.matrix(a.tolist()))
-    return np.array(list(values), dtype=object), np.array(vectors.tolist(), dtype=object).reshape(a.shape)
+    return np.array(list(values), dtype=object), np.array(vectors.tolist(), dtype=object).reshape(
+        a.shape
+    )
 
 
 def cholesky(a: Array) -> Array:
