@@ -1,0 +1,22 @@
+"""The loop over a stream: predict; for i in 1…I: estimate, step (algo:main, algo:update).
+
+How the parts fit together (generic.py chooses the implementations by type):
+
+    for t in first, …, stop − 1:
+        predict(dynamics, state, work)                        # q_{t|t-1}, in place
+        if seen[t]:
+            begin(rule, prior, state, work)                   # blr, bbb: prior = a copy of state
+            for i in range(n_iter):
+                estimate(...)                                 # g (P,), and G: its diagonal (P,), or rows (K, P), G = −rowsᵀ rows
+                step(rule, prior, state, g, G, work)          # q_{t,i}, in place on the arrays of state
+            end(rule, prior, state, work)
+
+* ``state`` and ``prior`` are NamedTuples of arrays of one type for each family, e.g. diag.State(mu, var), dlr.State(mu, Ups, Wt)
+  with Wt = Wᵀ (R, P), row-major. ``state.mu`` exists in every family: it is where lin-* linearises.
+* ``rule`` is a NamedTuple, one class for each rule and family (and form), whose first field is alpha: diag.Bong(alpha), …
+* ``work`` is the family's workspace, a NamedTuple of buffers made by ``workspace(...)`` in its module. Steps allocate nothing of size P.
+* Every part gives back a status (status.py). Whatever is not OK ends the time slice: the stream goes back to the state with which
+  the slice began, takes the good steps again, and leaves the step to the reference. So a step may overwrite what it likes.
+* A family module also has Python functions ``start(m, state, ...) -> (rule, prior, state, work)`` (arrays of its own, C-contiguous
+  float64) and ``finish(rule, state, work) -> FC | Diag | DLR`` (a copy, at the end of a time slice; ``state`` stays usable).
+"""
