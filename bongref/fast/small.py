@@ -1,0 +1,147 @@
+"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves, Householder triangles, products of blocks.
+
+Matrices are row-major. ``n`` is the part of a workspace that is in use, from its first row and column. Products of matrices go
+through NumPy's ``dot``, which is BLAS; arrays that it writes are C-contiguous, so that buffers are flat and :func:`block` gives
+them their shape.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .jit import device, ordered
+
+EPS = 2.0**-52
+
+
+@device
+def block(flat, n, w):
+    """The first n·w numbers of a buffer as a matrix (n, w)."""
+    return flat[: n * w].reshape(n, w)
+
+
+@device
+def dot(A, B, out):
+    """out = A B."""
+    np.dot(A, B, out)
+
+
+@device
+def add_dot(A, B, out, buffer):
+    """out += A B for small results; ``buffer`` (flat) has room for one."""
+    product = block(buffer, A.shape[0], B.shape[1])
+    np.dot(A, B, product)
+    for i in range(product.shape[0]):
+        for j in range(product.shape[1]):
+            out[i, j] += product[i, j]
+
+
+@device
+def fill(A, value):
+    """Every entry of a matrix = value."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            A[i, j] = value
+
+
+@device
+def inner(x, y):
+    """Σ x y."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
+
+
+@device
+def not_finite(x):
+    """0 if every number of a vector is finite, else NaN."""
+    total = 0.0
+    for i in range(len(x)):
+        total += 0.0 * x[i]
+    return total
+
+
+@ordered
+def cholesky(A, n):
+    """The lower Cholesky factor of A, in place (the part above the diagonal is not read); False if A is not positive definite."""
+    for j in range(n):
+        for i in range(j, n):
+            total = A[i, j]
+            for k in range(j):
+                total -= A[i, k] * A[j, k]
+            if i == j:
+                if not 0.0 < total < math.inf:
+                    return False
+                A[j, j] = math.sqrt(total)
+            else:
+                A[i, j] = total / A[j, j]
+    return True
+
+
+@ordered
+def solve_lower(L, n, B, m):
+    """B = L⁻¹ B for the first m columns of B, L lower triangular."""
+    for i in range(n):
+        for k in range(i):
+            for j in range(m):
+                B[i, j] -= L[i, k] * B[k, j]
+        for j in range(m):
+            B[i, j] /= L[i, i]
+
+
+@ordered
+def solve_upper(L, n, B, m):
+    """B = L⁻ᵀ B for the first m columns of B, L lower triangular."""
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            for j in range(m):
+                B[i, j] -= L[k, i] * B[k, j]
+        for j in range(m):
+            B[i, j] /= L[i, i]
+
+
+@device
+def solve(L, n, B, m):
+    """B = (L Lᵀ)⁻¹ B for the first m columns of B."""
+    solve_lower(L, n, B, m)
+    solve_upper(L, n, B, m)
+
+
+@ordered
+def solve_vector(L, n, x):
+    """x = (L Lᵀ)⁻¹ x."""
+    for i in range(n):
+        total = x[i]
+        for k in range(i):
+            total -= L[i, k] * x[k]
+        x[i] = total / L[i, i]
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for k in range(i + 1, n):
+            total -= L[k, i] * x[k]
+        x[i] = total / L[i, i]
+
+
+@device
+def triangle(A, T):
+    """T Tᵀ gains A Aᵀ, T lower triangular, by Householder steps on the rows of A, which is overwritten (reference: linalg.svd).
+
+    The step for row i moves T[i, i] and row i of A. Small singular values keep their digits, which those of A Aᵀ do not.
+    """
+    n = A.shape[0]
+    for i in range(n):
+        a, diagonal = A[i], T[i, i]
+        square = inner(a, a)
+        if square > 0.0:
+            size = math.sqrt(diagonal * diagonal + square)
+            T[i, i] = -size if diagonal >= 0.0 else size
+            first, scale = diagonal - T[i, i], 1.0 / (size * (size + abs(diagonal)))
+            for j in range(i + 1, n):
+                b = A[j]
+                h = scale * (inner(a, b) + first * T[j, i])
+                T[j, i] -= h * first
+                for p in range(len(b)):
+                    b[p] -= h * a[p]
