@@ -514,8 +514,8 @@ def workspace(P: int, K: int, capacity: int) -> Workspace:
     return Workspace(np.zeros((n, P)), np.zeros((n, P)), np.zeros(P), np.zeros(capacity), np.zeros((n, n)), tile, left, right)
 
 
-def finish(rule: Any, state: State, work: Workspace) -> FC:
+def finish_few(state: State, work: Any) -> FC:
     """A copy of the state; what was deferred stays so."""
-    copy = State(*(np.array(a) for a in state))
+    copy = state._replace(**{name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")})
     dense(copy, work)
     return FC(copy.mu, copy.A)

@@ -31,6 +31,7 @@ class Bbb(NamedTuple):
 
 class BbbMom(NamedTuple):
     alpha: float
+    moving: bool  # whether dynamics change Σ between the updates
 
 
 class Basis(NamedTuple):
@@ -366,18 +367,18 @@ def renew(state, H):
 
 @implement(begin, BbbMom)
 def begin_bbb_mom(rule, prior, state, work):
-    """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where dynamics have changed Σ (count[AGE])."""
+    """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where dynamics have changed Σ."""
     work.start[:] = state.mu
-    if work.count[AGE] >= RENEWED:
-        if not renew(state, work.inverse):
-            return UNSUPPORTED
+    inverted = True
+    if work.count[AGE] >= RENEWED or rule.moving:
+        inverted = renew(state, work.inverse)
         work.count[AGE] = 0
     variances(work.inverse, work.many[1])
-    work.size[0] = np.sum(work.many[1])
+    work.size[0] = np.sum(work.many[1]) if inverted else math.inf
     variances(state, work.variance)
     work.count[K] = 0
     work.count[WAIT] = 0
-    return OK
+    return OK if inverted else UNSUPPORTED
 
 
 @implement(step, BbbMom)
@@ -385,7 +386,7 @@ def bbb_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bbb. Σᵢ = Σ₀ + QᵀeQ, Σᵢ⁻¹ = Σ₀⁻¹ − Zᵀ(Xe)Z, Z = QΣ₀⁻¹."""
     x, delta, d, v, moves, alpha = G[0], work.many[0], work.few[MU], work.few[ROW], work.few[OTHER], rule.alpha
     beta, parallel = multiple(g, x)
-    if not (parallel and G.shape[0] == 1 and 0.0 * inner(x, x) == 0.0):
+    if not (parallel and G.shape[0] == 1 and 0.0 * inner(x, x) == 0.0 and work.size[0] < math.inf):
         return UNSUPPORTED
     n, k = directions(x, work), work.count[K]
     if n < 0:

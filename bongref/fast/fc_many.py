@@ -355,12 +355,14 @@ def end_many(rule: Any, prior: Prior, state: Any, work: Any) -> int:
     return OK
 
 
-def many_state(state: FC, family: str) -> tuple[Precision | Moments, int]:
-    """Arrays for a stream that begins at ``state``, and a status."""
+def many_state(state: FC, family: str) -> Precision | Moments:
+    """Arrays for a stream that begins at ``state``; NaN where it has no Cholesky factor, so that the first step is not taken here."""
     P = len(state.mu)
     A, L = np.zeros((P, P), order="F"), np.zeros((P, P), order="F")
     now = (Precision if family == "fc" else Moments)(np.array(state.mu, dtype=float), A, L)
-    return now, _assign(now, state.Sigma)
+    if _assign(now, state.Sigma) != OK:
+        L.fill(np.nan)
+    return now
 
 
 def many_prior(P: int, loop: bool) -> Prior:
@@ -369,6 +371,6 @@ def many_prior(P: int, loop: bool) -> Prior:
     return Prior(np.zeros(n), np.zeros((n, n), order="F"), np.zeros(n), np.ones(1, dtype=bool))
 
 
-def finish_many(rule: Any, state: Precision | Moments, work: Any) -> FC:
+def finish_many(state: Precision | Moments) -> FC:
     """A copy of the state."""
     return FC(state.mu.copy(), _covariance(state))
