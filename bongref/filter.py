@@ -407,15 +407,15 @@ def run(
 
 
 def _quiet_blas(m: Method, backend: str) -> Any:
-    """Inside, a BLAS has one thread where a compiled stream may follow: its others would keep their processors for a while afterwards."""
-    if backend != "reference" and m.family in ("fc", "fc_mom"):
-        try:
-            from .fast.streams import one_blas_thread
-
-            return one_blas_thread()
-        except ImportError:
-            pass
     return contextlib.nullcontext()
+
+
+class Observations(NamedTuple):
+    """The checked data of a stream."""
+
+    xs: Any
+    ys: Any
+    seen: Array
 
 
 def _compiled(backend: str, m, model, lik, prior, xs, ys, dynamics, rng, samples, trace, form) -> tuple[Any, str]:
@@ -423,13 +423,21 @@ def _compiled(backend: str, m, model, lik, prior, xs, ys, dynamics, rng, samples
     if backend == "reference":
         return None, "asked for"
     try:
-        from .fast.streams import Stream, why_not
+        from .fast import Unavailable
+        from .fast.stream import Stream
+        from .fast.support import why_not
     except ImportError as error:
         reason = f"numba cannot be used: {error}"
     else:
         reason = why_not(m, model, lik, prior, dynamics, trace=trace, form=form)
         if not reason:
-            return Stream(m, model, lik, xs, ys, dynamics, rng, samples), ""
+            seen = np.array([y is not None for y in ys])
+            zero = next((0 * y for y in ys if y is not None), np.zeros(1))
+            data = Observations(xs, ys if isinstance(ys, np.ndarray) else [zero if y is None else y for y in ys], seen)
+            try:
+                return Stream(m, model, lik, data, dynamics, rng, samples), ""
+            except Unavailable as error:
+                reason = str(error)
     if backend == "fast":
         raise ValueError(f"backend='fast': {reason}; use 'reference' or 'auto'")
     return None, reason
@@ -437,20 +445,7 @@ def _compiled(backend: str, m, model, lik, prior, xs, ys, dynamics, rng, samples
 
 def _advance(stream, state: State, t: int, stop: int, rng) -> tuple[State, int, bool]:
     """The state after some of the steps t, …, stop − 1, the step that comes next, and whether that one is left to the reference."""
-    found = False  # a step that is left to the reference, somewhere before ``stop``
-    while t < stop:
-        generator = None if rng is None else rng.bit_generator.state
-        new, done, refused = stream.advance(state, t, stop)
-        if not refused:
-            state, t = new, t + done
-            if not found:
-                break
-        else:
-            found = True
-            if rng is not None:
-                rng.bit_generator.state = generator
-            stop = t + (done or min(stream.pace, stop - t) // 2)  # the good steps again; half of them where it is not known which are
-    return state, t, found
+    return stream.advance(state, t, stop)
 
 
 class _Clock:

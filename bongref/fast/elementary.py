@@ -41,9 +41,9 @@ def reduced_exp(x):
 
 
 @ordered
-def powers_of_two(words):
-    """2^k from k + MAGIC, in place; ``words`` is a view of the numbers as int64: the last bits move to the exponent."""
-    for i in range(len(words)):
+def powers_of_two(words, n):
+    """2^k from k + MAGIC, in place for the first n numbers; ``words`` is a view of the numbers as int64: the last bits move to the exponent."""
+    for i in range(n):
         words[i] = ((words[i] + 1023) & 0x7FF) << 52
 
 

@@ -118,3 +118,16 @@ def predict(dynamics, state, work):
 @overload(predict, jit_options=OPTIONS)
 def _predict(dynamics, state, work):
     return chosen("predict", dynamics)
+
+
+# --- what an estimator offers --------------------------------------------------------------------------------------------------
+
+
+def estimate(est, rule, prior, state, x, y, t, i, work):
+    """est.g and est.G from the observation (x, y) of step t at q_{t,i-1}; -> status. Chosen by the estimator."""
+    return call("estimate", est, rule, prior, state, x, y, t, i, work)
+
+
+@overload(estimate, jit_options=OPTIONS)
+def _estimate(est, rule, prior, state, x, y, t, i, work):
+    return chosen("estimate", est)

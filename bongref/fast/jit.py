@@ -35,6 +35,8 @@ from .tuning import COMPILE_MESSAGE
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}}
 
+U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
+
 compiling = {"seconds": 0.0}  # spent so far in this process
 _lock = threading.RLock()
 

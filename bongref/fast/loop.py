@@ -20,3 +20,36 @@ How the parts fit together (generic.py chooses the implementations by type):
 * A family module also has Python functions ``start(m, state, ...) -> (rule, prior, state, work)`` (arrays of its own, C-contiguous
   float64) and ``finish(rule, state, work) -> FC | Diag | DLR`` (a copy, at the end of a time slice; ``state`` stays usable).
 """
+
+from __future__ import annotations
+
+from typing import Any
+
+from .generic import begin, end, estimate, predict, step
+from .jit import kernel
+from .status import OK
+
+
+def steps(rule, est, dynamics, prior, state, work, X, Y, seen, n_iter, first, stop):
+    """The steps first, …, stop − 1, in place on ``state``; -> the status and the step that it belongs to. Reference: stream.run."""
+    for t in range(first, stop):
+        if dynamics.moving:
+            status = predict(dynamics, state, work)  # sec:pseudocode#1
+            if status != OK:
+                return status, t
+        if not seen[t]:
+            continue
+        begin(rule, prior, state, work)
+        for i in range(n_iter):  # sec:pseudocode#5
+            status = estimate(est, rule, prior, state, X[t], Y[t], t, i, work)  # sec:pseudocode#10
+            if status == OK:
+                status = step(rule, prior, state, est.g, est.G, work)  # sec:pseudocode#11
+            if status != OK:
+                return status, t
+        status = end(rule, prior, state, work)
+        if status != OK:
+            return status, t
+    return OK, stop
+
+
+compiled_steps: Any = kernel(steps)

@@ -6,3 +6,4 @@ None of them changes what is computed beyond rounding. Times are of one core of 
 TIME_SLICE = 0.1  # seconds after which a compiled loop returns, for Ctrl-C and progress: ten times a second
 FIRST_STEPS = 1  # steps of the first time slice, before the time of a step is known
 COMPILE_MESSAGE = 1.0  # seconds of compilation after which a message is printed
+PARTS = 8  # parts of the samples of mc-ef in the diagonal families, the most threads that can share them; their sums are added in order

@@ -16,10 +16,10 @@ def describe(model: Any) -> Any:
     return dense.describe(model)
 
 
-def workspace(net: Any, K: int) -> Any:
-    """Buffers for a forward pass and K cotangents."""
+def workspace(net: Any) -> Any:
+    """Buffers for a forward pass and cotangents."""
     if isinstance(net, dense.Dense):
-        return dense.workspace(net, K)
+        return dense.workspace(net)
     from . import conv
 
-    return conv.workspace(net, K)
+    return conv.workspace(net)

@@ -1,6 +1,6 @@
 """What a network offers to the estimators; ``dense`` and ``conv`` implement it.
 
-    net = describe(model); work = workspace(net, K)          # nets/__init__.py
+    net = describe(model); work = workspace(net)          # nets/__init__.py
     forward(net, theta, x, work, o)                          # o (C,) = f(θ, x); work keeps what the others need
     pullback(net, theta, x, work, V, rows)                   # rows (K, P) = V_k ∂f/∂θ
     sums(net, theta, x, work, V, c, w, g, d)                 # g = Σ_k c_k r_k, d = −Σ_k (w_k r_k)² of these rows

@@ -1,0 +1,182 @@
+"""Standard normal variates from uniform ones, by the quantile function. Reference: gaussians.normals.
+
+A uniform variate is k/2⁵³, k the first 53 of 64 bits; the reference takes Φ⁻¹ at the middle of its cell. By symmetry that is ∓Φ⁻¹(r/2⁵³)
+with r = j + ½, j = k or, where the first bit is 1, k with all bits inverted. On each of 32 intervals of each octave of r the quantile is
+a polynomial of degree 7 to rounding; its coefficients are a row of a table: no branches, no logarithm.
+
+The bits are those of PCG64, NumPy's default: a state of 128 bits that each step multiplies and increments modulo 2¹²⁸. n steps are one
+such step with other constants, so that CHAINS chains give every CHAINS-th number each, independently of one another, and the generator
+goes forward by any number of draws at once. Numbers of other generators are drawn by NumPy.
+"""
+
+from __future__ import annotations
+
+import functools
+from statistics import NormalDist
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .jit import device, kernel, ordered
+
+CHAINS = 64  # blocks of 512 bytes; 2.6 to 3 ns a number for 32 to 128 chains
+SHIFT = 47  # of the 52 bits of the fraction 5 choose the interval
+FIRST = (1023 - 1) << 5  # the interval at which r = ½ lies
+LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
+ONE = 0x433 << 52  # the bits of 2⁵²
+WORD, MODULUS, MULTIPLIER = 2**64, 2**128, 0x2360ED051FC65DA44385DF649FCCF645
+U11, U32, U58, U63, U64 = (np.uint64(k) for k in (11, 32, 58, 63, 64))
+MASK32 = np.uint64(2**32 - 1)
+
+
+@functools.cache
+def table() -> np.ndarray:
+    """(53 · 32, 8): for each interval of (½, 2⁵²) the coefficients of −Φ⁻¹((c + x)/2⁵³) in powers of x, c its middle."""
+    interval = np.arange(53 * 32)
+    octave = 2.0 ** (interval // 32 - 1)
+    half, centre = octave / 64, octave * (1 + (interval % 32 + 0.5) / 32)
+    nodes = np.cos(np.pi * (np.arange(8) + 0.5) / 8)
+    tails = (centre[:, None] + half[:, None] * nodes) / 2.0**53
+    quantile = NormalDist().inv_cdf  # to 4 eps; importing scipy.special takes longer than this
+    values = np.array([-quantile(r) for r in tails.flat]).reshape(tails.shape)
+    scaled = np.linalg.solve(np.vander(nodes, 8, increasing=True), values.T).T
+    return np.ascontiguousarray(scaled / half[:, None] ** np.arange(8))
+
+
+class Source(NamedTuple):
+    """The chains of a PCG64 and one block of variates that are drawn and not yet used."""
+
+    high: Any  # (CHAINS,) uint64: the states' halves
+    low: Any
+    jump: Any  # (4,) uint64: the halves of the multiplier and of the increment of CHAINS steps
+    ready: Any  # (CHAINS,) variates
+    used: Any  # (1,) int64: how many of them are used
+    words: Any  # (CHAINS,) uint64: buffers of the quantile
+    r: Any
+    r_bits: Any  # r.view(int64)
+    centre: Any
+    centre_bits: Any
+    coefficients: Any
+
+
+def jump(increment: int, n: int) -> tuple[int, int]:
+    """n steps as one: its multiplier and its increment."""
+    a, c, A, C = MULTIPLIER, increment, 1, 0
+    while n:
+        if n % 2:
+            A, C = A * a % MODULUS, (C * a + c) % MODULUS
+        a, c, n = a * a % MODULUS, (a + 1) * c % MODULUS, n // 2
+    return A, C
+
+
+def is_pcg(rng: Any) -> bool:
+    """Whether this is NumPy's default generator."""
+    return isinstance(rng, np.random.Generator) and type(rng.bit_generator) is np.random.PCG64
+
+
+def source() -> Source:
+    """Buffers; :func:`restart` sets the chains."""
+    r, centre = np.zeros(CHAINS), np.zeros(CHAINS)
+    high, low, words = (np.zeros(CHAINS, np.uint64) for _ in range(3))
+    used, four = np.full(1, CHAINS), np.zeros(4, np.uint64)
+    return Source(high, low, four, np.zeros(CHAINS), used, words, r, r.view(np.int64), centre, centre.view(np.int64), table())
+
+
+def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
+    """The next variate is the one that the generator with this state gives after ``skip`` others."""
+    for k in range(CHAINS):
+        a, c = jump(increment, skip + k + 1)
+        here = (state * a + c) % MODULUS
+        source.high[k], source.low[k] = here // WORD, here % WORD
+    a, c = jump(increment, CHAINS)
+    source.jump[:] = [a // WORD, a % WORD, c // WORD, c % WORD]
+    source.used[0] = CHAINS
+
+
+@device
+def advance(high, low, jump, words):
+    """words = the next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump: 128-bit arithmetic in halves."""
+    ah, al, ch, cl = jump[0], jump[1], jump[2], jump[3]
+    a0, a1 = al & MASK32, al >> U32
+    for k in range(CHAINS):
+        h, l = high[k], low[k]
+        x, turn = h ^ l, h >> U58
+        words[k] = (x >> turn) | (x << ((U64 - turn) & U63))
+        l0, l1 = l & MASK32, l >> U32
+        p01, p10 = l0 * a1, l1 * a0
+        middle = ((l0 * a0) >> U32) + (p01 & MASK32) + (p10 & MASK32)
+        carried = l1 * a1 + (p01 >> U32) + (p10 >> U32) + (middle >> U32)
+        new = l * al + cl
+        low[k] = new
+        high[k] = h * al + l * ah + carried + ch + np.uint64(1 if new < cl else 0)
+
+
+@ordered
+def quantiles(words, r, r_bits, centre, centre_bits, coefficients, z, at):
+    """z[at:] = the normal variates of CHAINS words."""
+    for k in range(CHAINS):
+        word = words[k]
+        folded = ~word if word >> U63 else word
+        r_bits[k] = np.int64(folded >> U11) | ONE
+    for k in range(CHAINS):
+        r[k] -= 2.0**52 - 0.5  # exact: j + ½
+    for k in range(CHAINS):
+        centre_bits[k] = (r_bits[k] & ~LOW) | HALF
+    for k in range(CHAINS):
+        row, x = (r_bits[k] >> SHIFT) - FIRST, r[k] - centre[k]
+        a = coefficients[row]
+        w = x * x
+        value = (a[0] + x * a[1]) + w * ((a[2] + x * a[3]) + w * ((a[4] + x * a[5]) + w * (a[6] + x * a[7])))
+        z[at + k] = value if words[k] >> U63 else -value
+
+
+@device
+def fill(source, z):
+    """z (n,) = the next n normal variates."""
+    i, n, used = 0, len(z), source.used[0]
+    while i < n:
+        if used == CHAINS:
+            advance(source.high, source.low, source.jump, source.words)
+            to, at = (z, np.uint64(i)) if n - i >= CHAINS else (source.ready, np.uint64(0))
+            quantiles(source.words, source.r, source.r_bits, source.centre, source.centre_bits, source.coefficients, to, at)
+            if n - i >= CHAINS:
+                i += CHAINS
+                continue
+            used = 0
+        count = min(n - i, CHAINS - used)
+        for k in range(count):
+            z[i + k] = source.ready[used + k]
+        i, used = i + count, used + count
+    source.used[0] = used
+
+
+@kernel
+def fill_array(source, z):
+    """:func:`fill`, called from Python."""
+    fill(source, z)
+
+
+@kernel
+def transform(u, source):
+    """Uniform variates (n,) become normal ones in place: those that NumPy has drawn with another generator."""
+    for a in range(0, len(u), CHAINS):
+        n = min(CHAINS, len(u) - a)
+        for k in range(n):
+            source.words[k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
+        quantiles(source.words, source.r, source.r_bits, source.centre, source.centre_bits, source.coefficients, source.ready, np.uint64(0))
+        for k in range(n):
+            u[a + k] = source.ready[k]
+
+
+def state_of(rng: np.random.Generator) -> tuple[int, int]:
+    """State and increment of a PCG64."""
+    inner = rng.bit_generator.state["state"]
+    return inner["state"], inner["inc"]
+
+
+def skip(rng: np.random.Generator, n: int) -> None:
+    """The generator goes forward by n draws of doubles; half a draw that is left over from 32-bit numbers stays."""
+    whole: dict[str, Any] = dict(rng.bit_generator.state)
+    state, increment = state_of(rng)
+    a, c = jump(increment, n)
+    rng.bit_generator.state = {**whole, "state": {"state": (state * a + c) % MODULUS, "inc": increment}}
