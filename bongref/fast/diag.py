@@ -223,7 +223,6 @@ class Linear(NamedTuple):
     F: Any  # (P,)
     b: Any  # (P,)
     Q: Any  # (P,)
-    moving: bool = True  # False: θ does not move, and the arrays are not read
 
 
 @implement(predict, Linear)

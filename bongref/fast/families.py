@@ -8,7 +8,7 @@ import numpy as np
 
 from ..dynamics import Static, matrices
 from ..states import State
-from . import diag, dlr
+from . import diag, dlr, fc_forms
 
 
 class Parts(NamedTuple):
@@ -25,22 +25,24 @@ def start(m: Any, state: Any, K: int, moving: bool) -> Parts:
     alpha = float(m.params.get("alpha", 1))
     if m.family in ("diag", "diag_mom"):
         return Parts(*diag.start(m.family, m.rule, alpha, state))
-    return Parts(*dlr.start(m.rule, alpha, state, K, m.hess == "mc-ef"))
+    if m.family == "dlr":
+        return Parts(*dlr.start(m.rule, alpha, state, K, m.hess == "mc-ef"))
+    return Parts(*fc_forms.start(m, state, K, moving))
 
 
 def finish(m: Any, parts: Parts) -> State:
     """The state, as a copy."""
-    module = diag if m.family in ("diag", "diag_mom") else dlr
+    module: Any = diag if m.family in ("diag", "diag_mom") else dlr if m.family == "dlr" else fc_forms
     return module.finish(parts.rule, parts.state, parts.work)
 
 
-def dynamics(m: Any, P: int, given: Any) -> Any:
-    """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the family takes them."""
-    module = diag if m.family in ("diag", "diag_mom") else dlr
-    if isinstance(given, Static):
-        return module.Linear(np.zeros(0), np.zeros(0), np.zeros(0), False)
-    F, b, Q = matrices(given, P)
-    return module.Linear(F, b, Q, True)
+def dynamics(m: Any, P: int, K: int, given: Any) -> Any:
+    """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the family takes them; empty arrays where θ does not move."""
+    empty = np.zeros(0)
+    F, b, Q = (empty, empty, empty) if isinstance(given, Static) else matrices(given, P)
+    if m.family in ("diag", "diag_mom"):
+        return diag.Linear(F, b, Q)
+    return dlr.Linear(F, b, Q) if m.family == "dlr" else fc_forms.linear(m, P, K, F, b, Q)
 
 
 def uses_blas(m: Any) -> bool:

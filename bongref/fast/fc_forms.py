@@ -48,11 +48,11 @@ def finish(rule: Any, state: Any, work: Any) -> FC:
     return fc_many.finish_many(state) if isinstance(state, fc_many.Precision | fc_many.Moments) else fc.finish_few(state, work)
 
 
-def linear(m: Any, K: int, F: Array, b: Array, Q: Array) -> Any:
+def linear(m: Any, P: int, K: int, F: Array, b: Array, Q: Array) -> Any:
     """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the form takes them; F and Q as (P,) or (P, P)."""
-    if many(m, len(b), K):
+    if many(m, P, K):
         return fc_many.Moving(F, b, Q)
     if F.ndim == 1 and Q.ndim == 1:
-        return fc.Diagonal(F, b, Q, bool(np.all(F == F[0])))
+        return fc.Diagonal(F, b, Q, bool(np.all(F == F[:1])))
     F, Q = (np.ascontiguousarray(np.diag(a) if a.ndim == 1 else a, dtype=float) for a in (F, Q))
     return fc.Full(F, b, Q)

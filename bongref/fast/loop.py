@@ -3,7 +3,7 @@
 How the parts fit together (generic.py chooses the implementations by type):
 
     for t in first, …, stop − 1:
-        predict(dynamics, state, work)                        # q_{t|t-1}, in place
+        predict(dynamics, state, work)                        # q_{t|t-1}, in place; where dynamics.b is empty, θ does not move
         if seen[t]:
             begin(rule, prior, state, work)                   # blr, bbb: prior = a copy of state
             for i in range(n_iter):
@@ -17,8 +17,8 @@ How the parts fit together (generic.py chooses the implementations by type):
 * ``work`` is the family's workspace, a NamedTuple of buffers made by ``workspace(...)`` in its module. Steps allocate nothing of size P.
 * Every part gives back a status (status.py). Whatever is not OK ends the time slice: the stream goes back to the state with which
   the slice began, takes the good steps again, and leaves the step to the reference. So a step may overwrite what it likes.
-* A family module also has Python functions ``start(m, state, ...) -> (rule, prior, state, work)`` (arrays of its own, C-contiguous
-  float64) and ``finish(rule, state, work) -> FC | Diag | DLR`` (a copy, at the end of a time slice; ``state`` stays usable).
+* families.py has what Python needs of a family: ``start(m, state, K, moving) -> (rule, prior, state, work)`` (arrays of its own,
+  C-contiguous float64), ``finish`` (a copy of the state, at the end of a time slice; the arrays stay usable) and ``dynamics``.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from .status import OK
 def steps(rule, est, dynamics, prior, state, work, X, Y, seen, n_iter, first, stop):
     """The steps first, …, stop − 1, in place on ``state``; -> the status and the step that it belongs to. Reference: stream.run."""
     for t in range(first, stop):
-        if dynamics.moving:
+        if len(dynamics.b) > 0:
             status = predict(dynamics, state, work)  # sec:pseudocode#1
             if status != OK:
                 return status, t

@@ -47,8 +47,8 @@ class Stream:
         self.X = np.ascontiguousarray(np.reshape(np.asarray(xs, float), (len(xs), -1))) if single else xs
         self.Y = np.ascontiguousarray(np.asarray(ys, float)) if single else ys
         self.seen = np.ascontiguousarray(data.seen, dtype=bool)
-        self.dynamics = families.dynamics(m, P, dynamics)
-        self.K = _columns(m, lik, model, ys, samples, single)
+        self.K = _columns(m, model, ys, samples, single)
+        self.dynamics = families.dynamics(m, P, self.K, dynamics)
         empty = self._start(m.prior(mu=np.zeros(P)))
         compiled = single and not is_host(step, type(empty.rule)) and (m.hess.startswith("lin") or (samples is None and is_pcg(rng)))
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
@@ -59,7 +59,7 @@ class Stream:
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
     def _start(self, state: State) -> Any:
-        return families.start(self.m, state, self.K, self.dynamics.moving)
+        return families.start(self.m, state, self.K, len(self.dynamics.b) > 0)
 
     def _run(self, parts: Any, first: int, stop: int) -> tuple[int, int]:
         """The loop over some steps; -> status and step."""
@@ -104,7 +104,7 @@ class Stream:
         return Advanced(new, last, refused)
 
 
-def _columns(m: Any, lik: Any, model: Any, ys: Any, samples: Any, single: bool) -> int:
+def _columns(m: Any, model: Any, ys: Any, samples: Any, single: bool) -> int:
     """The most columns that S has in a step, G = −S Sᵀ."""
     if m.hess == "mc-ef":
         return m.params["n_samples"] if samples is None else samples.shape[2]
