@@ -19,12 +19,13 @@ import numpy as np
 from ..states import DLR
 from .generic import begin, end, implement, place, predict, step
 from .jit import device, inlined
-from .small import EPS, add_dot, block, cholesky, dot, fill, inner, not_finite, solve, solve_lower, solve_vector, triangle
+from .small import EPS, add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve, solve_lower, solve_vector, triangle
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 LARGE, SMALL = 1e140, 1e-140  # of the rows of X: squares and their sums stay in the range of float64
 BLOCK = 2**15  # numbers of a block: two of them in 512 KB
 SAMPLES = 8  # samples that are placed together
+RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ of bog and bbb is positive
 
 
 class State(NamedTuple):
@@ -56,14 +57,14 @@ class Workspace(NamedTuple):
 
     blocks: Any  # (4, (n + 1) · width): see X_, …; :func:`small.block` gives them their shape
     small: Any  # (8, (n + 1)²): small matrices, see GRAM, …
-    few: Any  # (3, max(n + 1, width)): vectors, see VALUES, …
+    few: Any  # (5, max(n + 1, width)): vectors, see VALUES, …
     tall: Any  # (1 + R + SAMPLES, P) with samples: Υ^{-1/2}, Υ^{-1/2}W by rows, changes of SAMPLES samples
     width: int
 
 
 X_, Y_, Z_, E_ = range(4)  # of Workspace.blocks
 GRAM, WEIGHTED, ROWS, CROSS, ANGLES, SPARE, NOISE, EXTRA = range(8)  # of Workspace.small
-VALUES, DOTS, U_, A_ = range(4)  # of Workspace.few
+VALUES, DOTS, U_, A_, E_VECTOR = range(5)  # of Workspace.few
 
 
 def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Workspace:
@@ -71,7 +72,7 @@ def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Works
     n = R + K if rule in ("bong", "bog") else 2 * R + K
     width = min(P, max(16, BLOCK // (n + 1) // 16 * 16))
     side, tall = max(n + 1, SAMPLES), np.zeros((1 + R + SAMPLES if samples else 0, P))
-    return Workspace(np.zeros((4, (n + 1) * width)), np.zeros((8, side * side)), np.zeros((4, max(n + 1, width))), tall, width)
+    return Workspace(np.zeros((4, (n + 1) * width)), np.zeros((8, side * side)), np.zeros((5, max(n + 1, width))), tall, width)
 
 
 # --- blocks --------------------------------------------------------------------------------------------------------------------
@@ -253,8 +254,8 @@ def measure(prior, state, g, rows, alpha, work):
         right_side(prior, state, g, at, X[n])
         below += inverse(state.Ups, at, u)
         weigh(X, n + 1, u, Y)
-        add_dot(Y, X.T, H, work.small[SPARE])
-        add_dot(X, X.T, G, work.small[SPARE])
+        add_gram(Y, X, H, work.small[SPARE])
+        add_gram(X, X, G, work.small[SPARE])
     return below
 
 
@@ -281,15 +282,15 @@ def mean_coefficients(H, n, first, dots, c):
 
 
 @device
-def settle(state, Z, alpha, at):
-    """A block of the new state: the rows of Z are the new W, the discarded ones, and Υ̃ times the step of the mean; 0 if finite."""
-    R, n, w, wrong = state.Wt.shape[0], Z.shape[0] - 1, Z.shape[1], 0.0
-    mu, Ups, last = state.mu[at : at + w], state.Ups[at : at + w], Z[n]
+def settle(state, Z, discarded, last, alpha, at):
+    """A block of the new state from the new W, the discarded rows, and Υ̃ times the step of the mean; 0 if finite."""
+    R, w, wrong = state.Wt.shape[0], Z.shape[1], 0.0
+    mu, Ups = state.mu[at : at + w], state.Ups[at : at + w]
     for p in range(w):
         mu[p] += alpha * last[p] / Ups[p]  # eq:bong-dlr-mu, sec:DLR-deriv#24, eq:blr-dlr-mu, sec:LBLR-DLR#1
         wrong += 0.0 * mu[p]
-    for k in range(R, n):
-        z = Z[k]
+    for k in range(discarded.shape[0]):
+        z = discarded[k]
         for p in range(w):
             Ups[p] += z[p] * z[p]  # sec:DLR-deriv#14, eq:bong-dlr-Ups, eq:blr-dlr-Ups, sec:LBLR-DLR#3
     for k in range(R):
@@ -297,6 +298,15 @@ def settle(state, Z, alpha, at):
         for p in range(w):
             new[p] = z[p]  # sec:DLR-deriv#13, eq:bong-dlr-W, eq:blr-dlr-W, sec:LBLR-DLR#2
     return wrong + not_finite(Ups)
+
+
+@device
+def subtract(X, E):
+    """E = X − E."""
+    for i in range(E.shape[0]):
+        x, e = X[i], E[i]
+        for p in range(len(e)):
+            e[p] = x[p] - e[p]
 
 
 @inlined
@@ -319,8 +329,16 @@ def absorb(prior, state, g, rows, alpha, work):
             if P > work.width:
                 load_rows(prior, state, rows, alpha, at, X)
                 right_side(prior, state, g, at, X[n])
-            dot(V, X, Z)
-            wrong += settle(state, Z, alpha, at)
+            if n <= 2 * R:
+                dot(V, X, Z)
+                wrong += settle(state, Z, Z[R:n], Z[n], alpha, at)
+            else:  # X − VᵀVX with the kept rows of V has the same squares as the discarded rows
+                E = block(work.blocks[Z_], n, w)
+                dot(V[n:], X, Z[R : R + 1])
+                dot(V[:R], X, Z[:R])
+                dot(V[:R, :n].copy().T, Z[:R], E)
+                subtract(X, E)
+                wrong += settle(state, Z, E, Z[R], alpha, at)
         code = OK if wrong == 0.0 else NOT_FINITE
     return code
 
@@ -341,11 +359,21 @@ def blr(rule, prior, state, g, G, work):
 
 
 @device
+def columns(A, at, w, buffer):
+    """The columns at, …, at + w − 1 of A: A itself, or a copy in ``buffer``."""
+    if w == A.shape[1]:
+        return A
+    X = block(buffer, A.shape[0], w)
+    load(A, 1.0, at, X, 0)
+    return X
+
+
+@device
 def invert(M, E):
     """E = (I + M)⁻¹, M becomes a Cholesky factor; -> status."""
     R = len(M)
     for r in range(R):
-        if M[r, r] > 1e12:  # rounding decides whether the next Υ is positive
+        if M[r, r] > RUNAWAY:
             return UNSUPPORTED
         M[r, r] += 1.0
         for k in range(R):
@@ -357,12 +385,12 @@ def invert(M, E):
 
 
 @device
-def bog_block(state, g, alpha, at, X, B, u):
+def bog_block(state, g, S, B, u, alpha, at):
     """A block of the new μ and Υ of bog; Υ ΣS = S − W EC is completed in B; 0 if finite."""
-    R, w = state.Wt.shape[0], len(u)
+    w = len(u)
     mu, Ups, more = state.mu[at : at + w], state.Ups[at : at + w], g[at : at + w]
     for k in range(B.shape[0]):
-        b, s = B[k], X[R + k]
+        b, s = B[k], S[k]
         for p in range(w):
             b[p] = u[p] * (s[p] - b[p])  # eq:bog-dlr-B, sec:DLR-deriv#39
             Ups[p] += 0.5 * alpha * b[p] * b[p]  # eq:bog-dlr-Ups, sec:DLR-deriv#37
@@ -379,7 +407,7 @@ def add_rows(Z, alpha, at, Wt):
         new, z = Wt[r, at : at + w], Z[r]
         for p in range(w):
             new[p] += alpha * z[p]
-        wrong += not_finite(new)
+            wrong += 0.0 * new[p]
     return wrong
 
 
@@ -393,160 +421,167 @@ def bog(rule, prior, state, g, G, work):
     fill(C, 0.0)
     for at in range(0, P, work.width):
         w = min(work.width, P - at)
-        X, A, u = block(work.blocks[X_], R + K, w), block(work.blocks[Y_], R, w), work.few[U_, :w]
-        load(G, 1.0, at, X, load(state.Wt, 1.0, at, X, 0))
+        W, S = columns(state.Wt, at, w, work.blocks[X_]), columns(G, at, w, work.blocks[E_])
+        A, u = block(work.blocks[Y_], R, w), work.few[U_, :w]
         below += inverse(state.Ups, at, u)
-        weigh(X, R, u, A)
-        add_dot(A, X[:R].T, M, work.small[SPARE])
-        add_dot(A, X[R:].T, C, work.small[SPARE])
-    if below > 0:
-        return UNSUPPORTED
-    code = invert(M, E)
-    if code != OK:
-        return code
-    dot(E, C, EC)
-    for at in range(0, P, work.width):
+        weigh(W, R, u, A)
+        add_gram(A, W, M, work.small[SPARE])
+        add_dot(A, S.T, C, work.small[SPARE])
+    code = UNSUPPORTED if below > 0 else invert(M, E)
+    if code == OK:
+        dot(E, C, EC)
+    for at in range(0, P if code == OK else 0, work.width):
         w = min(work.width, P - at)
-        X, B, Z, u = block(work.blocks[X_], R + K, w), block(work.blocks[Y_], K, w), block(work.blocks[Z_], R, w), work.few[U_, :w]
-        if P > work.width:
-            load(G, 1.0, at, X, load(state.Wt, 1.0, at, X, 0))
-            inverse(state.Ups, at, u)
-        dot(EC.T, X[:R], B)
-        wrong += bog_block(state, g, rule.alpha, at, X, B, u)
+        W, S = columns(state.Wt, at, w, work.blocks[X_]), columns(G, at, w, work.blocks[E_])
+        B, Z, u = block(work.blocks[Y_], K, w), block(work.blocks[Z_], R, w), work.few[U_, :w]
+        inverse(state.Ups, at, u)
+        dot(EC.T, W, B)
+        wrong += bog_block(state, g, S, B, u, rule.alpha, at)
         dot(EC, B, Z)
         wrong += add_rows(Z, rule.alpha, at, state.Wt)  # eq:bog-dlr-W, sec:DLR-deriv#38
-    return OK if wrong == 0.0 else NOT_FINITE
+    return code if code != OK or wrong == 0.0 else NOT_FINITE
 
 
 # --- BBB -----------------------------------------------------------------------------------------------------------------------
 
 
 @device
-def bbb_load(prior, state, rows, at, X, A, u, a):
-    """A block of X = [W, W₀, S] by rows, A = Υ⁻¹W, u = 1/Υ and a = Υ₀ − Υ; how many Υ are not positive."""
-    w = len(u)
-    load(rows, 1.0, at, X, load(prior.Wt, 1.0, at, X, load(state.Wt, 1.0, at, X, 0)))
-    below = inverse(state.Ups, at, u)
-    weigh(X, A.shape[0], u, A)
+def bbb_weights(prior, state, at, u, a):
+    """u = 1/Υ and a = (Υ₀ − Υ)/Υ in a block; how many Υ are not positive."""
+    w, below = len(u), inverse(state.Ups, at, u)
     old, now = prior.Ups[at : at + w], state.Ups[at : at + w]
     for p in range(w):
-        a[p] = old[p] - now[p]
+        a[p] = (old[p] - now[p]) * u[p]
     return below
 
 
 @device
-def prior_dots(prior, state, at, delta, dots):
-    """``dots`` gains W₀ᵀδ in a block, δ = μ₀ − μ."""
-    w = len(delta)
+def difference(prior, state, at, out):
+    """δ = μ₀ − μ in a block."""
+    w = len(out)
     m0, m = prior.mu[at : at + w], state.mu[at : at + w]
     for p in range(w):
-        delta[p] = m0[p] - m[p]
-    for r in range(prior.Wt.shape[0]):
-        dots[r] += inner(prior.Wt[r, at : at + w], delta)
+        out[p] = m0[p] - m[p]
 
 
 @device
-def bbb_mean(prior, state, g, alpha, at, X, dots):
-    """A block of μ gains α(Υ₀δ + W₀W₀ᵀδ + g); 0 if it is finite."""
-    R, w = state.Wt.shape[0], X.shape[1]
+def bbb_mean(prior, state, g, alpha, at, side):
+    """A block of μ gains α(Υ₀δ + W₀W₀ᵀδ + g), with W₀W₀ᵀδ in ``side``; 0 if it is finite."""
+    w, wrong = len(side), 0.0
     mu, m0, u0, more = state.mu[at : at + w], prior.mu[at : at + w], prior.Ups[at : at + w], g[at : at + w]
     for p in range(w):
-        mu[p] += alpha * (u0[p] * (m0[p] - mu[p]) + more[p])  # eq:bbb-dlr-mu, sec:DLR-deriv#40
-    for r in range(R):
-        row, c = X[R + r], alpha * dots[r]
-        for p in range(w):
-            mu[p] += c * row[p]
-    return not_finite(mu)
+        mu[p] += alpha * (u0[p] * (m0[p] - mu[p]) + side[p] + more[p])  # eq:bbb-dlr-mu, sec:DLR-deriv#40
+        wrong += 0.0 * mu[p]
+    return wrong
 
 
 @device
 def bbb_curvature(A, Z, NZ, u, a, half, Ups):
-    """A block of Υ gains ½α diag Σ(Diag(a) − WWᵀ)Σ with A = Υ⁻¹W, Z = ΣW, NZ = N ΣW by rows; Z becomes aΥ⁻¹ΣW."""
+    """A block of Υ gains ½α diag Σ(Diag(Υ₀ − Υ) − WWᵀ)Σ with A = Υ⁻¹W, Z = ΣW and NZ = N ΣW by rows."""
     w = len(Ups)
     for p in range(w):
-        a[p] *= u[p]
         Ups[p] += half * a[p] * u[p]  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
     for r in range(Z.shape[0]):
         z, x, y = Z[r], A[r], NZ[r]
         for p in range(w):
             Ups[p] += half * z[p] * (y[p] - z[p] - 2.0 * a[p] * x[p])
-            z[p] *= a[p]
 
 
 @device
-def bbb_rows(X, first, u, half, SX, Ups):
-    """ΣX = Υ⁻¹X − ΣW C is completed in SX, for the rows of X from ``first`` on; Υ gains half of their squares; 0 if finite."""
-    w = len(Ups)
+def bbb_complete(X, u, half, SX, Ups):
+    """ΣX = Υ⁻¹X − ΣW C is completed in SX; Υ gains half of their squares."""
     for k in range(SX.shape[0]):
-        s, x = SX[k], X[first + k]
-        for p in range(w):
+        s, x = SX[k], X[k]
+        for p in range(len(Ups)):
             s[p] = u[p] * x[p] - s[p]
             Ups[p] += half * s[p] * s[p]
-    return not_finite(Ups)
+
+
+@device
+def bbb_add(e, Z, a, alpha, at, Wt):
+    """A block of W gains α(e + a Z); 0 if it is finite."""
+    w, wrong = len(a), 0.0
+    for r in range(Z.shape[0]):
+        new, x, z = Wt[r, at : at + w], e[r], Z[r]
+        for p in range(w):
+            new[p] += alpha * (x[p] + a[p] * z[p])  # eq:bbb-dlr-W, sec:DLR-deriv#42
+            wrong += 0.0 * new[p]
+    return wrong
 
 
 @inlined
 def bbb_small(prior, state, rows, work):
-    """E, N, EC and E N + WᵀΣW of :func:`bbb`, and C and W₀ᵀδ, from one pass over the parameters; -> status."""
+    """E, N, C, W₀ᵀδ and the coefficients [−(E N + WᵀΣW), EC] of :func:`bbb` from one pass over the parameters; -> status."""
     P, R, below, spare = len(state.mu), state.Wt.shape[0], 0, work.small[SPARE]
-    n = R + rows.shape[0]
-    M, E, N, K = (block(work.small[GRAM], R, R), block(work.small[WEIGHTED], R, R), block(work.small[ROWS], R, R),
-                  block(work.small[EXTRA], R, R))  # fmt: skip
-    C, EC, dots = block(work.small[CROSS], R, n), block(work.small[ANGLES], R, n), work.few[DOTS]
+    K, dots = rows.shape[0], work.few[DOTS, :R]
+    M, E, N = block(work.small[GRAM], R, R), block(work.small[WEIGHTED], R, R), block(work.small[ROWS], R, R)
+    C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
     fill(M, 0.0)
     fill(N, 0.0)
-    fill(C, 0.0)
+    fill(C0, 0.0)
+    fill(CS, 0.0)
     dots[:] = 0.0
     for at in range(0, P, work.width):
         w = min(work.width, P - at)
-        X, A, B = block(work.blocks[X_], R + n, w), block(work.blocks[Y_], R, w), block(work.blocks[Z_], R, w)
-        below += bbb_load(prior, state, rows, at, X, A, work.few[U_, :w], work.few[A_, :w])
-        add_dot(A, X[:R].T, M, spare)
-        add_dot(A, X[R:].T, C, spare)
-        weigh(A, R, work.few[A_], B)
+        W, W0 = columns(state.Wt, at, w, work.blocks[X_]), columns(prior.Wt, at, w, work.blocks[Z_])
+        A, B, u, a = block(work.blocks[Y_], R, w), block(work.blocks[E_], R, w), work.few[U_, :w], work.few[A_, :w]
+        below += bbb_weights(prior, state, at, u, a)
+        weigh(W, R, u, A)
+        add_gram(A, W, M, spare)
+        add_dot(A, W0.T, C0, spare)
+        add_dot(A, columns(rows, at, w, work.blocks[E_]).T, CS, spare)
+        difference(prior, state, at, work.few[E_VECTOR, :w])
+        add_dot(block(work.few[E_VECTOR], 1, w), W0.T, block(dots, 1, R), spare)
+        weigh(W, R, a, B)
         add_dot(A, B.T, N, spare)
-        prior_dots(prior, state, at, B[0], dots)
-    code = UNSUPPORTED if below > 0 else invert(M, E)
-    if code == OK:
-        dot(E, N, K)
-        dot(E, C, EC)
-        for r in range(R):
-            for k in range(R):
-                K[r, k] += (1.0 if r == k else 0.0) - E[r, k]
-    return code
+    return UNSUPPORTED if below > 0 else invert(M, E)
 
 
 @implement(step, Bbb)
 def bbb(rule, prior, state, g, G, work):
     """Reference: dlr.bbb_woodbury.
 
-    With A = Υ⁻¹W, E = (I + WᵀA)⁻¹, a = Υ₀ − Υ and N = Aᵀ Diag(a) A: ΣW = AE, ΣX = Υ⁻¹X − ΣW C with C = AᵀX for X = [W₀, S],
-    WᵀΣX = EC, WᵀΣW = I − E, and Σ Diag(a) ΣW = aΥ⁻¹ ΣW − ΣW N E (eq:bbb-dlr-Woodbury).
+    With A = Υ⁻¹W, E = (I + WᵀA)⁻¹, a = (Υ₀ − Υ)/Υ and N = Wᵀ Diag(a) A: ΣW = AE, ΣX = Υ⁻¹X − ΣW C with C = AᵀX for X = W₀ and S,
+    WᵀΣX = EC, WᵀΣW = I − E, and Σ Diag(Υ₀ − Υ) ΣW = aΣW − ΣW N E (eq:bbb-dlr-Woodbury).
     """
-    P, R, alpha, wrong = len(state.mu), state.Wt.shape[0], rule.alpha, 0.0
-    n, dots = R + G.shape[0], work.few[DOTS]
+    P, R, K, half, wrong = len(state.mu), state.Wt.shape[0], G.shape[0], 0.5 * rule.alpha, 0.0
     code = bbb_small(prior, state, G, work)
-    E, N, K = block(work.small[WEIGHTED], R, R), block(work.small[ROWS], R, R), block(work.small[EXTRA], R, R)
-    C, EC = block(work.small[CROSS], R, n), block(work.small[ANGLES], R, n)
+    E, N, L = block(work.small[WEIGHTED], R, R), block(work.small[ROWS], R, R), block(work.small[EXTRA], R, 2 * R + K)
+    C0, CS, spare = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K), block(work.small[GRAM], R, R)
+    if code == OK:
+        bbb_coefficients(E, N, C0, CS, spare, L)
     for at in range(0, P if code == OK else 0, work.width):
         w = min(work.width, P - at)
-        X, A, Z = block(work.blocks[X_], R + n, w), block(work.blocks[Y_], R, w), block(work.blocks[Z_], R, w)
-        e, u, a, Ups = block(work.blocks[E_], R, w), work.few[U_, :w], work.few[A_, :w], state.Ups[at : at + w]
-        if P > work.width:
-            bbb_load(prior, state, G, at, X, A, u, a)
-        wrong += bbb_mean(prior, state, g, alpha, at, X, dots)
-        dot(E, A, Z)
-        SX = block(work.blocks[E_, R * w :], n, w)
-        dot(C.T, Z, SX)
-        dot(K, Z, e)
-        add_rows(e, -alpha, at, state.Wt)  # eq:bbb-dlr-W, sec:DLR-deriv#42
-        dot(N, Z, e)
-        bbb_curvature(A, Z, e, u, a, 0.5 * alpha, Ups)
-        wrong += bbb_rows(X, R, u, 0.5 * alpha, SX, Ups)
-        add_rows(Z, alpha, at, state.Wt)
-        dot(EC, SX, e)
-        wrong += add_rows(e, alpha, at, state.Wt)
+        W0, side = columns(prior.Wt, at, w, work.blocks[E_]), block(work.few[E_VECTOR], 1, w)
+        A, ZX, e = block(work.blocks[Y_], R, w), block(work.blocks[Z_], 2 * R + K, w), block(work.blocks[X_], R, w)
+        u, a, Ups = work.few[U_, :w], work.few[A_, :w], state.Ups[at : at + w]
+        dot(block(work.few[DOTS], 1, R), W0, side)
+        wrong += bbb_mean(prior, state, g, rule.alpha, at, side[0])
+        bbb_weights(prior, state, at, u, a)
+        weigh(columns(state.Wt, at, w, work.blocks[X_]), R, u, A)
+        dot(E, A, ZX[:R])
+        dot(C0.T, ZX[:R], ZX[R : 2 * R])
+        dot(CS.T, ZX[:R], ZX[2 * R :])
+        dot(N, ZX[:R], e)
+        bbb_curvature(A, ZX[:R], e, u, a, half, Ups)
+        bbb_complete(W0, u, half, ZX[R : 2 * R], Ups)
+        bbb_complete(columns(G, at, w, work.blocks[E_]), u, half, ZX[2 * R :], Ups)
+        dot(L, ZX, e)
+        wrong += bbb_add(e, ZX[:R], a, rule.alpha, at, state.Wt) + not_finite(Ups)
     return code if code != OK or wrong == 0.0 else NOT_FINITE
+
+
+@device
+def bbb_coefficients(E, N, C0, CS, spare, L):
+    """L = [E − I − E N, E C₀, E C_S]: the change of W by rows is α(L [ΣW, ΣW₀, ΣS] + a ΣW)."""
+    R = len(E)
+    dot(E, N, spare)
+    for r in range(R):
+        for k in range(R):
+            L[r, k] = E[r, k] - (1.0 if r == k else 0.0) - spare[r, k]
+            L[r, R + k] = inner(E[r], C0[:, k])
+        for k in range(CS.shape[1]):
+            L[r, 2 * R + k] = inner(E[r], CS[:, k])
 
 
 # --- samples, dynamics, and the state of a stream --------------------------------------------------------------------------------

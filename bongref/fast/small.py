@@ -14,6 +14,7 @@ import numpy as np
 from .jit import device, ordered
 
 EPS = 2.0**-52
+GRAM_ROWS = 40  # of a Gram matrix at a time: half of the products of a large one are saved, none of a small one
 
 
 @device
@@ -36,6 +37,22 @@ def add_dot(A, B, out, buffer):
     for i in range(product.shape[0]):
         for j in range(product.shape[1]):
             out[i, j] += product[i, j]
+
+
+@device
+def add_gram(Y, X, out, buffer):
+    """out += Y Xᵀ where that is symmetric, GRAM_ROWS rows of the lower triangle at a time, and both triangles of out."""
+    n = X.shape[0]
+    for first in range(0, n, GRAM_ROWS):
+        last = min(n, first + GRAM_ROWS)
+        product = block(buffer, last - first, last)
+        np.dot(Y[first:last], X[:last].T, product)
+        for i in range(first, last):
+            for j in range(last):
+                out[i, j] += product[i - first, j]
+        for i in range(first, last):
+            for j in range(first):
+                out[j, i] = out[i, j]
 
 
 @device
@@ -64,14 +81,13 @@ def not_finite(x):
     return total
 
 
-@ordered
+@device
 def cholesky(A, n):
     """The lower Cholesky factor of A, in place (the part above the diagonal is not read); False if A is not positive definite."""
     for j in range(n):
+        row = A[j, :j]
         for i in range(j, n):
-            total = A[i, j]
-            for k in range(j):
-                total -= A[i, k] * A[j, k]
+            total = A[i, j] - inner(A[i, :j], row)
             if i == j:
                 if not 0.0 < total < math.inf:
                     return False
