@@ -58,7 +58,7 @@ class Workspace(NamedTuple):
     blocks: Any  # (4, (n + 1) · width): see X_, …; :func:`small.block` gives them their shape
     small: Any  # (8, (n + 1)²): small matrices, see GRAM, …
     few: Any  # (5, max(n + 1, width)): vectors, see VALUES, …
-    tall: Any  # (1 + R + SAMPLES, P) with samples: Υ^{-1/2}, Υ^{-1/2}W by rows, changes of SAMPLES samples
+    tall: Any  # (1 + 2 R + SAMPLES, P) with samples: see place_dlr
     width: int
 
 
@@ -71,7 +71,7 @@ def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Works
     """Buffers for the steps of a rule with K rows, and with ``samples`` for :func:`place_dlr`."""
     n = R + K if rule in ("bong", "bog") else 2 * R + K
     width = min(P, max(16, BLOCK // (n + 1) // 16 * 16))
-    side, tall = max(n + 1, SAMPLES), np.zeros((1 + R + SAMPLES if samples else 0, P))
+    side, tall = max(n + 1, SAMPLES), np.zeros((1 + 2 * R + SAMPLES if samples else 0, P))
     return Workspace(np.zeros((4, (n + 1) * width)), np.zeros((8, side * side)), np.zeros((5, max(n + 1, width))), tall, width)
 
 
@@ -588,53 +588,55 @@ def bbb_coefficients(E, N, C0, CS, spare, L):
 
 
 @device
-def noise_matrix(At, F):
-    """F = V D Vᵀ with A = Q Λ Vᵀ, D = 1/(h + h²), h = √(1 + Λ²); -> status. Reference: gaussians.draw.
+def noise_directions(At, R, D, gram):
+    """Vᵀ in ``gram`` and D = 1/(h + h²), h = √(1 + Λ²), of A = Q Λ Vᵀ by rows; -> status.
 
     The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD of the triangular factor of A keeps the digits of small Λ.
     """
-    R, trace = len(F), 0.0
-    dot(At, At.T, F)
+    trace = 0.0
+    dot(At, At.T, gram)
     for r in range(R):
-        trace += F[r, r]
+        trace += gram[r, r]
     if not trace < math.inf:
         return NOT_FINITE
     if trace < 64.0:
-        squares, V = np.linalg.eigh(F.copy())
+        squares, V = np.linalg.eigh(gram.copy())
     else:
         T = np.zeros((R, R))
         triangle(At.copy(), T)
         V, sizes, _ = np.linalg.svd(T)
         squares = sizes * sizes
-    for i in range(R):
-        for k in range(R):
-            F[i, k] = 0.0
-            for r in range(R):
-                h = math.sqrt(1.0 + max(squares[r], 0.0))
-                F[i, k] += V[i, r] * V[k, r] / (h + h * h)
+    for r in range(R):
+        h = math.sqrt(1.0 + max(squares[r], 0.0))
+        D[r] = 1.0 / (h + h * h)
+        for i in range(R):
+            gram[r, i] = V[i, r]
     return OK
 
 
 @implement(place, Bong, Blr, Bog, Bbb)
 def place_dlr(rule, prior, state, z, work):
-    """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − A F Aᵀz) with A = Υ^{-1/2}W."""
-    R, P = state.Wt.shape[0], len(state.mu)
-    root, At, F = work.tall[0], work.tall[1 : 1 + R], block(work.small[NOISE], R, R)
+    """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ."""
+    R, P, D = state.Wt.shape[0], len(state.mu), work.few[VALUES]
+    root, At, AV, V = work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R], block(work.small[NOISE], R, R)
     for p in range(P):
         if not state.Ups[p] > 0.0:
             return UNSUPPORTED
         root[p] = 1.0 / math.sqrt(state.Ups[p])
     weigh(state.Wt, R, root, At)
-    code = noise_matrix(At, F)
+    code = noise_directions(At, R, D, V)
     if code != OK:
         return code
+    dot(V, At, AV)
     for first in range(0, z.shape[0], SAMPLES):
         some = z[first : first + SAMPLES]
         m = some.shape[0]
-        S, SF, change = block(work.small[SPARE], m, R), block(work.small[EXTRA], m, R), work.tall[1 + R : 1 + R + m]
-        dot(some, At.T, S)
-        dot(S, F, SF)
-        dot(SF, At, change)
+        S, change = block(work.small[SPARE], m, R), work.tall[1 + 2 * R : 1 + 2 * R + m]
+        dot(some, AV.T, S)
+        for k in range(m):
+            for r in range(R):
+                S[k, r] *= D[r]
+        dot(S, AV, change)
         for k in range(m):
             theta, less = some[k], change[k]
             for p in range(P):

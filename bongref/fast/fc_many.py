@@ -92,10 +92,11 @@ def _symmetric(A: Array) -> Array:
 
 
 def _factor(A: Array, L: Array) -> int:
-    """L = the Cholesky factor of A; -> status."""
+    """L = the Cholesky factor of A; -> status. Some LAPACKs do not notice NaN, which reaches the diagonal."""
     if L is not A:
         np.copyto(L, A)
-    return OK if dpotrf(L, lower=1, clean=0, overwrite_a=1)[1] == 0 else NOT_POSITIVE_DEFINITE
+    good = dpotrf(L, lower=1, clean=0, overwrite_a=1)[1] == 0 and np.isfinite(L.diagonal()).all()
+    return OK if good else NOT_POSITIVE_DEFINITE
 
 
 def _invert(L: Array) -> Array:
