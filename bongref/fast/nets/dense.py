@@ -39,11 +39,15 @@ class DenseWork(NamedTuple):
     scratch: Scratch
 
 
+def from_sizes(sizes: list[int], bias: bool, code: int) -> Dense:
+    """Dense layers of these sizes."""
+    places = np.concatenate([[0], np.cumsum([padded(n) for n in sizes])[:-1]])
+    return Dense(np.array(sizes, np.uint64), places.astype(np.uint64), np.uint64(bias), code)
+
+
 def describe(model: Any) -> Dense:
     """A linear model or an MLP as numbers."""
-    sizes = model.spec["sizes"]
-    places = np.concatenate([[0], np.cumsum([padded(n) for n in sizes])[:-1]])
-    return Dense(np.array(sizes, np.uint64), places.astype(np.uint64), np.uint64(model.spec["bias"]), CODES[model.spec["activation"]])
+    return from_sizes(model.spec["sizes"], model.spec["bias"], CODES[model.spec["activation"]])
 
 
 def workspace(net: Dense) -> DenseWork:
@@ -100,7 +104,7 @@ def transposed(theta, at, delta, there, n, m, z, here):
 def dense_forward(net, theta, x, work, o):
     """o = f(θ, x)."""
     sizes, places, bias, h, z, at = net.sizes, net.places, net.bias, work.h, work.z, U(0)
-    for j in range(len(x)):
+    for j in range(sizes[0]):
         h[j] = x[j]
     for layer in range(1, len(sizes)):
         n, m = sizes[layer - 1], sizes[layer]
@@ -177,6 +181,13 @@ def add_cotangents(first, delta, c, w, e, s):
         s[i] -= (w * delta[i]) * (w * delta[i])
 
 
+@device
+def squares_of(h, squares):
+    """squares = h², entry by entry."""
+    for i in range(len(h)):
+        squares[i] = h[i] * h[i]
+
+
 @implement(sums, Dense)
 def dense_sums(net, theta, x, work, V, c, w, g, d):
     """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)² of the rows r_k = V_k ∂f/∂θ: outer products of sums over k, as δ_k alone depends on k."""
@@ -188,11 +199,9 @@ def dense_sums(net, theta, x, work, V, c, w, g, d):
     for k in range(len(V)):
         cotangents(net, theta, work.slopes, V[k], work.delta)
         add_cotangents(k == 0, work.delta, c[k], w[k], work.e, work.s)
-    h, squares = work.h, work.squares
-    for i in range(len(h)):
-        squares[i] = h[i] * h[i]
-    layers(net, work.e, h, g)
-    layers(net, work.s, squares, d)
+    squares_of(work.h, work.squares)
+    layers(net, work.e, work.h, g)
+    layers(net, work.s, work.squares, d)
 
 
 @device
@@ -209,12 +218,18 @@ def add_outer(delta, there, m, h, here, n, bias, g, d, at):
         d[b + i] -= delta[there + i] * delta[there + i]
 
 
+@device
+def add_layers(net, delta, h, g, d):
+    """g += r and d −= r² with r = δ hᵀ of every layer, which is not written."""
+    sizes, places, bias, at = net.sizes, net.places, net.bias, U(0)
+    for layer in range(1, len(sizes)):
+        n, m = sizes[layer - 1], sizes[layer]
+        add_outer(delta, places[layer], m, h, places[layer - 1], n, bias, g, d, at)
+        at += m * (n + bias)
+
+
 @implement(accumulate, Dense)
 def dense_accumulate(net, theta, x, work, v, g, d):
     """g += r and d −= r² of the row r = v ∂f/∂θ, which is not written."""
-    sizes, places, bias, at = net.sizes, net.places, net.bias, U(0)
     cotangents(net, theta, work.slopes, v, work.delta)
-    for layer in range(1, len(sizes)):
-        n, m = sizes[layer - 1], sizes[layer]
-        add_outer(work.delta, places[layer], m, work.h, places[layer - 1], n, bias, g, d, at)
-        at += m * (n + bias)
+    add_layers(net, work.delta, work.h, g, d)
