@@ -80,14 +80,14 @@ class Fast:
     name, dtype = f"bongref {__version__}, compiled", "float64"
 
     def step(self, method, prior, current, curv, params):
-        from ..fast import kernels
+        from ..fast import steps
 
         m, family = _method(method, params)
-        if family.startswith("fc") or (family == "dlr" and "S" not in curv):
+        arrays = curvature.Curv(**{k: v for k, v in curv.items() if k in ("g", "S" if "S" in curv else "d")})
+        if family.startswith("fc") or (arrays.S is None and (family == "dlr" or arrays.d is None)):
             return NotImplemented
         before, now = (checks.state(name, vectors.state(family, q)) for name, q in (("prior", prior), ("current", current)))
-        arrays = curvature.Curv(**{k: v for k, v in curv.items() if k in ("g", "S" if "S" in curv else "d")})
-        state = getattr(kernels.module(family), m.rule)(before, now, arrays, params.get("alpha", 1))
+        state, _ = steps.step(m, before, now, arrays)
         return {**state._asdict(), "valid": is_valid(state)}
 
     def update(self, method, model, likelihood, prior, x, y, samples, params):
