@@ -17,6 +17,8 @@ from bongref.curvature import Curv
 from bongref.dynamics import OU, Linear, matrices, propagate
 from bongref.families import dlr
 from bongref.fast import dlr as fast
+from bongref.fast import dlr_blocks as blocks
+from bongref.fast import dlr_projection
 from bongref.fast.generic import begin, end, place, predict, step
 from bongref.fast.status import OK, UNSUPPORTED
 from bongref.routes import compare
@@ -32,10 +34,10 @@ def reference(rule):
     return lambda prior, current, curv: getattr(dlr, f"{rule}_woodbury")(prior, current, curv, ALPHA[rule])
 
 
-def compiled(rule, prior, current, curv, alpha=None):
+def compiled(rule, prior, current, curv, alpha=None, parts=1):
     """One compiled step; (state, status)."""
     K = curv.S.shape[1]
-    parts = fast.start(rule, ALPHA[rule] if alpha is None else alpha, prior, K)
+    parts = fast.start(rule, ALPHA[rule] if alpha is None else alpha, prior, K, parts=parts)
     _, _, state, work = parts
     begin(*parts)
     if rule in ("blr", "bbb"):
@@ -109,13 +111,27 @@ def test_step_is_the_reference_step(rule, p):
 @pytest.mark.parametrize("rule", RULES)
 def test_step_over_several_blocks(rule, K, monkeypatch):
     """More parameters than a block has columns, and a last block that is not full."""
-    monkeypatch.setattr(fast, "BLOCK", 16 * (K + 8))
+    monkeypatch.setattr(blocks, "BLOCK", 16 * (K + 8))
     P = 70 if SLOW else 333
     p = Problem(1, P, 3, K, "plain")
-    assert fast.workspace(P, 3, K, rule).width < P / 3
+    assert blocks.workspace(P, 3, K, rule).width < P / 3
     got, status = compiled(rule, *p.states, p.curv)
     assert status == OK
     agree(got, reference(rule)(*p.states, p.curv), compare.condition(reference(rule), *p.states, p.curv), rule)
+
+
+@pytest.mark.parametrize("K", [1, 2, 45])
+@pytest.mark.parametrize("parts", [2, 3])
+@pytest.mark.parametrize("rule", RULES)
+def test_threads_share_a_step(rule, parts, K, monkeypatch):
+    """Ranges of parameters, of one or several blocks: the reference's numbers, and the same bits each time."""
+    p = Problem(1, 100, 3, K, "nearly dependent" if K == 2 else "plain")
+    (got, status), (again, _) = (compiled(rule, *p.states, p.curv, parts=parts) for _ in range(2))
+    assert status == OK and all(np.array_equal(a, b) for a, b in zip(got, again, strict=True))
+    wanted, cond = reference(rule)(*p.states, p.curv), compare.condition(reference(rule), *p.states, p.curv)
+    agree(got, wanted, cond, rule)
+    monkeypatch.setattr(blocks, "BLOCK", 16 * (K + 8))
+    agree(compiled(rule, *p.states, p.curv, parts=parts)[0], wanted, cond, rule)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -200,15 +216,15 @@ def by_gram(Ups_tilde, W_tilde, rank):
 def rows_of_the_projection(W_tilde, rank):
     """V of the compiled projection, or None where it is refused."""
     P, n = W_tilde.shape
-    state = fast.State(np.zeros(P), np.ones(P), np.ascontiguousarray(W_tilde[:, :rank].T))
-    rows, work = np.ascontiguousarray(W_tilde[:, rank:].T), fast.workspace(P, rank, n - rank, "bong")
+    state = blocks.State(np.zeros(P), np.ones(P), np.ascontiguousarray(W_tilde[:, :rank].T))
+    rows, work = np.ascontiguousarray(W_tilde[:, rank:].T), blocks.workspace(P, rank, n - rank, "bong")
     X = np.vstack([W_tilde.T, np.zeros((1, P))])
-    work.blocks[fast.X_, : X.size] = X.ravel()
-    work.small[fast.GRAM, : (n + 1) ** 2] = (X @ X.T).ravel()
-    none = fast.State(np.zeros(0), np.zeros(0), np.zeros((0, P)))
-    if fast.project(none, state, rows, 1.0, work) != OK:
+    work.blocks[blocks.X_, : X.size] = X.ravel()
+    work.small[blocks.GRAM, : (n + 1) ** 2] = (X @ X.T).ravel()
+    none = blocks.State(np.zeros(0), np.zeros(0), np.zeros((0, P)))
+    if dlr_projection.project(none, state, rows, 1.0, work) != OK:
         return None
-    return work.small[fast.ROWS, : (n + 1) ** 2].reshape(n + 1, n + 1)[:n, :n]
+    return work.small[blocks.ROWS, : (n + 1) ** 2].reshape(n + 1, n + 1)[:n, :n]
 
 
 def by_compiled(Ups_tilde, W_tilde, rank):
@@ -281,7 +297,7 @@ def moves(kind, rng, P):
     }[kind]
 
 
-@pytest.mark.parametrize("block", [fast.BLOCK, 64])
+@pytest.mark.parametrize("block", [blocks.BLOCK, 64])
 @pytest.mark.parametrize("kind", ["ou", "linear"])
 @given(p=problems())
 @settings(max_examples=5 if SLOW else 25)
@@ -289,7 +305,7 @@ def test_prediction_is_the_reference_prediction(kind, block, p):
     q = p.states[0]
     dynamics = moves(kind, np.random.default_rng(0), len(q.mu))
     rule, _, state, work = fast.start("bong", 1.0, q, 1)
-    if block < fast.BLOCK:
+    if block < blocks.BLOCK:
         work = work._replace(width=min(work.width, 16))
     assert predict(fast.Linear(*matrices(dynamics, len(q.mu))), state, work) == OK
     wanted = propagate(q, dynamics)
@@ -331,7 +347,7 @@ def test_a_few_steps(kind, rule, K):
 @given(p=problems())
 @settings(max_examples=10 if SLOW else 40)
 def test_samples_are_the_reference_samples(p):
-    q, z = p.states[0], np.random.default_rng(0).standard_normal((fast.SAMPLES + 3, len(p.curv.g)))
+    q, z = p.states[0], np.random.default_rng(0).standard_normal((blocks.SAMPLES + 3, len(p.curv.g)))
     parts, out = fast.start("bong", 1.0, q, 1, samples=True), z.copy()
     assert place(*parts[:3], out, parts[3]) == OK
     wanted = lambda s: DLR(gaussians.place(s, z)[0], s.Ups, s.W)
