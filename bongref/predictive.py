@@ -69,14 +69,16 @@ class Predictive(NamedTuple):
 def plugin(m: Method | str, model: Any, lik: Any, state: State, X: Any) -> Predictive:
     """p(y | f(x, μ))."""
     state, X = _check(m, model, state, X)
-    return Predictive("plugin", lik, _outputs(model, state.mu, X)[None])
+    found = _compiled("plugin", model, lik, state.mu, state.mu[None], X)
+    return Predictive("plugin", lik, _outputs(model, state.mu, X)[None] if found is None else found)
 
 
 def mc(m, model, lik, state: State, X, *, n_samples: int = 100, rng=None, samples=None) -> Predictive:
     """(1/S) Σ_s p(y | f(x, θ_s)) with θ_s ~ q, or the given ``samples`` (S, P)."""
     state, X = _check(m, model, state, X)
     theta = _thetas(state, n_samples, rng, samples)
-    return Predictive("mc", lik, np.stack([_outputs(model, t, X) for t in theta]))
+    found = _compiled("mc", model, lik, state.mu, theta, X)
+    return Predictive("mc", lik, np.stack([_outputs(model, t, X) for t in theta]) if found is None else found)
 
 
 def lin_mc(m, model, lik, state: State, X, *, n_samples: int = 100, rng=None, samples=None, linearise: str = "h") -> Predictive:
@@ -84,7 +86,11 @@ def lin_mc(m, model, lik, state: State, X, *, n_samples: int = 100, rng=None, sa
     if linearise not in ("h", "f"):
         raise ValueError(f"linearise must be 'h' (the mean, as the paper defines it) or 'f' (the natural parameter), got {linearise!r}")
     state, X = _check(m, model, state, X)
-    shift = (_thetas(state, n_samples, rng, samples) - state.mu).T  # (P, S)
+    thetas = _thetas(state, n_samples, rng, samples)
+    kind = "lin_mc" if linearise == "h" else "lin_mc_f"
+    if (found := _compiled(kind, model, lik, state.mu, thetas, X)) is not None:
+        return Predictive(kind, lik, found, linearise == "h")
+    shift = (thetas - state.mu).T  # (P, S)
     values = []
     for x in X if model.is_batch(X) else [X]:
         o = model(state.mu, x)
@@ -108,6 +114,18 @@ def predict(kind: str, m, model, lik, state: State, X, *, n_samples: int = 100, 
     if kind in ("lin_mc", "lin_mc_f"):
         return lin_mc(m, model, lik, state, X, n_samples=n_samples, rng=rng, linearise="f" if kind == "lin_mc_f" else "h")
     raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {kind!r}")
+
+
+def _compiled(kind: str, model, lik, mu: Array, thetas: Array, X: Array) -> Array | None:
+    """The values by the compiled path; None where there is none, or where it is not worth a compilation."""
+    try:
+        from .fast import Unavailable, predict
+    except ImportError:
+        return None
+    try:
+        return predict.values(kind, model, lik, mu, thetas, X)
+    except Unavailable:
+        return None
 
 
 def _outputs(model, theta: Array, X: Array) -> Array:

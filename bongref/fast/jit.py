@@ -101,7 +101,8 @@ class Kernel:
 
     def __call__(self, *args: Any) -> Any:
         if config.DISABLE_JIT:
-            return self.compiled(*args)
+            with np.errstate(all="ignore"):  # as in compiled code: integers wrap around, infinities and NaN go through
+                return self.compiled(*args)
         types = _types(args)
         if types in self.known:
             return self.compiled(*args)
