@@ -390,7 +390,7 @@ def test_products_with_a_covariance_in_parts(P, n, c):
     """Σx, diag Σ, and Σ when A has absorbed everything."""
     rng = np.random.default_rng(P + n)
     A, q, V, s = spd(rng, P, 1.0), rng.uniform(0.1, 1.0, P), rng.standard_normal((40, P)), rng.choice([-1.0, 1.0], 40)
-    state = fc.State(np.zeros(P), np.triu(A), q, V, s, np.array([c]), np.array([n]))
+    state = fc.State(np.zeros(P), np.triu(A), q, V, s, np.array([c]), np.array([n, P % 2]))
     Sigma = c * A + np.diag(q) - (s[:n, None] * V[:n]).T @ V[:n]
     work, tol = fc.workspace(P, 1, 40), 64 * compare.EPS * (1 + np.max(np.abs(Sigma))) * (P + n)
     x, y = rng.standard_normal(P), np.full(P, np.nan)

@@ -196,6 +196,20 @@ def end_tall(rule: Any, prior: State, state: State, work: Any) -> int:
     return OK
 
 
+class TallLinear(NamedTuple):
+    """:class:`Linear` for the steps that threads share."""
+
+    F: Any
+    b: Any
+    Q: Any
+
+
+@implement(predict, TallLinear, host=True)
+def predict_tall(dynamics: TallLinear, state: State, work: dlr_tall.Ranges) -> int:
+    """As :func:`predict_dlr`."""
+    return int(predict_dlr(Linear(*dynamics), state, work.works[0]))
+
+
 @implement(place, *dlr_tall.RULES.values(), host=True)
 def place_tall(rule: Any, prior: State, state: State, z: Any, work: dlr_tall.Ranges) -> int:
     """As :func:`place_dlr`."""

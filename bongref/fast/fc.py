@@ -24,6 +24,7 @@ from .small import EPS, block, cholesky, dot, inner, lu_inverse, not_finite, sol
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 DEFERRED = 32  # rows of V at least
+UNREAD = 128  # rows of V for bog in moments, which takes no product with Σ
 EMPTY = 256  # rows of V at most while A is zero: products with them are cheaper than those with A
 TILE = 128  # rows of A that absorb V in one product
 PARALLEL = 32 * EPS  # g is a multiple of a single row if it is to this, relative to its largest entry
@@ -40,7 +41,7 @@ class State(NamedTuple):
     V: Any  # (capacity, P)
     s: Any  # (capacity,)
     c: Any  # (1,)
-    n: Any  # (1,) int64
+    n: Any  # (2,) int64: n, and the order in which the next product goes through the rows of A
 
 
 class Prior(NamedTuple):
@@ -83,11 +84,15 @@ class Bog(NamedTuple):
 
 
 @device
-def symv(A, x, y):
-    """y += A x from the upper triangle of a symmetric A, four rows at a time: each number of A is read once."""
+def symv(A, x, y, backward):
+    """y += A x from the upper triangle of a symmetric A, four rows at a time: each number of A is read once.
+
+    Products that go through the rows in alternating order find the last rows of the one before in the second-level cache.
+    """
     n = len(x)
     whole = n - n % 4
-    for i in range(0, whole, 4):
+    for k in range(0, whole, 4):
+        i = whole - 4 - k if backward else k
         x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
         s0 = A[i, i] * x0 + A[i, i + 1] * x1 + A[i, i + 2] * x2 + A[i, i + 3] * x3
         s1 = A[i, i + 1] * x0 + A[i + 1, i + 1] * x1 + A[i + 1, i + 2] * x2 + A[i + 1, i + 3] * x3
@@ -116,19 +121,22 @@ def symv(A, x, y):
 @device
 def times(state, x, y, work):
     """y = Σ x."""
-    n, c = state.n[0], state.c[0]
-    for i in range(len(x)):
+    n, c, P = state.n[0], state.c[0], len(x)
+    for i in range(P):
         y[i] = 0.0
     if c != 0.0:
-        symv(state.A, x, y)
-    for i in range(len(x)):
+        symv(state.A, x, y, state.n[1] == 1)
+        state.n[1] = 1 - state.n[1]
+    for i in range(P):
         y[i] = c * y[i] + state.q[i] * x[i]
-    dots = work.coefficients[:n]
-    np.dot(state.V[:n], x, dots)
-    for k in range(n):
-        row, weight = state.V[k], state.s[k] * dots[k]
-        for i in range(len(x)):
-            y[i] -= weight * row[i]
+    if n > 0:
+        dots, less = work.coefficients[:n], work.tile[:P]
+        np.dot(state.V[:n], x, dots)
+        for k in range(n):
+            dots[k] *= state.s[k]
+        np.dot(dots, state.V[:n], less)
+        for i in range(P):
+            y[i] -= less[i]
 
 
 @device
@@ -157,9 +165,9 @@ def flush(state, work):
 
 
 @device
-def reserve(state, k, work):
-    """The first of k free rows of V; A absorbs the others where there are none."""
-    if state.n[0] + k > (len(state.V) if state.c[0] == 0.0 else max(DEFERRED, k)):
+def reserve(state, k, limit, work):
+    """The first of k free rows of V; A absorbs the others where there are none, or more than ``limit`` and A is not zero."""
+    if state.n[0] + k > (len(state.V) if state.c[0] == 0.0 else max(limit, k)):
         flush(state, work)
     return state.n[0]
 
@@ -216,7 +224,7 @@ def products(state, rows, work):
 def bong(rule, prior, state, g, G, work):
     """Reference: fc_nat.bong_woodbury. With I + SᵀΣS = LLᵀ: Σ loses the squares of the rows U = L⁻¹SᵀΣ."""
     K, wrong = G.shape[0], 0.0
-    n = reserve(state, K, work)
+    n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     for k in range(K):
         if work.T[k, k] > SHARP:
@@ -248,7 +256,7 @@ def bong(rule, prior, state, g, G, work):
 def bong_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bong_lowrank. Σ stays positive definite exactly if I − SᵀΣS is."""
     K, wrong = G.shape[0], 0.0
-    n = reserve(state, K, work)
+    n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     times_gradient(state, g, G, work.Z, work.v, work)
     for k in range(K):
@@ -275,7 +283,7 @@ def bong_mom(rule, prior, state, g, G, work):
 def bog_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bog."""
     K, root, wrong = G.shape[0], math.sqrt(0.5 * rule.alpha), 0.0
-    n = reserve(state, K, work)
+    n = reserve(state, K, len(state.V), work)  # no product with Σ reads V
     for k in range(K):
         row, x = state.V[n + k], G[k]
         state.s[n + k] = 1.0
@@ -360,7 +368,7 @@ def bog(rule, prior, state, g, G, work):
 
     Σ_t = Σ − Zᵀ B Z with Z = UΣ; μ_t = μ − Zᵀ B Uμ + α Σ_t Σg, in which Σ_t Σg = β (Z₀ − Zᵀ B UΣU₀).
     """
-    at = reserve(state, G.shape[0] + 2, work)
+    at = reserve(state, G.shape[0] + 2, DEFERRED, work)
     C, alpha = np.zeros((G.shape[0] + 2, G.shape[0] + 2)), rule.alpha
     n, beta = bog_change(g, G, state.mu, alpha, state, work.U, C, work)
     for k in range(n):
@@ -504,7 +512,7 @@ def covariance_state(state: FC, capacity: int) -> State:
     A = np.zeros((P, P)) if empty else np.array(state.Sigma, dtype=float, order="C")
     q = np.diagonal(state.Sigma).astype(float) if empty else np.zeros(P)
     mu, V = np.array(state.mu, dtype=float), np.zeros((capacity, P))
-    return State(mu, A, q, V, np.ones(capacity), np.array([0.0 if empty else 1.0]), np.zeros(1, np.int64))
+    return State(mu, A, q, V, np.ones(capacity), np.array([0.0 if empty else 1.0]), np.zeros(2, np.int64))
 
 
 def workspace(P: int, K: int, capacity: int) -> Workspace:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .fc import LOSS, State, multiple, reserve, times, variances, workspace
+from .fc import DEFERRED, LOSS, State, multiple, reserve, times, variances, workspace
 from .generic import begin, end, implement, step
 from .jit import device
 from .small import EPS, cholesky, inner, lu_inverse, not_finite, product
@@ -72,7 +72,7 @@ def basis(P: int, inverse: bool, capacity: int) -> Basis:
     n, w = min(BASIS, P), workspace(P, 0, capacity)
     Q, Z, squares = np.zeros((n + 1, P)), np.zeros((n, P)), [np.zeros((n, n)) for _ in range(8)]
     p, c = (P, capacity) if inverse else (0, 0)
-    H = State(np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros((c, p)), np.ones(c), np.zeros(1), np.zeros(1, np.int64))
+    H = State(np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros((c, p)), np.ones(c), np.zeros(1), np.zeros(2, np.int64))
     vectors = np.zeros((6, n)), np.zeros((3, P)), np.zeros(P), np.zeros(P), *(np.zeros(n + 1, np.int64) for _ in range(3))
     counts = np.array([0, 0, RENEWED]), np.zeros(1)
     return Basis(Q, Z, *squares, *vectors, *counts, H, w.coefficients, w.tile, w.left, w.right)
@@ -232,7 +232,7 @@ def commit(state, B, rows, sign, work):
         for j in range(k):
             scaled[i, j] = 0.5 * (B[i, j] + B[j, i]) * math.sqrt(work.T[i, i]) * math.sqrt(work.T[j, j])
     values, E = np.linalg.eigh(scaled)
-    n = reserve(state, k, work)
+    n = reserve(state, k, DEFERRED, work)
     for m in range(k):
         if abs(values[m]) * k > NEGLIGIBLE:
             row = state.V[n]

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .fc import SHARP, Workspace, reserve, times, times_gradient, workspace
+from .fc import DEFERRED, SHARP, Workspace, reserve, times, times_gradient, workspace
 from .generic import begin, end, implement, step
 from .jit import device
 from .small import cholesky, inner, not_finite, product, solve_lower, solve_vector
@@ -122,7 +122,7 @@ def blr(rule, prior, state, g, G, work):
 def end_blr(rule, prior, state, work):
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
     k = work.k[0]
-    n = reserve(state, k, work)
+    n = reserve(state, k, DEFERRED, work)
     for i in range(k):
         row, z = state.V[n + i], work.Z[i]
         state.s[n + i] = 1.0
@@ -178,7 +178,7 @@ def blr_mom(rule, prior, state, g, G, work):
 def end_blr_mom(rule, prior, state, work):
     """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ."""
     k = work.k[0]
-    n = reserve(state, k, work)
+    n = reserve(state, k, DEFERRED, work)
     for i in range(k):
         row = state.V[n + i]
         row[:] = 0.0

@@ -31,7 +31,7 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
     if many(m, P, K):
         rule = getattr(fc_many, f"{m.rule.capitalize()}{'Mom' if mom else ''}Many")(alpha)
         return rule, fc_many.many_prior(P, m.rule in ("blr", "bbb")), fc_many.many_state(state, m.family), None
-    rows = {"bong": K, "bog": K + 2, "blr": K * m.n_iter, "bbb": min(fc_bbb.BASIS, P)}[m.rule]
+    rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else K + 2, "blr": K * m.n_iter, "bbb": min(fc_bbb.BASIS, P)}[m.rule]
     now = fc.covariance_state(state, rows)
     capacity, prior = len(now.V), fc.Prior(np.zeros(P))
     if m.rule == "blr":
