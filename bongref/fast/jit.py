@@ -28,6 +28,7 @@ from typing import Any
 import numba
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from . import Unavailable
 from .tuning import COMPILE_MESSAGE
@@ -65,17 +66,12 @@ FOLDER = None if config.DISABLE_JIT else _folder()
 
 def device(fn: Callable[..., Any]) -> Any:
     """A function that is called from compiled code."""
-    return njit(**OPTIONS)(fn)
+    return register_jitable(**OPTIONS)(fn)
 
 
 def ordered(fn: Callable[..., Any]) -> Any:
     """A device function whose floating-point operations stay in their order."""
-    return njit(**{**OPTIONS, "fastmath": {"contract"}})(fn)
-
-
-def inlined(fn: Callable[..., Any]) -> Any:
-    """A short device function that is put in place of its call, so that the loop around it can be vectorised."""
-    return njit(inline="always", **OPTIONS)(fn)
+    return register_jitable(**{**OPTIONS, "fastmath": {"contract"}})(fn)
 
 
 def _types(a: Any) -> Any:
