@@ -74,6 +74,11 @@ def ordered(fn: Callable[..., Any]) -> Any:
     return register_jitable(**{**OPTIONS, "fastmath": {"contract"}})(fn)
 
 
+def inlined(fn: Callable[..., Any]) -> Any:
+    """A device function that is put in place of its call: for one that has a single caller, which saves its compilation."""
+    return register_jitable(inline="always", **OPTIONS)(fn)
+
+
 def _types(a: Any) -> Any:
     """What Numba's types of these arguments depend on; ``numba.typeof`` itself takes 0.3 ms for a NamedTuple."""
     if isinstance(a, np.ndarray):
