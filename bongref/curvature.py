@@ -19,8 +19,6 @@ The linearised estimators use the linear(f)-delta side of thm:lbong, ``Fᵀ(y �
 It needs no R⁻¹, which does not exist for a softmax (R = diag(p) − ppᵀ is singular), and no jitter.
 """
 
-# mypy: disable-error-code="no-any-return"
-# (a product of arrays of any dtype is Any to mypy)
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -76,7 +74,7 @@ class Lin(NamedTuple):
     e: Array  # (C,)
 
 
-# --- the three readings of G ----------------------------------------------------------------------
+# --- the three readings of G ----------------------------------------------------------------------------------------
 
 
 def dense(curv: Curv) -> Array:
@@ -115,7 +113,7 @@ def factor(curv: Curv) -> Array:
     return Q * sqrt(lam)
 
 
-# --- Monte Carlo ----------------------------------------------------------------------------------
+# --- Monte Carlo -------------------------------------------------------------------------------------------------------
 
 
 def _gradient(model: Model, lik: Likelihood, x: Any, y: Any, theta: Array) -> Array:
@@ -135,14 +133,7 @@ def _loglik(model: Model, lik: Likelihood, x: Any, y: Any) -> Callable[[Array], 
 
 
 def mc_hess(
-    model: Model,
-    lik: Likelihood,
-    x: Any,
-    y: Any,
-    samples: Array,
-    *,
-    diag: bool = False,
-    probes: Array | None = None,
+    model: Model, lik: Likelihood, x: Any, y: Any, samples: Array, *, diag: bool = False, probes: Array | None = None
 ) -> Curv:
     """MC-HESS: empirical means of gradient and Hessian over the samples; O(M P²), diagonal by Hutchinson O(N M P).
 
@@ -155,13 +146,7 @@ def mc_hess(
     g = ghat.mean(axis=0)  # sec:pseudocode#15, eq:gMC
     if probes is not None:
         Hv = hvp(ell)
-        d = np.mean(
-            [
-                np.mean([v * Hv(theta, v) for v in vs], axis=0)
-                for theta, vs in zip(samples, probes, strict=True)
-            ],
-            axis=0,
-        )
+        d = np.mean([np.mean([v * Hv(theta, v) for v in vs], axis=0) for theta, vs in zip(samples, probes, strict=True)], axis=0)
         return Curv(g, d=d)
     Ghat = np.stack([hessian(ell)(theta) for theta in samples])  # sec:pseudocode#14
     G = Ghat.mean(axis=0)  # sec:pseudocode#16, eq:GMCH
@@ -176,35 +161,24 @@ def mc_ef(
     ``virtual`` holds one virtual observation ỹ for each sample, drawn from the model at that sample (sec:EF):
     then Ĝ is made from ỹ and g still from y.
     """
-    Ghat = np.stack(
-        [_gradient(model, lik, x, y, theta) for theta in samples], axis=1
-    )  # sec:pseudocode#18, sec:pseudocode#20
+    Ghat = np.stack([_gradient(model, lik, x, y, theta) for theta in samples], axis=1)  # sec:pseudocode#18, sec:pseudocode#20
     g = Ghat.mean(axis=1)  # sec:pseudocode#19, eq:gMC
     if virtual is not None:
-        Ghat = np.stack(
-            [_gradient(model, lik, x, v, theta) for theta, v in zip(samples, virtual, strict=True)],
-            axis=1,
-        )
+        Ghat = np.stack([_gradient(model, lik, x, v, theta) for theta, v in zip(samples, virtual, strict=True)], axis=1)
     S = Ghat / np.sqrt(len(samples))  # sec:pseudocode#21, eq:GMCEF — G = −S Sᵀ
     return Curv(g, S=S)
 
 
-# --- linearised -----------------------------------------------------------------------------------
+# --- linearised ----------------------------------------------------------------------------------------------------------
 
 
 def lin_hess(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Curv:
     """LIN-HESS: the network linearised at mu, g = Fᵀ(y − ŷ) = Hᵀ R⁻¹(y − ŷ), G = −Fᵀ R F = −Hᵀ R⁻¹ H; O(C² P)."""
     o = model(mu, x)
-    J = model.jac(mu, x).reshape(
-        -1, *o.shape[-1:], len(mu)
-    )  # (B, C, P): a batch is its outputs stacked
+    J = model.jac(mu, x).reshape(-1, *o.shape[-1:], len(mu))  # (B, C, P): a batch is its outputs stacked
     B = lik.info_factor(o).reshape(-1, *o.shape[-1:] * 2)
-    g = J.reshape(-1, len(mu)).T @ lik.score(o, y).reshape(
-        -1
-    )  # sec:pseudocode#26, sec:derivations#18, eq:gL
-    S = (
-        (np.swapaxes(J, 1, 2) @ B).transpose(1, 0, 2).reshape(len(mu), -1)
-    )  # sec:pseudocode#27, sec:derivations#19, eq:GL — G = −S Sᵀ
+    g = J.reshape(-1, len(mu)).T @ lik.score(o, y).reshape(-1)  # sec:pseudocode#26, sec:derivations#18, eq:gL
+    S = (np.swapaxes(J, 1, 2) @ B).transpose(1, 0, 2).reshape(len(mu), -1)  # sec:pseudocode#27, sec:derivations#19, eq:GL — G = −S Sᵀ
     return Curv(g, S=S)
 
 
@@ -216,9 +190,7 @@ def lin_ef(
     ``virtual`` is a virtual observation ỹ drawn from the model at mu (sec:EF): then G is made from ỹ and g still from y.
     """
     g = _gradient(model, lik, x, y, mu)  # sec:pseudocode#30, sec:EF#2, eq:gL-cheap
-    S = (g if virtual is None else _gradient(model, lik, x, virtual, mu))[
-        :, None
-    ]  # sec:pseudocode#31, eq:GLEF — G = −S Sᵀ
+    S = (g if virtual is None else _gradient(model, lik, x, virtual, mu))[:, None]  # sec:pseudocode#31, eq:GLEF — G = −S Sᵀ
     return Curv(g, S=S)
 
 
@@ -228,9 +200,7 @@ def linearise(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Lin:
     n = o.shape[-1]
     T = lik.jac_mean(o).reshape(-1, n, n)  # ∂h/∂o
     J = model.jac(mu, x).reshape(-1, n, len(mu))
-    yhat = lik.mean(o).reshape(
-        -1
-    )  # sec:pseudocode#7, sec:pseudocode#23, sec:derivations#15, sec:linearized#3
+    yhat = lik.mean(o).reshape(-1)  # sec:pseudocode#7, sec:pseudocode#23, sec:derivations#15, sec:linearized#3
     H = (T @ J).reshape(-1, len(mu))  # sec:pseudocode#24, sec:derivations#16, eqn:jacH
     R = _block_diag(
         lik.var(o).reshape(-1, n, n)

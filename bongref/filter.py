@@ -188,7 +188,8 @@ def update(
     y : array_like or None
         One observation, or B of them; None is a missing observation and returns the prior.
     rng : numpy.random.Generator or int, optional
-        Source of the samples of an mc method; an int is a seed.
+        Source of the samples of an mc method; an int is a seed, with which every call draws the
+        same numbers: in a loop of updates, give a generator.
     samples : array_like, shape (I, M, P), optional
         The θ̂ of each inner iteration, in place of ``rng``; they make the update deterministic.
     probes : array_like, shape (I, M, N, P), optional

@@ -347,6 +347,21 @@ def predict(
     return lin_mc(model, lik, state, X, n_samples=n_samples, rng=rng, linearise=linearise)
 
 
+def _compiled(
+    kind: str, model: Any, lik: Any, mu: Array, thetas: Array, X: Array
+) -> Array | None:
+    """The values by the compiled path; None where there is none or a compilation does not pay."""
+    try:
+        from .fast import Unavailable, predict
+    except ImportError:
+        return None
+    try:
+        values: Array | None = predict.values(kind, model, lik, mu, thetas, X)
+        return values
+    except Unavailable:
+        return None
+
+
 def _outputs(model: Model, theta: Array, X: Any) -> Array:
     """(N, C), with N = 1 for one input."""
     with np.errstate(over="ignore", invalid="ignore"):

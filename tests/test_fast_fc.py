@@ -16,7 +16,7 @@ from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.fast import fc, fc_bbb, fc_blr, fc_forms, fc_many
 from bongref.fast.generic import begin, end, place, predict, step
 from bongref.fast.status import OK
-from bongref.filter import _step
+from bongref.filter import unchecked_step
 from bongref.gaussians import is_valid
 from bongref.grid import Method
 from bongref.routes import compare
@@ -68,15 +68,15 @@ def reference(s: Stream, prior: FC, *flat: Curv, between=lambda q: q) -> Route:
         seen.append(state)
         inner, valid = None, True
         for i, c in enumerate(flat[t * I : t * I + I]):
-            if i == 0 and (inner := s.m.inner_loop(c)) is not None:
+            if i == 0 and (inner := s.m.increments(c)) is not None:
                 current = inner.start(state)
             if inner is None:
-                current = between(_step(s.m, state, current, c)[0])
+                current = between(unchecked_step(s.m, state, current, c)[0])
                 valid &= gaussians.is_valid(current)
                 seen.append(current)
             else:
-                current = inner.blr_increment(state, current, c, s.m.params["alpha"])
-                valid &= inner.is_valid_increment(current)
+                current = inner.step(state, current, c, s.m.params["alpha"])
+                valid &= inner.is_valid(current)
         state = current if inner is None else inner.finish(state, current)
         states.append(state)
         seen.append(state)
@@ -446,7 +446,7 @@ def test_samples_are_those_of_the_reference(name, P, K, I, form, kind):
             diff = compare.difference("theta", out, gaussians.place(current, Z), compare._matrix_condition(current) ** 2)
             assert diff.agrees, str(diff)
             assert step(rule, prior, now, c.g.copy(), np.ascontiguousarray(c.S.T), work) == OK
-            current = _step(s.m, state, current, c)[0]
+            current = unchecked_step(s.m, state, current, c)[0]
         assert end(rule, prior, now, work) == OK
         state = current
 

@@ -156,14 +156,14 @@ class Fast:
         from ..fast import steps
 
         m = method_of(method, **params)
-        given = {"prior": prior, "current": current}
-        states = [checks.state(key, vectors.state(m.family, q)) for key, q in given.items()]
+        before = checks.state("prior", vectors.state(m.family, prior))
+        now = checks.state("current", vectors.state(m.family, current))
         keys = ("g", "S" if "S" in curv else "d")
         arrays = curvature.Curv(**{key: curv[key] for key in keys if key in curv})
         no_factor = arrays.S is None and (m.family == "dlr" or arrays.d is None)
         if m.family.startswith("fc") or no_factor:
             return NotImplemented
-        state, _ = steps.step(m, *states, arrays)
+        state, _ = steps.step(m, before, now, arrays)
         return {**state._asdict(), "valid": is_valid(state)}
 
     def update(

@@ -66,12 +66,8 @@ def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:
 def blr(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
     """BLR-DIAG_MOM: natural gradient on the variational loss, in (μ, σ²); O(P) per iteration."""
     v, v0 = current.var, prior.var
-    mu = (
-        current.mu + alpha * v / v0 * (prior.mu - current.mu) + alpha * v * curv.g
-    )  # eq:blr-diag-mom-mu, sec:diag-Mom#21
-    var = (
-        v + alpha * v**2 * (1 / v - 1 / v0) + alpha * v**2 * diagonal(curv)
-    )  # eq:blr-diag-mom-var, sec:diag-Mom#22
+    mu = current.mu + alpha * v / v0 * (prior.mu - current.mu) + alpha * v * curv.g  # eq:blr-diag-mom-mu, sec:diag-Mom#21
+    var = v + alpha * v**2 * (1 / v - 1 / v0) + alpha * v**2 * diagonal(curv)  # eq:blr-diag-mom-var, sec:diag-Mom#22
     return Diag(mu, var)
 
 
@@ -91,10 +87,6 @@ def bog(prior: Diag, current: Diag | None, curv: Curv, alpha) -> Diag:
 def bbb(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
     """BBB-DIAG_MOM: plain gradient on the variational loss, in (μ, σ²); O(P) per iteration."""
     v, v0 = current.var, prior.var
-    mu = (
-        current.mu + alpha * (prior.mu - current.mu) / v0 + alpha * curv.g
-    )  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
-    var = (
-        v + alpha * (1 / v - 1 / v0) / 2 + alpha * diagonal(curv) / 2
-    )  # eq:bbb-diag-mom-var, sec:diag-Mom#30
+    mu = current.mu + alpha * (prior.mu - current.mu) / v0 + alpha * curv.g  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
+    var = v + alpha * (1 / v - 1 / v0) / 2 + alpha * diagonal(curv) / 2  # eq:bbb-diag-mom-var, sec:diag-Mom#30
     return Diag(mu, var)

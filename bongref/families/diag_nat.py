@@ -56,9 +56,7 @@ def from_dual(rho1: Array, rho2: Array) -> Diag:
 def kl(q: Diag, prior: Diag) -> float:
     """D(q | prior), with the constant that the section leaves out, so that kl(q, q) = 0."""
     ratio = q.var / prior.var
-    return (
-        float(np.sum((q.mu - prior.mu) ** 2 / prior.var + ratio - np.log(ratio) - 1)) / 2
-    )  # sec:diag-Nat#5
+    return float(np.sum((q.mu - prior.mu) ** 2 / prior.var + ratio - np.log(ratio) - 1)) / 2  # sec:diag-Nat#5
 
 
 @eq("sec:diag-Nat#6", "sec:diag-Nat#7")
@@ -80,14 +78,7 @@ def to_rho(q: Diag, d_mu: Array, d_var: Array) -> tuple[Array, Array]:
     return d_rho1, d_rho2
 
 
-@eq(
-    "sec:diag-Nat#16",
-    "sec:diag-Nat#17",
-    "sec:diag-Nat#18",
-    "sec:diag-Nat#19",
-    "sec:diag-Nat#20",
-    "sec:diag-Nat#21",
-)
+@eq("sec:diag-Nat#16", "sec:diag-Nat#17", "sec:diag-Nat#18", "sec:diag-Nat#19", "sec:diag-Nat#20", "sec:diag-Nat#21")
 def to_psi(q: Diag, d_mu: Array, d_var: Array) -> tuple[Array, Array]:
     """∇_ψ ℓ from ∇_μ ℓ and ∇_σ² ℓ, for any scalar ℓ."""
     d_psi1 = q.var * d_mu  # sec:diag-Nat#18
@@ -151,11 +142,7 @@ def bong(prior: Diag, current: Diag | None, curv: Curv, alpha=1) -> Diag:
 
 def blr_psi(prior: Diag, current: Diag, curv: Curv, alpha) -> tuple[Array, Array]:
     """ψ_{t,i} = ψ_{t,i-1} + α ∇_ρ (E[log p] − KL)."""
-    (psi1, psi2), (l1, l2), (k1, k2) = (
-        natural(current),
-        ell_rho(current, curv),
-        kl_rho(current, prior),
-    )
+    (psi1, psi2), (l1, l2), (k1, k2) = natural(current), ell_rho(current, curv), kl_rho(current, prior)
     psi1 = psi1 + alpha * (l1 - k1)  # sec:diag-Nat#32
     psi2 = psi2 + alpha * (l2 - k2)  # sec:diag-Nat#33
     return psi1, psi2
@@ -163,13 +150,9 @@ def blr_psi(prior: Diag, current: Diag, curv: Curv, alpha) -> tuple[Array, Array
 
 def blr(prior: Diag, current: Diag, curv: Curv, alpha) -> Diag:
     """BLR-DIAG: natural gradient on the variational loss; O(P) per iteration."""
-    prec = (
-        (1 - alpha) / current.var + alpha / prior.var - alpha * diagonal(curv)
-    )  # eq:blr-diag-prec, sec:diag-Nat#37
+    prec = (1 - alpha) / current.var + alpha / prior.var - alpha * diagonal(curv)  # eq:blr-diag-prec, sec:diag-Nat#37
     var = 1 / prec  # eq:blr-diag-prec, sec:diag-Nat#37
-    mu = current.mu + alpha * var * (
-        (prior.mu - current.mu) / prior.var + curv.g
-    )  # eq:blr-diag-mu, sec:diag-Nat#36
+    mu = current.mu + alpha * var * ((prior.mu - current.mu) / prior.var + curv.g)  # eq:blr-diag-mu, sec:diag-Nat#36
     return Diag(mu, var)
 
 
@@ -187,9 +170,7 @@ def bog_psi(prior: Diag, current: Diag | None, curv: Curv, alpha) -> tuple[Array
 def bog(prior: Diag, current: Diag | None, curv: Curv, alpha) -> Diag:
     """BOG-DIAG: one plain gradient step on the expected log-likelihood, in ψ; O(P)."""
     v, d = prior.var, diagonal(curv)
-    prec = (
-        1 / v - 4 * alpha * v * prior.mu * curv.g - 2 * alpha * v**2 * d
-    )  # eq:bog-diag-prec, sec:diag-Nat#43
+    prec = 1 / v - 4 * alpha * v * prior.mu * curv.g - 2 * alpha * v**2 * d  # eq:bog-diag-prec, sec:diag-Nat#43
     var = 1 / prec  # eq:bog-diag-prec, sec:diag-Nat#43
     mu = var / v * prior.mu + alpha * var * v * curv.g  # eq:bog-diag-mu, sec:diag-Nat#42
     return Diag(mu, var)
@@ -200,11 +181,7 @@ def bog(prior: Diag, current: Diag | None, curv: Curv, alpha) -> Diag:
 
 def bbb_psi(prior: Diag, current: Diag, curv: Curv, alpha) -> tuple[Array, Array]:
     """ψ_{t,i} = ψ_{t,i-1} + α ∇_ψ (E[log p] − KL)."""
-    (psi1, psi2), (l1, l2), (k1, k2) = (
-        natural(current),
-        ell_psi(current, curv),
-        kl_psi(current, prior),
-    )
+    (psi1, psi2), (l1, l2), (k1, k2) = natural(current), ell_psi(current, curv), kl_psi(current, prior)
     psi1 = psi1 + alpha * (l1 - k1)  # sec:diag-Nat#44
     psi2 = psi2 + alpha * (l2 - k2)  # sec:diag-Nat#45
     return psi1, psi2

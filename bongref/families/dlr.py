@@ -82,17 +82,11 @@ def project(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array, Array]:
     Υ gains the squares of the singular columns that W loses. That is diag(W̃W̃ᵀ − WWᵀ) without the printed subtraction, which
     cancels: it cannot give a Υ more accurate than eps · diag(W̃W̃ᵀ) (see :func:`project_printed`).
     """
-    _, V = svd(
-        W_tilde
-    )  # sec:DLR-deriv#12, eq:bong-dlr-svd, sec:DLR-deriv#27, eq:blr-dlr-svd, sec:LBLR-DLR#4
+    _, V = svd(W_tilde)  # sec:DLR-deriv#12, eq:bong-dlr-svd, sec:DLR-deriv#27, eq:blr-dlr-svd, sec:LBLR-DLR#4
     U_Lambda = W_tilde @ V
     lost = U_Lambda[:, rank:]
-    W = U_Lambda[
-        :, :rank
-    ]  # sec:DLR-deriv#13, eq:bong-dlr-W, sec:DLR-deriv#25, eq:blr-dlr-W, sec:LBLR-DLR#2
-    Ups = Ups_tilde + rowdot(
-        lost, lost
-    )  # sec:DLR-deriv#14, eq:bong-dlr-Ups, sec:DLR-deriv#26, eq:blr-dlr-Ups, sec:LBLR-DLR#3
+    W = U_Lambda[:, :rank]  # sec:DLR-deriv#13, eq:bong-dlr-W, sec:DLR-deriv#25, eq:blr-dlr-W, sec:LBLR-DLR#2
+    Ups = Ups_tilde + rowdot(lost, lost)  # sec:DLR-deriv#14, eq:bong-dlr-Ups, sec:DLR-deriv#26, eq:blr-dlr-Ups, sec:LBLR-DLR#3
     return Ups, W
 
 
@@ -109,9 +103,7 @@ def project_printed(Ups_tilde: Array, W_tilde: Array, rank: int) -> tuple[Array,
 def _bong_tilde(prior: DLR, curv: Curv) -> tuple[Array, Array]:
     """Υ̃ and W̃ of the new precision, before the projection."""
     Ups_tilde = prior.Ups  # sec:DLR-deriv#17
-    W_tilde = np.concatenate(
-        [prior.W, factor(curv)], axis=1
-    )  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
+    W_tilde = np.concatenate([prior.W, factor(curv)], axis=1)  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
     return Ups_tilde, W_tilde
 
 
@@ -125,9 +117,7 @@ def bong(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
 def bong_woodbury(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
     """BONG-DLR with the mean by the Woodbury identity; O((R+K)² P + (R+K)³)."""
     Ups_tilde, W_tilde = _bong_tilde(prior, curv)
-    mu = (
-        prior.mu + woodbury_solve(Ups_tilde, W_tilde, curv.g[:, None])[:, 0]
-    )  # eq:bong-dlr-mu, sec:DLR-deriv#24
+    mu = prior.mu + woodbury_solve(Ups_tilde, W_tilde, curv.g[:, None])[:, 0]  # eq:bong-dlr-mu, sec:DLR-deriv#24
     return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
@@ -151,12 +141,8 @@ def _pull(prior: DLR, current: DLR, curv: Curv) -> Array:
 
 def blr(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
     """BLR-DLR: the FC update of the precision, projected to rank R; 0 < α ≤ 1; O(P³) per iteration as displayed."""
-    prec = (
-        (1 - alpha) * precision(current) + alpha * precision(prior) - alpha * dense(curv)
-    )  # sec:BLR-DLR#1
-    mu = current.mu + alpha * inv(prec) @ _pull(
-        prior, current, curv
-    )  # sec:BLR-DLR#5, sec:LBLR-DLR#1
+    prec = (1 - alpha) * precision(current) + alpha * precision(prior) - alpha * dense(curv)  # sec:BLR-DLR#1
+    mu = current.mu + alpha * inv(prec) @ _pull(prior, current, curv)  # sec:BLR-DLR#5, sec:LBLR-DLR#1
     return DLR(mu, *project(*_blr_tilde(prior, current, curv, alpha), prior.W.shape[1]))
 
 
@@ -197,9 +183,7 @@ def bbb(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
     """BBB-DLR: plain gradient on the variational loss, in (μ, Υ, W); O(P³) per iteration as displayed."""
     Sigma = covariance(current)
     SDS = Sigma @ (precision(prior) - precision(current) - dense(curv)) @ Sigma
-    mu = (
-        current.mu + alpha * precision(prior) @ (prior.mu - current.mu) + alpha * curv.g
-    )  # eq:bbb-dlr-mu, sec:DLR-deriv#40
+    mu = current.mu + alpha * precision(prior) @ (prior.mu - current.mu) + alpha * curv.g  # eq:bbb-dlr-mu, sec:DLR-deriv#40
     Ups = current.Ups + alpha * np.diag(SDS) / 2  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
     W = current.W + alpha * SDS @ current.W  # eq:bbb-dlr-W, sec:DLR-deriv#42
     return DLR(mu, Ups, W)
@@ -228,9 +212,7 @@ def _bbb_from_terms(prior: DLR, current: DLR, curv: Curv, alpha, diag_G: Array, 
     diag_0, O_W = _sandwich_lowrank(current, prior.W)
     diag_i, I_W = _sandwich_lowrank(current, current.W)
     mu = current.mu + alpha * _pull(prior, current, curv)  # eq:bbb-dlr-mu, sec:DLR-deriv#40
-    Ups = (
-        current.Ups + alpha * (diag_D + diag_0 - diag_i + diag_G) / 2
-    )  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
+    Ups = current.Ups + alpha * (diag_D + diag_0 - diag_i + diag_G) / 2  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
     W = current.W + alpha * (D_W + O_W - I_W + G_W)  # eq:bbb-dlr-W, sec:DLR-deriv#42
     return DLR(mu, Ups, W)
 

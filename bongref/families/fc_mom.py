@@ -65,9 +65,7 @@ def natural_gradient(q: FC, d_mu: Array, d_Sigma: Array) -> tuple[Array, Array]:
 def bong(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     """BONG-FC_MOM: one natural-gradient step on the expected log-likelihood, in (μ, Σ); O(P³)."""
     mu = prior.mu + prior.Sigma @ curv.g  # eq:bong-FC-mom-mu, sec:FC-Mom#21
-    Sigma = prior.Sigma + sym(
-        prior.Sigma @ dense(curv) @ prior.Sigma
-    )  # eq:bong-FC-mom-cov, sec:FC-Mom#22
+    Sigma = prior.Sigma + sym(prior.Sigma @ dense(curv) @ prior.Sigma)  # eq:bong-FC-mom-cov, sec:FC-Mom#22
     return FC(mu, Sigma)
 
 
@@ -85,12 +83,8 @@ def bong_lowrank(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
 def blr(prior: FC, current: FC, curv: Curv, alpha) -> FC:
     """BLR-FC_MOM: natural gradient on the variational loss, in (μ, Σ); O(P³)."""
     prec0, S = inv(prior.Sigma), current.Sigma
-    mu = (
-        current.mu + alpha * S @ (prec0 @ (prior.mu - current.mu)) + alpha * S @ curv.g
-    )  # eq:blr-FC-mom-mu, sec:FC-Mom#25
-    Sigma = (1 + alpha) * S + alpha * sym(
-        S @ (dense(curv) - prec0) @ S
-    )  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    mu = current.mu + alpha * S @ (prec0 @ (prior.mu - current.mu)) + alpha * S @ curv.g  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    Sigma = (1 + alpha) * S + alpha * sym(S @ (dense(curv) - prec0) @ S)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
     return FC(mu, Sigma)
 
 
@@ -118,18 +112,11 @@ def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment
     mu, Y, Z, B = current
     delta, k = prior.mu - mu, Y.shape[1]
     new_mu = mu + alpha * (delta + Z @ (B @ (Y.T @ delta)))
-    mu = new_mu + alpha * (
-        prior.Sigma @ curv.g + Z @ (B @ (Z.T @ curv.g))
-    )  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    mu = new_mu + alpha * (prior.Sigma @ curv.g + Z @ (B @ (Z.T @ curv.g)))  # eq:blr-FC-mom-mu, sec:FC-Mom#25
     T = np.concatenate([B @ (Z.T @ curv.S), np.eye(curv.S.shape[1])])  # (I + AΣ) S = [Y, S] T
     old = np.pad((1 - alpha) * B - alpha * sym(B @ (Y.T @ Z) @ B), (0, len(T) - k))
     B = old - alpha * (T @ T.T)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
-    return Increment(
-        mu,
-        np.concatenate([Y, curv.S], axis=1),
-        np.concatenate([Z, prior.Sigma @ curv.S], axis=1),
-        B,
-    )
+    return Increment(mu, np.concatenate([Y, curv.S], axis=1), np.concatenate([Z, prior.Sigma @ curv.S], axis=1), B)
 
 
 def is_valid_increment(q: Increment) -> bool:
@@ -140,9 +127,7 @@ def is_valid_increment(q: Increment) -> bool:
 
 def finish(prior: FC, current: Increment) -> FC:
     """The state of an increment: Σ + Z B Zᵀ."""
-    Sigma = prior.Sigma + sym(
-        current.Z @ current.B @ current.Z.T
-    )  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    Sigma = prior.Sigma + sym(current.Z @ current.B @ current.Z.T)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
     return FC(current.mu, Sigma)
 
 
@@ -162,10 +147,6 @@ def bog(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
 def bbb(prior: FC, current: FC, curv: Curv, alpha) -> FC:
     """BBB-FC_MOM: plain gradient on the variational loss, in (μ, Σ); O(P³)."""
     prec0 = inv(prior.Sigma)
-    mu = (
-        current.mu + alpha * prec0 @ (prior.mu - current.mu) + alpha * curv.g
-    )  # bbb-FC-mom-mu, sec:FC-Mom#33
-    Sigma = (
-        current.Sigma + alpha * (inv(current.Sigma) - prec0 + dense(curv)) / 2
-    )  # bbb-FC-mom-cov, sec:FC-Mom#34
+    mu = current.mu + alpha * prec0 @ (prior.mu - current.mu) + alpha * curv.g  # bbb-FC-mom-mu, sec:FC-Mom#33
+    Sigma = current.Sigma + alpha * (inv(current.Sigma) - prec0 + dense(curv)) / 2  # bbb-FC-mom-cov, sec:FC-Mom#34
     return FC(mu, Sigma)

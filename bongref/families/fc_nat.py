@@ -85,20 +85,11 @@ def to_rho(q: FC, d_mu: Array, d_Sigma: Array) -> tuple[Array, Array]:
     return d_rho1, d_rho2
 
 
-@eq(
-    "sec:FC-Nat#16",
-    "sec:FC-Nat#17",
-    "sec:FC-Nat#18",
-    "sec:FC-Nat#19",
-    "sec:FC-Nat#20",
-    "sec:FC-Nat#21",
-)
+@eq("sec:FC-Nat#16", "sec:FC-Nat#17", "sec:FC-Nat#18", "sec:FC-Nat#19", "sec:FC-Nat#20", "sec:FC-Nat#21")
 def to_psi(q: FC, d_mu: Array, d_Sigma: Array) -> tuple[Array, Array]:
     """∇_ψ ℓ from ∇_μ ℓ and ∇_Σ ℓ, for any scalar ℓ; the second one in symmetric matrices."""
     d_psi1 = q.Sigma @ d_mu  # sec:FC-Nat#18
-    d_psi2 = (
-        sym(2 * np.outer(q.Sigma @ d_mu, q.mu)) + 2 * q.Sigma @ d_Sigma @ q.Sigma
-    )  # sec:FC-Nat#21
+    d_psi2 = sym(2 * np.outer(q.Sigma @ d_mu, q.mu)) + 2 * q.Sigma @ d_Sigma @ q.Sigma  # sec:FC-Nat#21
     return d_psi1, d_psi2
 
 
@@ -124,9 +115,7 @@ def kl_rho(q: FC, prior: FC) -> tuple[Array, Array]:
 def ell_psi(q: FC, curv: Curv) -> tuple[Array, Array]:
     """∇_ψ E_q[log p]."""
     d_psi1 = q.Sigma @ curv.g  # eq:FC-NLL-psi1
-    d_psi2 = (
-        2 * sym(np.outer(q.Sigma @ curv.g, q.mu)) + q.Sigma @ dense(curv) @ q.Sigma
-    )  # eq:FC-NLL-psi2
+    d_psi2 = 2 * sym(np.outer(q.Sigma @ curv.g, q.mu)) + q.Sigma @ dense(curv) @ q.Sigma  # eq:FC-NLL-psi2
     return d_psi1, d_psi2
 
 
@@ -135,9 +124,7 @@ def kl_psi(q: FC, prior: FC) -> tuple[Array, Array]:
     """∇_ψ D(q | prior)."""
     prec0 = inv(prior.Sigma)
     d_psi1 = q.Sigma @ prec0 @ (q.mu - prior.mu)  # eq:FC-KL-psi1
-    d_psi2 = (
-        2 * sym(np.outer(d_psi1, q.mu)) + q.Sigma @ (prec0 - inv(q.Sigma)) @ q.Sigma
-    )  # eq:FC-KL-psi2
+    d_psi2 = 2 * sym(np.outer(d_psi1, q.mu)) + q.Sigma @ (prec0 - inv(q.Sigma)) @ q.Sigma  # eq:FC-KL-psi2
     return d_psi1, d_psi2
 
 
@@ -155,9 +142,7 @@ def bong_psi(prior: FC, current: FC | None, curv: Curv, alpha=1) -> tuple[Array,
 
 def bong(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     """BONG-FC: one natural-gradient step on the expected log-likelihood; O(P³). LIN-HESS: CM-EKF."""
-    Sigma = inv(
-        inv(prior.Sigma) - dense(curv)
-    )  # eq:RVGA-explicit-cov, eq:bong-FC-prec, sec:lbong-fc#2
+    Sigma = inv(inv(prior.Sigma) - dense(curv))  # eq:RVGA-explicit-cov, eq:bong-FC-prec, sec:lbong-fc#2
     mu = prior.mu + Sigma @ curv.g  # eq:RVGA-explicit-mean, eq:bong-FC-mean, sec:lbong-fc#1
     return FC(mu, Sigma)
 
@@ -165,9 +150,7 @@ def bong(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
 def bong_woodbury(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     """BONG-FC with G = −S Sᵀ by the Woodbury identity, for any g; O(K P² + K³)."""
     V = prior.Sigma @ curv.S
-    K = solve(
-        eye(V.shape[1]) + sym(curv.S.T @ V), V.T
-    ).T  # eq:bong-FC-K — with S = Ĝ/√M: the printed K times √M
+    K = solve(eye(V.shape[1]) + sym(curv.S.T @ V), V.T).T  # eq:bong-FC-K — with S = Ĝ/√M: the printed K times √M
     Sigma = sym(prior.Sigma - K @ V.T)  # eq:bong-FC-prec, sec:lbong-fc#2
     mu = prior.mu + prior.Sigma @ curv.g - K @ (V.T @ curv.g)  # eq:bong-FC-mean, sec:lbong-fc#1
     return FC(mu, Sigma)
@@ -177,9 +160,7 @@ def bong_ef(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     """BONG-EF-FC as printed, where g is the mean of the columns of Ĝ = √M S (MC-EF; M = 1: LIN-EF); O(M P² + M³)."""
     M = curv.S.shape[1]
     Ghat = sqrt(M) * curv.S
-    K = solve(
-        M * eye(M) + sym(Ghat.T @ prior.Sigma @ Ghat), Ghat.T @ prior.Sigma
-    ).T  # eq:bong-FC-K, eq:bong-lin-EF-FC-K
+    K = solve(M * eye(M) + sym(Ghat.T @ prior.Sigma @ Ghat), Ghat.T @ prior.Sigma).T  # eq:bong-FC-K, eq:bong-lin-EF-FC-K
     mu = prior.mu + K @ np.ones(M, dtype=int)  # sec:FC-Nat-bong#5, sec:FC-Nat-bong#8
     Sigma = sym(prior.Sigma - K @ Ghat.T @ prior.Sigma)  # sec:FC-Nat-bong#6, sec:FC-Nat-bong#9
     return FC(mu, Sigma)
@@ -188,12 +169,8 @@ def bong_ef(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
 def bong_kalman(prior: FC, current: FC | None, curv: Lin, alpha=1) -> FC:
     """BONG-LIN-HESS-FC as a Kalman update, which needs (ŷ, H, R) in place of (g, S) and a non-singular R; O(C P² + C³)."""
     if np.linalg.matrix_rank(curv.R) < len(curv.R):
-        raise np.linalg.LinAlgError(
-            "R is singular, as for a softmax, and so is R + H Sigma H^T: use bong_woodbury"
-        )
-    K = solve(
-        curv.R + sym(curv.H @ prior.Sigma @ curv.H.T), curv.H @ prior.Sigma
-    ).T  # sec:linearized#13, sec:lbong-fc#5
+        raise np.linalg.LinAlgError("R is singular, as for a softmax, and so is R + H Sigma H^T: use bong_woodbury")
+    K = solve(curv.R + sym(curv.H @ prior.Sigma @ curv.H.T), curv.H @ prior.Sigma).T  # sec:linearized#13, sec:lbong-fc#5
     mu = prior.mu + K @ curv.e  # sec:linearized#11, sec:lbong-fc#3
     Sigma = sym(prior.Sigma - K @ curv.H @ prior.Sigma)  # sec:linearized#12, sec:lbong-fc#4
     return FC(mu, Sigma)
@@ -205,11 +182,7 @@ def bong_kalman(prior: FC, current: FC | None, curv: Lin, alpha=1) -> FC:
 @eq("sec:FC-Nat#26", "sec:FC-Nat#27")
 def blr_psi(prior: FC, current: FC, curv: Curv, alpha) -> tuple[Array, Array]:
     """ψ_{t,i} = ψ_{t,i-1} + α ∇_ρ (E[log p] − KL)."""
-    (psi1, psi2), (l1, l2), (k1, k2) = (
-        natural(current),
-        ell_rho(current, curv),
-        kl_rho(current, prior),
-    )
+    (psi1, psi2), (l1, l2), (k1, k2) = natural(current), ell_rho(current, curv), kl_rho(current, prior)
     psi1 = psi1 + alpha * (l1 - k1)  # sec:FC-Nat#26
     psi2 = psi2 + alpha * (l2 - k2)  # sec:FC-Nat#27
     return psi1, psi2
@@ -218,12 +191,8 @@ def blr_psi(prior: FC, current: FC, curv: Curv, alpha) -> tuple[Array, Array]:
 def blr(prior: FC, current: FC, curv: Curv, alpha) -> FC:
     """BLR-FC: natural gradient on the variational loss; O(P³)."""
     prec0 = inv(prior.Sigma)
-    Sigma = inv(
-        (1 - alpha) * inv(current.Sigma) + alpha * prec0 - alpha * dense(curv)
-    )  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
-    mu = current.mu + alpha * Sigma @ (
-        prec0 @ (prior.mu - current.mu) + curv.g
-    )  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    Sigma = inv((1 - alpha) * inv(current.Sigma) + alpha * prec0 - alpha * dense(curv))  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    mu = current.mu + alpha * Sigma @ (prec0 @ (prior.mu - current.mu) + curv.g)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
     return FC(mu, Sigma)
 
 
@@ -248,35 +217,24 @@ def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment
     The inner loop starts at the prior, and each iteration adds the K columns of S with weight α to those beside the prior's precision,
     whose weights fall by 1 − α. Woodbury does the rest, with Σ_{t,i} Σ⁻¹ = I − V D (I + UᵀV D)⁻¹ Uᵀ.
     """
-    U, V = (
-        np.concatenate([current.U, curv.S], axis=1),
-        np.concatenate([current.V, prior.Sigma @ curv.S], axis=1),
-    )
-    d = np.concatenate(
-        [(1 - alpha) * current.d, np.full(curv.S.shape[1], alpha)]
-    )  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    U, V = np.concatenate([current.U, curv.S], axis=1), np.concatenate([current.V, prior.Sigma @ curv.S], axis=1)
+    d = np.concatenate([(1 - alpha) * current.d, np.full(curv.S.shape[1], alpha)])  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     delta = prior.mu - current.mu
     back = d * solve(eye(len(d)) + sym(U.T @ V) * d, U.T @ delta + V.T @ curv.g)
-    mu = current.mu + alpha * (
-        delta + prior.Sigma @ curv.g - V @ back
-    )  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    mu = current.mu + alpha * (delta + prior.Sigma @ curv.g - V @ back)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
     return Increment(mu, U, V, d)
 
 
 def is_valid_increment(q: Increment) -> bool:
     """Σ⁻¹ + U D Uᵀ is positive definite if no weight is negative, or else if every eigenvalue of D UᵀV is greater than −1."""
     finite = all(np.all(np.isfinite(a)) for a in q)
-    return bool(
-        finite and (np.all(q.d >= 0) or np.min(eigvals(q.d[:, None] * (q.U.T @ q.V)).real) > -1)
-    )
+    return bool(finite and (np.all(q.d >= 0) or np.min(eigvals(q.d[:, None] * (q.U.T @ q.V)).real) > -1))
 
 
 def finish(prior: FC, current: Increment) -> FC:
     """The state of an increment: Σ_{t,i} = Σ − V D (I + UᵀV D)⁻¹ Vᵀ."""
     mu, U, V, d = current
-    Sigma = sym(
-        prior.Sigma - V @ (d[:, None] * solve(eye(len(d)) + sym(U.T @ V) * d, V.T))
-    )  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    Sigma = sym(prior.Sigma - V @ (d[:, None] * solve(eye(len(d)) + sym(U.T @ V) * d, V.T)))  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return FC(mu, Sigma)
 
 
@@ -296,9 +254,7 @@ def bog(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
     """BOG-FC: one plain gradient step on the expected log-likelihood, in ψ; O(P³)."""
     prec, Sg = inv(prior.Sigma), prior.Sigma @ curv.g
     SGS = prior.Sigma @ dense(curv) @ prior.Sigma
-    Sigma = inv(
-        prec - 4 * alpha * sym(np.outer(Sg, prior.mu)) - 2 * alpha * sym(SGS)
-    )  # eq:bog-FC-nat-prec, sec:FC-Nat#37
+    Sigma = inv(prec - 4 * alpha * sym(np.outer(Sg, prior.mu)) - 2 * alpha * sym(SGS))  # eq:bog-FC-nat-prec, sec:FC-Nat#37
     mu = Sigma @ (prec @ prior.mu) + alpha * Sigma @ Sg  # eq:bog-FC-nat-mu, sec:FC-Nat#36
     return FC(mu, Sigma)
 
@@ -317,9 +273,7 @@ def bog_woodbury(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
     V = S @ U
     M = C_inv + sym(U.T @ V)
     Sigma = sym(S - V @ solve(M, V.T))  # eq:bog-FC-nat-prec, sec:FC-Nat#37
-    mu = (
-        prior.mu - V @ solve(M, U.T @ prior.mu) + alpha * Sigma @ U[:, 0]
-    )  # eq:bog-FC-nat-mu, sec:FC-Nat#36
+    mu = prior.mu - V @ solve(M, U.T @ prior.mu) + alpha * Sigma @ U[:, 0]  # eq:bog-FC-nat-mu, sec:FC-Nat#36
     return FC(mu, Sigma)
 
 
@@ -329,11 +283,7 @@ def bog_woodbury(prior: FC, current: FC | None, curv: Curv, alpha) -> FC:
 @eq("sec:FC-Nat#38", "sec:FC-Nat#39")
 def bbb_psi(prior: FC, current: FC, curv: Curv, alpha) -> tuple[Array, Array]:
     """ψ_{t,i} = ψ_{t,i-1} + α ∇_ψ (E[log p] − KL)."""
-    (psi1, psi2), (l1, l2), (k1, k2) = (
-        natural(current),
-        ell_psi(current, curv),
-        kl_psi(current, prior),
-    )
+    (psi1, psi2), (l1, l2), (k1, k2) = natural(current), ell_psi(current, curv), kl_psi(current, prior)
     psi1 = psi1 + alpha * (l1 - k1)  # sec:FC-Nat#38
     psi2 = psi2 + alpha * (l2 - k2)  # sec:FC-Nat#39
     return psi1, psi2
@@ -344,8 +294,6 @@ def bbb(prior: FC, current: FC, curv: Curv, alpha) -> FC:
     prec0, prec, S = inv(prior.Sigma), inv(current.Sigma), current.Sigma
     r = S @ (curv.g + prec0 @ (prior.mu - current.mu))
     inner = sym(S @ (dense(curv) - prec0) @ S)
-    Sigma = inv(
-        prec - 2 * alpha * (2 * sym(np.outer(r, current.mu)) + S + inner)
-    )  # eq:bbb-FC-nat-prec, sec:FC-Nat#43
+    Sigma = inv(prec - 2 * alpha * (2 * sym(np.outer(r, current.mu)) + S + inner))  # eq:bbb-FC-nat-prec, sec:FC-Nat#43
     mu = Sigma @ (prec @ current.mu) + alpha * Sigma @ r  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
     return FC(mu, Sigma)

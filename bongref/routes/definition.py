@@ -46,9 +46,7 @@ def step(m: Method, prior: State, current: State | None, curv: Curv) -> State:
 def _psi_step(m: Method, family: Any, prior: State, start: State, curv: Curv) -> Array:
     """ψ after one step from ``start``."""
     mu0, Sigma0 = start.mu, covariance(start)
-    direction = grad(objective(family, prior, curv, mu0, with_kl=m.rule in ("blr", "bbb")))(
-        family.psi
-    )
+    direction = grad(objective(family, prior, curv, mu0, with_kl=m.rule in ("blr", "bbb")))(family.psi)
     if m.rule in ("bong", "blr"):
         F = fisher(family, mu0, Sigma0)
         d = 1 / np.sqrt(np.diag(F))
@@ -70,11 +68,7 @@ def objective(family, prior: State, curv: Curv, mu0: Array, with_kl: bool):
         expected = anp.dot(g, d) + (anp.dot(d, anp.dot(G, d)) + anp.trace(anp.dot(G, Sigma))) / 2
         if not with_kl:
             return expected
-        kl = (
-            anp.dot(e, anp.dot(prec_p, e))
-            + anp.trace(anp.dot(prec_p, Sigma))
-            - anp.linalg.slogdet(Sigma)[1]
-        ) / 2
+        kl = (anp.dot(e, anp.dot(prec_p, e)) + anp.trace(anp.dot(prec_p, Sigma)) - anp.linalg.slogdet(Sigma)[1]) / 2
         return expected - kl
 
     return objective
@@ -112,9 +106,7 @@ def _projected(m: Method, prior: Any, start: Any, curv: Curv) -> DLR:
 # --- the estimators ------------------------------------------------------------------------------------------------------------
 
 
-def curv(
-    hess: str, model: Any, lik: Any, x: Any, y: Array, mu: Array, samples: Array | None = None
-) -> Curv:
+def curv(hess: str, model: Any, lik: Any, x: Any, y: Array, mu: Array, samples: Array | None = None) -> Curv:
     """(g, G) of an estimator from its definition, G dense: autograd of the log-likelihood, exact or with a linearised model.
 
     One observation; ``y`` encoded, as :meth:`encode` of the likelihood returns it.
@@ -126,10 +118,7 @@ def curv(
     gs = np.stack([grad(loglik)(theta) for theta in samples])  # type: ignore[union-attr]
     if hess == "mc-ef":
         return Curv(gs.mean(axis=0), G=-np.mean([np.outer(g, g) for g in gs], axis=0))
-    return Curv(
-        gs.mean(axis=0),
-        G=np.mean([_hessian_by_parts(model, lik, x, y, theta) for theta in samples], axis=0),
-    )  # type: ignore[union-attr]
+    return Curv(gs.mean(axis=0), G=np.mean([_hessian_by_parts(model, lik, x, y, theta) for theta in samples], axis=0))  # type: ignore[union-attr]
 
 
 def _hessian_by_parts(model, lik, x, y, theta: Array) -> Array:
@@ -137,20 +126,10 @@ def _hessian_by_parts(model, lik, x, y, theta: Array) -> Array:
     o, J = model(theta, x), model.jac(theta, x)
     score = grad(lambda o: lik.log_prob(o, y))(o)
     outer = jacobian(grad(lambda o: lik.log_prob(o, y)))(o)
-    return J.T @ outer @ J + np.tensordot(
-        score, jacobian(lambda t: jacobian(lambda s: model(s, x))(t))(theta), 1
-    )
+    return J.T @ outer @ J + np.tensordot(score, jacobian(lambda t: jacobian(lambda s: model(s, x))(t))(theta), 1)
 
 
-@eq(
-    "sec:linearized#8",
-    "sec:proofs#17",
-    "sec:proofs#18",
-    "sec:proofs#19",
-    "sec:proofs#21",
-    "sec:proofs#22",
-    "sec:proofs#23",
-)
+@eq("sec:linearized#8", "sec:proofs#17", "sec:proofs#18", "sec:proofs#19", "sec:proofs#21", "sec:proofs#22", "sec:proofs#23")
 def linear_f_delta(model, lik, x, y, mu: Array) -> tuple[Array, Array]:
     """Gradient and Hessian at mu of log p̄^LD(y | θ), the likelihood with f linearised at mu."""
     o, J = model(mu, x), model.jac(mu, x)
@@ -159,17 +138,8 @@ def linear_f_delta(model, lik, x, y, mu: Array) -> tuple[Array, Array]:
     return grad(loglik)(mu), jacobian(grad(loglik))(mu)
 
 
-@eq(
-    "eq:gaussian-likelihood",
-    "sec:proofs#10",
-    "sec:proofs#11",
-    "sec:proofs#12",
-    "sec:proofs#13",
-    "sec:EF#2",
-)
-def linear_h_gaussian(
-    model, lik, x, y, mu: Array, Sigma: Array | None = None
-) -> tuple[Array, Array]:
+@eq("eq:gaussian-likelihood", "sec:proofs#10", "sec:proofs#11", "sec:proofs#12", "sec:proofs#13", "sec:EF#2")
+def linear_h_gaussian(model, lik, x, y, mu: Array, Sigma: Array | None = None) -> tuple[Array, Array]:
     """Expected gradient and Hessian of log N(y | h̄(θ), R) under N(mu, Sigma), h linearised at mu. R must not be singular.
 
     The expectation is a mean over mu ± √P L e_k, Σ = L Lᵀ, which is exact for the polynomials of the first degree that these are;
@@ -179,9 +149,7 @@ def linear_h_gaussian(
     yhat, H = mean(mu), jacobian(mean)(mu)  # sec:linearized#3, eqn:jacH
     R = lik.var(model(mu, x))
     if np.linalg.matrix_rank(R) < len(R):
-        raise np.linalg.LinAlgError(
-            "R is singular: the linear(h)-Gaussian approximation does not exist for this likelihood"
-        )
+        raise np.linalg.LinAlgError("R is singular: the linear(h)-Gaussian approximation does not exist for this likelihood")
 
     def loglik(theta):
         e = y - (yhat + anp.dot(H, theta - mu))  # eq:hbar
@@ -189,9 +157,7 @@ def linear_h_gaussian(
 
     offsets = np.zeros((1, len(mu))) if Sigma is None else np.sqrt(len(mu)) * cholesky(Sigma).T
     thetas = [mu + sign * offset for offset in offsets for sign in (1, -1)]
-    return np.mean([grad(loglik)(t) for t in thetas], axis=0), np.mean(
-        [jacobian(grad(loglik))(t) for t in thetas], axis=0
-    )
+    return np.mean([grad(loglik)(t) for t in thetas], axis=0), np.mean([jacobian(grad(loglik))(t) for t in thetas], axis=0)
 
 
 # --- the parameter maps ψ → (μ, Σ) ---------------------------------------------------------------------------------------------
@@ -301,10 +267,4 @@ class _DLR:
         return DLR(*self.parts(psi))
 
 
-FAMILIES: dict[str, Any] = {
-    "fc": _FCNatural,
-    "fc_mom": _FCMoment,
-    "diag": _DiagNatural,
-    "diag_mom": _DiagMoment,
-    "dlr": _DLR,
-}
+FAMILIES: dict[str, Any] = {"fc": _FCNatural, "fc_mom": _FCMoment, "diag": _DiagNatural, "diag_mom": _DiagMoment, "dlr": _DLR}

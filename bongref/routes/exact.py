@@ -33,12 +33,7 @@ def step(m: Method, prior: State, current: State | None, curv: Curv, digits: int
     alpha = m.params.get("alpha", 1.0)
     try:
         if not needs_roots(m) and len(prior.mu) <= RATIONAL_UP_TO:
-            out = fn(
-                _each(prior, rational),
-                _each(current, rational),
-                _each(curv, rational),
-                Fraction(alpha),
-            )
+            out = fn(_each(prior, rational), _each(current, rational), _each(curv, rational), Fraction(alpha))
             return _only(out, Rational)
         mp = require_mpmath()
         with mp.workdps(2 * digits + 20):
@@ -62,11 +57,7 @@ def _float(v: Any) -> float:
 
 def rational(a: Any) -> Any:
     """The float64 array as exact fractions."""
-    return (
-        np.frompyfunc(Fraction, 1, 1)(np.asarray(a, dtype=float))
-        if np.ndim(a)
-        else Fraction(float(a))
-    )
+    return np.frompyfunc(Fraction, 1, 1)(np.asarray(a, dtype=float)) if np.ndim(a) else Fraction(float(a))
 
 
 def _mpf(a: Array) -> Array:
@@ -82,9 +73,7 @@ def _only(state: State, kind: Any) -> State:
     for name, a in zip(state._fields, state, strict=True):
         for v in a.flat:
             if not isinstance(v, kind) and v == v:
-                raise AssertionError(
-                    f"{name} holds a {type(v).__name__}: the step code is not exact"
-                )
+                raise AssertionError(f"{name} holds a {type(v).__name__}: the step code is not exact")
     return state
 
 
@@ -92,7 +81,5 @@ def require_mpmath() -> Any:
     try:
         from mpmath import mp
     except ImportError:
-        raise ImportError(
-            "the exact route of bong and blr in DLR needs mpmath: pip install 'bongref[exact]'"
-        ) from None
+        raise ImportError("the exact route of bong and blr in DLR needs mpmath: pip install 'bongref[exact]'") from None
     return mp
