@@ -39,7 +39,7 @@ def all_three(x, out, words):
     """exp, erfcx and tanh of one number, called as kernels call them; ``words`` is out.view(int64)."""
     out[0], f = elementary.reduced_exp(x)
     out[3], h = elementary.reduced_exp(-2.0 * abs(x))
-    elementary.powers_of_two(words, 4)
+    elementary.powers_of_two(words, 0, 4)
     out[0] *= f
     out[1] = elementary.erfcx(abs(x))
     out[2] = elementary.tanh(x, out[3] * h)

@@ -131,7 +131,7 @@ def test_a_used_workspace_is_as_good_as_a_new_one(name):
     """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
     model = build(name, "gelu")
     work = workspace(describe(model))
-    for array in (work.windows, work.slopes, work.z, work.h, work.back, work.kernel, work.flat, work.row):
+    for array in (work.windows, work.values, work.back, work.kernel, work.flat, work.row):
         array[...] = np.nan
     for seed, K in ((4, 5), (5, 1), (6, 4), (7, 3)):
         theta, x, V = draw(model, seed)

@@ -1,5 +1,6 @@
-"""The compiled DLR steps against the reference at c · cond · eps; ``python tests/test_fast_dlr.py`` prints the table of the projection's
-errors. W is compared only as W Wᵀ."""
+"""The compiled DLR steps against the reference at c · cond · eps; ``python tests/test_fast_dlr.py``
+prints the table of the projection's errors. W is compared only as W Wᵀ.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ def compiled(rule, prior, current, curv, alpha=None, parts=1):
     return fast.finish(parts[0], state, work), status
 
 
-# --- one step ----------------------------------------------------------------------------------------------------------------
+# --- one step -------------------------------------------------------------------------------------
 
 
 class Problem:
@@ -100,7 +101,9 @@ def problems(draw):
 @given(p=problems())
 @settings(max_examples=10 if SLOW else 100)
 def test_step_is_the_reference_step(rule, p):
-    """Where the eigenvectors of W̃ᵀW̃ cannot be corrected, which a W̃ of less than full rank allows, the step is refused."""
+    """Where the eigenvectors of W̃ᵀW̃ cannot be corrected, which a W̃ of less than full rank
+    allows, the step is refused.
+    """
     got, status = compiled(rule, *p.states, p.curv)
     assert status == OK or (status == UNSUPPORTED and rule in ("bong", "blr") and p.kind in ("deficient", "nearly dependent", "graded")), p
     if status == OK:
@@ -124,7 +127,9 @@ def test_step_over_several_blocks(rule, K, monkeypatch):
 @pytest.mark.parametrize("parts", [2, 3])
 @pytest.mark.parametrize("rule", RULES)
 def test_threads_share_a_step(rule, parts, K, monkeypatch):
-    """Ranges of parameters, of one or several blocks: the reference's numbers, and the same bits each time."""
+    """Ranges of parameters, of one or several blocks: the reference's numbers, and the same bits
+    each time.
+    """
     p = Problem(1, 100, 3, K, "nearly dependent" if K == 2 else "plain")
     (got, status), (again, _) = (compiled(rule, *p.states, p.curv, parts=parts) for _ in range(2))
     assert status == OK and all(np.array_equal(a, b) for a, b in zip(got, again, strict=True))
@@ -171,7 +176,9 @@ def test_what_is_not_finite_is_noticed(rule, K, where, value):
 @pytest.mark.parametrize("rule", ["bong", "blr"])
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_extreme_scales(rule, scale):
-    """Precisions of any size: the reference's numbers, or none where squares leave the range of float64."""
+    """Precisions of any size: the reference's numbers, or none where squares leave the range of
+    float64.
+    """
     p = Problem(5, 12, 3, 2, "plain")
     states = [DLR(q.mu / scale, q.Ups * scale**2, q.W * scale) for q in p.states]
     got, status = compiled(rule, *states, Curv(p.curv.g * scale, S=p.curv.S * scale))
@@ -191,7 +198,7 @@ def test_what_the_steps_do_not_cover_is_refused():
     assert compiled("blr", *good.states, good.curv, alpha=1.5)[1] == UNSUPPORTED
 
 
-# --- the projection ------------------------------------------------------------------------------------------------------------
+# --- the projection -------------------------------------------------------------------------------
 
 
 def tilted(rng, cond, P=20, K=6):
@@ -207,7 +214,9 @@ def graded(rng, cond, P=20, K=6):
 
 
 def by_gram(Ups_tilde, W_tilde, rank):
-    """The projection with V from the eigenvectors of W̃ᵀW̃: half of the digits of the small directions are gone."""
+    """The projection with V from the eigenvectors of W̃ᵀW̃: half of the digits of the small
+    directions are gone.
+    """
     V = np.linalg.eigh(W_tilde.T @ W_tilde)[1][:, ::-1]
     out = W_tilde @ V
     return Ups_tilde + np.sum(out[:, rank:] ** 2, axis=1), out[:, :rank]
@@ -240,14 +249,17 @@ ROUTES = {"compiled": by_compiled, "reference": dlr.project, "by the Gram matrix
 
 
 def projection_errors(kinds=(tilted, graded), conds=(1.0, 1e2, 1e4, 1e6, 1e8, 1e10), draws=3, rank=3):
-    """{(kind, cond): {route: error}}: the largest error of what Υ gains, relative to its largest entry, compared with 60 digits."""
+    """{(kind, cond): {route: error}}: the largest error of what Υ gains, relative to its largest
+    entry, compared with 60 digits.
+    """
     table = {}
     for kind in kinds:
         for cond in conds:
             worst = dict.fromkeys(ROUTES, 0.0)
             for seed in range(draws):
                 W = kind(np.random.default_rng(seed), cond)
-                if cond == 1.0 and kind is tilted:  # equal singular values would leave the projection undetermined
+                # equal singular values would leave the projection undetermined
+                if cond == 1.0 and kind is tilted:
                     W[:, :rank] *= 2
                 with mpmath.mp.workdps(60):
                     wanted = dlr.project(_mpf(np.zeros(len(W))), _mpf(W), rank)[0].astype(float)
@@ -261,7 +273,9 @@ def projection_errors(kinds=(tilted, graded), conds=(1.0, 1e2, 1e4, 1e6, 1e8, 1e
 @pytest.mark.parametrize("rank", [2, 3, 5])
 @pytest.mark.parametrize("kind", [tilted, graded])
 def test_projection_is_as_accurate_as_the_reference(kind, rank):
-    """Compared with 60 digits, for cond(W̃) from 1 to 1e10: no worse than the reference, and far better than a Gram matrix alone."""
+    """Compared with 60 digits, for cond(W̃) from 1 to 1e10: no worse than the reference, and far
+    better than a Gram matrix alone.
+    """
     conds = (1.0, 1e4, 1e6, 1e10)
     table = projection_errors([kind], conds, draws=2, rank=rank)
     for (_, cond), errors in table.items():
@@ -279,7 +293,9 @@ def test_projection_of_most_problems_is_not_refused():
 
 
 def test_what_is_discarded_is_measured_on_the_rows():
-    """The Gram matrix alone leaves the discarded direction of a tilted W̃ with half of its digits; the correction restores them."""
+    """The Gram matrix alone leaves the discarded direction of a tilted W̃ with half of its digits;
+    the correction restores them.
+    """
     W = tilted(np.random.default_rng(5), 1e4, 30, 6)
     exact = np.linalg.svd(W)[2][-1]
     off = lambda v: np.linalg.norm(W @ (v * np.sign(v @ exact) - exact)) / 1e-4
@@ -287,7 +303,7 @@ def test_what_is_discarded_is_measured_on_the_rows():
     assert off(rows_of_the_projection(W, 5)[5]) < 64 * 1e4 * compare.EPS
 
 
-# --- dynamics, and several steps -----------------------------------------------------------------------------------------------
+# --- dynamics, and several steps ------------------------------------------------------------------
 
 
 def moves(kind, rng, P):
@@ -316,7 +332,9 @@ def test_prediction_is_the_reference_prediction(kind, block, p):
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("kind", ["plain", "W = 0"])
 def test_a_few_steps(kind, rule, K):
-    """A stream of given curvatures with few and with many rows, two inner iterations each, OU dynamics."""
+    """A stream of given curvatures with few and with many rows, two inner iterations each, OU
+    dynamics.
+    """
     P, T, n_iter = 30, 2 if SLOW else 4, 2 if rule in ("blr", "bbb") else 1
     p = Problem(6, P, 3, K, kind)
     dynamics, one = OU(0.95, var0=2.0), reference(rule)
@@ -341,7 +359,7 @@ def test_a_few_steps(kind, rule, K):
     agree(got, wanted(p.states[0], *curvs), compare.condition(wanted, p.states[0], *curvs), rule)
 
 
-# --- samples -------------------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
 @given(p=problems())
@@ -369,7 +387,7 @@ def test_samples_where_singular_values_are_far_apart(size):
     assert np.max(np.abs((out - gaussians.place(q, z)) * np.sqrt(Ups))) < 64 * compare.EPS * max(1, size)
 
 
-# --- streams -------------------------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------
 
 CASES = {
     "linear, Gaussian": (br.models.linear(3, 2), br.likelihoods.Gaussian(var=0.5)),
@@ -427,7 +445,8 @@ def test_lost_positive_definiteness_is_that_of_the_reference():
                 steps.append(br.run(m, model, lik, prior, X, Y, backend=backend).t)
             except br.NotPositiveDefinite as error:
                 steps.append(-error.step)
-                runaway = compare._matrix_condition(error.state) > 1e11  # rounding alone decides what comes next
+                # rounding alone decides what comes next
+                runaway = compare._matrix_condition(error.state) > 1e11
         assert steps[0] == steps[1] or runaway, alpha
         lost += steps[0] < 0 and not runaway
     assert lost >= 1
@@ -438,7 +457,9 @@ def test_lost_positive_definiteness_is_that_of_the_reference():
 @pytest.mark.parametrize("hess", ["lin-hess", "lin-ef"])
 @pytest.mark.parametrize("rule", ["bong", "blr"])
 def test_a_diffuse_prior_and_a_sharp_observation(rule, hess, ratio):
-    """Prior variance over noise variance from 1e8 to 1e16: the digits of the reference, or its refusal."""
+    """Prior variance over noise variance from 1e8 to 1e16: the digits of the reference, or its
+    refusal.
+    """
     model, lik, rng = br.models.linear(5, 1), br.likelihoods.Gaussian(var=1e-4), np.random.default_rng(0)
     m = make_method(rule, hess)
     X, prior = rng.standard_normal((8, 5)), m.prior(mu=rng.standard_normal(5), var=1e-4 * ratio)

@@ -1,4 +1,6 @@
-"""The full-covariance steps of the compiled path against the reference, over whole streams, at c · cond · eps."""
+"""The full-covariance steps of the compiled path against the reference, over whole streams, at c ·
+cond · eps.
+"""
 
 from typing import NamedTuple
 
@@ -61,7 +63,9 @@ class Route(NamedTuple):
 
 
 def reference(s: Stream, prior: FC, *flat: Curv, between=lambda q: q) -> Route:
-    """The loop of filter.run and _update on given curvatures; ``between`` is what happens to a belief between two iterations."""
+    """The loop of filter.run and _update on given curvatures; ``between`` is what happens to a
+    belief between two iterations.
+    """
     state, states, seen, I = prior, [], [prior], s.m.n_iter
     for t in range(len(flat) // I):
         state = current = propagate(state, s.dynamics)
@@ -86,7 +90,9 @@ def reference(s: Stream, prior: FC, *flat: Curv, between=lambda q: q) -> Route:
 
 
 class Filter:
-    """The compiled steps on given curvatures, as the driver of a stream takes them: what they refuse the reference does."""
+    """The compiled steps on given curvatures, as the driver of a stream takes them: what they
+    refuse the reference does.
+    """
 
     def __init__(self, s: Stream, K: int):
         self.s, self.K, self.handed = s, K, 0
@@ -129,7 +135,9 @@ def columns(s: Stream) -> int:
 
 @np.errstate(all="ignore")
 def fast(s: Stream, always=False):
-    """(state, the first step that is refused, how many steps the reference took); with ``always`` each state is checked."""
+    """(state, the first step that is refused, how many steps the reference took); with ``always``
+    each state is checked.
+    """
     q = Filter(s, columns(s))
     for t, curvs in enumerate(s.curvs):
         if not q.step(curvs) or (always and not is_valid(q.state)):
@@ -138,8 +146,9 @@ def fast(s: Stream, always=False):
 
 
 def conditions(s: Stream, seen: list[FC]) -> dict[str, float]:
-    """cond of the whole stream: of its result under changes of the inputs and of each belief on the way, which rounding has changed too;
-    and the worst of all covariances on the way."""
+    """cond of the whole stream: of its result under changes of the inputs and of each belief on the
+    way, which rounding has changed too; and the worst of all covariances on the way.
+    """
     flat = [c for curvs in s.curvs for c in curvs]
     rng, rounded = np.random.default_rng(0), lambda q: compare.perturb(q, rng)
     cond = compare.condition(lambda *a: reference(s, *a).states[-1], s.prior, *flat)
@@ -153,7 +162,9 @@ def conditions(s: Stream, seen: list[FC]) -> dict[str, float]:
 
 
 def agree(s: Stream, always: bool = False, alone: bool = False) -> float | None:
-    """Both agree: on the result, or (None) on the step at which positive definiteness was lost. ``alone``: the reference took no step."""
+    """Both agree: on the result, or (None) on the step at which positive definiteness was lost.
+    ``alone``: the reference took no step.
+    """
     states, bad, seen = reference(s, s.prior, *(c for curvs in s.curvs for c in curvs))
     if max(map(compare._matrix_condition, seen)) > BIG:
         return None
@@ -192,16 +203,19 @@ def observations(m, rng, P, K, T, size, along=False):
 
 
 def curv(hess, rng, P, K, size, along):
-    """(g, S) as the estimators give them: in lin-ef S = g, in lin-hess and mc-ef g is in the columns of S."""
+    """(g, S) as the estimators give them: in lin-ef S = g, in lin-hess and mc-ef g is in the
+    columns of S.
+    """
     S = size * rng.standard_normal((P, K))
     if hess == "mc-ef":
         return Curv(S.sum(1) / np.sqrt(K), S=S)
     if hess == "lin-hess":
         return Curv(S @ rng.standard_normal(K), S=S)
-    return Curv(S[:, 0].copy() if along or rng.random() < 0.7 else size * rng.standard_normal(P), S=S)  # or S from a virtual observation
+    # or S from a virtual observation
+    return Curv(S[:, 0].copy() if along or rng.random() < 0.7 else size * rng.standard_normal(P), S=S)
 
 
-# --- whole streams of given (g, S) ---------------------------------------------------------------------------------------------
+# --- whole streams of given (g, S) ----------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -224,7 +238,9 @@ def test_ill_conditioned_covariances(rule, data):
 @given(data=st.data())
 @settings(max_examples=EXAMPLES)
 def test_lost_positive_definiteness_is_noticed_at_the_same_step(rule, data):
-    """Large steps and large observations: fc_mom, bog and bbb lose it often, and the step is that of the reference."""
+    """Large steps and large observations: fc_mom, bog and bbb lose it often, and the step is that
+    of the reference.
+    """
     families = FAMILIES if rule in ("bog", "bbb") else ("fc_mom",)
     agree(data.draw(streams(rule, families, max_size=3.0, max_alpha=-0.05)), True)
 
@@ -243,7 +259,9 @@ def test_bong_mom_notices_it_in_the_step(K):
 @pytest.mark.parametrize("rule", ["bog", "bbb"])
 @pytest.mark.parametrize("K", [1, 2])
 def test_what_dynamics_would_hide_is_noticed(rule, K):
-    """A covariance that is lost in one step and that Q makes positive definite again in the next prediction."""
+    """A covariance that is lost in one step and that Q makes positive definite again in the next
+    prediction.
+    """
     m = br.method(f"{rule}-lin-hess-fc_mom", alpha=1.0, **({"n_iter": 1} if rule == "bbb" else {}))
     S = np.zeros((9, K))
     S[0, 0] = 2.0
@@ -295,7 +313,9 @@ def small_stream(name, P, K, I, T=4, kind="static", seed=0, size=0.3, log_cond=1
 @pytest.mark.parametrize("name, P, K, I, form", FORMS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_form_takes_its_steps(name, P, K, I, form, kind):
-    """No step here is left to the reference, so that each form is compared for what it computes itself."""
+    """No step here is left to the reference, so that each form is compared for what it computes
+    itself.
+    """
     s = small_stream(name, P, K, I, kind=kind)
     assert type(fc_forms.start(s.m, s.prior, K, kind != "static")[0]) is form
     assert agree(s, alone=True) is not None
@@ -304,7 +324,9 @@ def test_each_form_takes_its_steps(name, P, K, I, form, kind):
 @pytest.mark.parametrize("name", [f"{rule}-lin-ef-{family}" for rule in RULES for family in FAMILIES])
 @pytest.mark.parametrize("kind", ["static", "ou"])
 def test_a_diagonal_prior(name, kind):
-    """A prior as Method.prior makes it, whose A is zero until the rows that are deferred no longer fit."""
+    """A prior as Method.prior makes it, whose A is zero until the rows that are deferred no longer
+    fit.
+    """
     s = small_stream(name, 30, 1, 2, T=50 if name.startswith("bong") else 20, kind=kind, size=0.2)
     assert agree(s._replace(prior=s.m.prior(s.prior.mu, 0.5))) is not None
 
@@ -326,14 +348,18 @@ def test_blr_with_weights_that_are_zero_or_negative(name, alpha):
 @pytest.mark.parametrize("name", ["bong-lin-ef-fc", "bong-lin-hess-fc", "bong-mc-ef-fc", "blr-lin-ef-fc", "blr-lin-hess-fc"])
 @pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
 def test_very_informative_observations(name, size):
-    """Observations that take a variance down by up to 10⁸: g along the rows, of which Σ_t g is a small part of Σ g."""
+    """Observations that take a variance down by up to 10⁸: g along the rows, of which Σ_t g is a
+    small part of Σ g.
+    """
     for seed in range(3):
         s = small_stream(name, 20, 5 if "mc" in name else 1, 2, T=3, seed=seed, size=size, alpha=0.5)
         assert agree(s) is not None
 
 
 def test_the_gain_of_an_informative_observation_keeps_its_digits():
-    """mu + Σg − K Vᵀg would lose as many digits as Σg is larger than Σ_t g; the closed form, exact here, is Σg / (1 + gᵀΣg)."""
+    """mu + Σg − K Vᵀg would lose as many digits as Σg is larger than Σ_t g; the closed form, exact
+    here, is Σg / (1 + gᵀΣg).
+    """
     P, rng = 9, np.random.default_rng(0)
     var, row = 2.0 ** rng.integers(-2, 3, P), 2.0 ** rng.integers(6, 13, P)
     v, parts = var * row, fc_forms.start(br.method("bong-lin-hess-fc"), FC(np.zeros(P), np.diag(var)), 1, False)
@@ -344,7 +370,9 @@ def test_the_gain_of_an_informative_observation_keeps_its_digits():
 @pytest.mark.parametrize("name", ["bong-lin-hess-fc", "blr-lin-hess-fc"])
 @pytest.mark.parametrize("ratio", [1e8, 1e12, 1e14, 1e16])
 def test_a_diffuse_prior_and_a_sharp_observation(name, ratio):
-    """Prior variance over noise variance up to 1e16: the digits of the reference, or its refusal at the same step."""
+    """Prior variance over noise variance up to 1e16: the digits of the reference, or its refusal at
+    the same step.
+    """
     rng, P = np.random.default_rng(0), 40
     m = br.method(name, **({} if name.startswith("bong") else {"alpha": 0.5, "n_iter": 2}))
     x = [rng.standard_normal((P, 1)) for _ in range(6 * m.n_iter)]
@@ -362,13 +390,15 @@ def test_a_diffuse_prior_and_a_sharp_observation(name, ratio):
             assert diff.agrees, str(diff)
 
 
-# --- against exact arithmetic ------------------------------------------------------------------------------------------------
+# --- against exact arithmetic ---------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", ["bbb-lin-ef-fc", "bbb-lin-ef-fc_mom", "bog-lin-ef-fc", "bog-lin-ef-fc_mom"])
 @pytest.mark.parametrize("log_cond", [1.0, 5.0, 8.0])
 def test_against_exact_arithmetic(name, log_cond):
-    """One iteration rounded once, from exact fractions; in bbb two, where the second starts at the first."""
+    """One iteration rounded once, from exact fractions; in bbb two, where the second starts at the
+    first.
+    """
     P, I = (15, 2) if name.startswith("bbb") else (8, 1)
     s = small_stream(name, P, 1, I, T=1, log_cond=log_cond, alpha=1e-3 / 10**log_cond, size=0.1)
     got = fast(s)[0]
@@ -381,7 +411,7 @@ def test_against_exact_arithmetic(name, log_cond):
         assert diff.agrees, str(diff)
 
 
-# --- what the forms are made of ------------------------------------------------------------------------------------------------
+# --- what the forms are made of -------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("P, n", [(1, 1), (4, 0), (5, 3), (13, 6), (31, 7), (50, 40), (300, 20)])
@@ -426,7 +456,7 @@ def test_an_inverse_that_is_updated_along(often, kind):
         assert diff.agrees, str(diff)
 
 
-# --- samples, and what is asked of a state -------------------------------------------------------------------------------------
+# --- samples, and what is asked of a state --------------------------------------------------------
 
 
 @pytest.mark.parametrize("name, P, K, I, form", [f for f in FORMS if "-mc-" in f[0]])
@@ -462,9 +492,11 @@ def test_the_state_is_left_alone_and_may_be_asked_for_at_any_time(name, P, K, I,
         again = FC(*(a.copy() for a in kept))
         assert second.update(one) == OK
     assert all(np.array_equal(a, b) for a, b in zip(before, s.prior, strict=True))
-    assert all(np.array_equal(a, b) for a, b in zip(kept, second.state, strict=True))  # asking does not change what comes
+    # asking does not change what comes
+    assert all(np.array_equal(a, b) for a, b in zip(kept, second.state, strict=True))
     first.step(s.curvs[0])
-    assert all(np.array_equal(a, b) for a, b in zip(kept, again, strict=True))  # what was handed out does not move
+    # what was handed out does not move
+    assert all(np.array_equal(a, b) for a, b in zip(kept, again, strict=True))
 
 
 @pytest.mark.parametrize("name, P, K, I, form", FORMS)

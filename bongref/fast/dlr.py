@@ -1,10 +1,13 @@
-r"""DLR (sec:DLR-deriv) in compiled code, for G = −S Sᵀ: samples, dynamics, and the state of a stream. Reference: families.dlr.
+r"""DLR (sec:DLR-deriv) in compiled code, for G = −S Sᵀ: samples, dynamics, and the state of a
+stream. Reference: families.dlr.
 
-W and S are kept by rows, Wt = Wᵀ (R, P) and rows = Sᵀ (K, P), so that every loop over the parameters has unit stride. A step reads
-the parameters twice, in blocks that stay in the second-level cache: once for the small matrices (Gram matrices, some of them with
-weights 1/Υ), once for the new state, written in place. All tall products are BLAS on one block.
+W and S are kept by rows, Wt = Wᵀ (R, P) and rows = Sᵀ (K, P), so that every loop over the
+parameters has unit stride. A step reads the parameters twice, in blocks that stay in the
+second-level cache: once for the small matrices (Gram matrices, some of them with weights 1/Υ), once
+for the new state, written in place. All tall products are BLAS on one block.
 
-dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share, dlr_tall.py the steps that threads share.
+dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share,
+dlr_tall.py the steps that threads share.
 """
 
 from __future__ import annotations
@@ -22,14 +25,15 @@ from .jit import device
 from .small import add_dot, block, cholesky, dot, fill, not_finite, solve_lower, triangle
 from .status import NOT_FINITE, OK, UNSUPPORTED
 
-# --- samples -------------------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
 @device
 def noise_directions(At, R, D, gram):
     """Vᵀ in ``gram`` and D = 1/(h + h²), h = √(1 + Λ²), of A = Q Λ Vᵀ by rows; -> status.
 
-    The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD of the triangular factor of A keeps the digits of small Λ.
+    The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD of the triangular factor of A
+    keeps the digits of small Λ.
     """
     trace = 0.0
     dot(At, At.T, gram)
@@ -82,7 +86,7 @@ def place_dlr(rule, prior, state, z, work):
     return OK
 
 
-# --- dynamics ------------------------------------------------------------------------------------------------------------------
+# --- dynamics -------------------------------------------------------------------------------------
 
 
 class Linear(NamedTuple):
@@ -159,7 +163,8 @@ RULES = {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb}
 
 
 def start(rule: str, alpha: float, state: DLR, K: int, samples: bool = False, parts: int = 1) -> tuple[Any, State, State, Any]:
-    """(rule, prior, state, workspace) of a stream that begins at ``state``, with K rows in each step.
+    """(rule, prior, state, workspace) of a stream that begins at ``state``, with K rows in each
+    step.
 
     With several ``parts`` the steps run in Python, and threads share the parameters (dlr_tall.py).
     """
@@ -170,7 +175,12 @@ def start(rule: str, alpha: float, state: DLR, K: int, samples: bool = False, pa
     if parts == 1:
         return RULES[rule](float(alpha)), prior, now, workspace(P, R, K, rule, samples)
     works = [workspace(P, R, K, rule, samples and k == 0) for k in range(parts)]
-    return dlr_tall.RULES[rule](float(alpha)), prior, now, dlr_tall.Ranges(works, [(P * k // parts, P * (k + 1) // parts) for k in range(parts)])
+    return (
+        dlr_tall.RULES[rule](float(alpha)),
+        prior,
+        now,
+        dlr_tall.Ranges(works, [(P * k // parts, P * (k + 1) // parts) for k in range(parts)]),
+    )
 
 
 def finish(rule: Any, state: State, work: Any) -> DLR:
@@ -178,7 +188,7 @@ def finish(rule: Any, state: State, work: Any) -> DLR:
     return DLR(state.mu.copy(), state.Ups.copy(), state.Wt.T.copy())
 
 
-# --- the steps that threads share ----------------------------------------------------------------------------------------------
+# --- the steps that threads share -----------------------------------------------------------------
 
 
 @implement(begin, *dlr_tall.RULES.values(), host=True)

@@ -1,4 +1,6 @@
-"""What the DLR steps share: the state by rows, their workspace, and blocks of parameters that stay in the second-level cache."""
+"""What the DLR steps share: the state by rows, their workspace, and blocks of parameters that stay
+in the second-level cache.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,9 @@ class Bbb(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Buffers of a step, in few arrays, because Numba compiles a tuple of many slowly. n is the number of rows in X."""
+    """Buffers of a step, in few arrays, because Numba compiles a tuple of many slowly. n is the
+    number of rows in X.
+    """
 
     blocks: Any  # (4, (n + 1) · width): see X_, …; :func:`small.block` gives them their shape
     small: Any  # (8, (n + 1)²): small matrices, see GRAM, …
@@ -49,7 +53,7 @@ class Workspace(NamedTuple):
 
 X_, Y_, Z_, E_ = range(4)  # of Workspace.blocks
 GRAM, WEIGHTED, ROWS, CROSS, ANGLES, SPARE, NOISE, EXTRA = range(8)  # of Workspace.small
-VALUES, DOTS, U_, A_, E_VECTOR = range(5)  # of Workspace.few
+VALUES, DOTS, U_, A_, D_ = range(5)  # of Workspace.few
 
 
 def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Workspace:
@@ -60,12 +64,14 @@ def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Works
     return Workspace(np.zeros((4, (n + 1) * width)), np.zeros((8, side * side)), np.zeros((5, max(n + 1, width))), tall, width)
 
 
-# --- blocks --------------------------------------------------------------------------------------------------------------------
+# --- blocks ---------------------------------------------------------------------------------------
 
 
 @device
 def load(A, scale, at, X, n):
-    """Rows of the block X from n on = scale · A in the columns from ``at``; the number of rows then."""
+    """Rows of the block X from n on = scale · A in the columns from ``at``; the number of rows
+    then.
+    """
     w = X.shape[1]
     for r in range(A.shape[0]):
         x, a = X[n + r], A[r, at : at + w]

@@ -1,14 +1,34 @@
-"""bog and bbb in the DLR family (sec:DLR-deriv): gradient steps in (μ, Υ, W). Reference: families.dlr.
+"""bog and bbb in the DLR family (sec:DLR-deriv): gradient steps in (μ, Υ, W). Reference:
+families.dlr.
 
-Everything goes through R × R matrices from one pass over the parameters, and a second pass writes the new state. Passes are over a
-range of parameters, which threads can share (dlr_tall.py).
+Everything goes through R × R matrices from one pass over the parameters, and a second pass writes
+the new state. Passes are over a range of parameters, which threads can share (dlr_tall.py).
 """
 
 from __future__ import annotations
 
 from .dlr_blocks import (
-    A_, ANGLES, CROSS, DOTS, E_, E_VECTOR, EXTRA, GRAM, ROWS, SPARE, U_, WEIGHTED, X_, Y_, Z_, Bbb, Bog, columns, inverse, weigh,
-)  # fmt: skip
+    A_,
+    ANGLES,
+    CROSS,
+    D_,
+    DOTS,
+    E_,
+    EXTRA,
+    GRAM,
+    ROWS,
+    SPARE,
+    U_,
+    WEIGHTED,
+    X_,
+    Y_,
+    Z_,
+    Bbb,
+    Bog,
+    columns,
+    inverse,
+    weigh,
+)
 from .generic import implement, step
 from .jit import device, inlined
 from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve
@@ -114,7 +134,7 @@ def bog(rule, prior, state, g, G, work):
     return code
 
 
-# --- BBB -----------------------------------------------------------------------------------------------------------------------
+# --- BBB ------------------------------------------------------------------------------------------
 
 
 @device
@@ -149,7 +169,9 @@ def bbb_mean(prior, state, g, alpha, at, side):
 
 @device
 def bbb_curvature(A, Z, NZ, u, a, half, Ups):
-    """A block of Υ gains ½α diag Σ(Diag(Υ₀ − Υ) − WWᵀ)Σ with A = Υ⁻¹W, Z = ΣW and NZ = N ΣW by rows."""
+    """A block of Υ gains ½α diag Σ(Diag(Υ₀ − Υ) − WWᵀ)Σ with A = Υ⁻¹W, Z = ΣW and NZ = N ΣW by
+    rows.
+    """
     w = len(Ups)
     for p in range(w):
         Ups[p] += half * a[p] * u[p]  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
@@ -183,7 +205,9 @@ def bbb_add(e, Z, a, alpha, at, Wt):
 
 @inlined
 def bbb_measure(prior, state, rows, lo, hi, work):
-    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb` over the parameters lo, …, hi − 1; how many Υ are not positive."""
+    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb` over the parameters lo, …, hi − 1; how
+    many Υ are not positive.
+    """
     R, below, spare = state.Wt.shape[0], 0, work.small[SPARE]
     K, dots = rows.shape[0], work.few[DOTS, :R]
     M, N = block(work.small[GRAM], R, R), block(work.small[ROWS], R, R)
@@ -202,8 +226,8 @@ def bbb_measure(prior, state, rows, lo, hi, work):
         add_gram(A, W, M, spare)
         add_dot(A, W0.T, C0, spare)
         add_dot(A, columns(rows, at, w, work.blocks[E_]).T, CS, spare)
-        difference(prior, state, at, work.few[E_VECTOR, :w])
-        add_dot(block(work.few[E_VECTOR], 1, w), W0.T, block(dots, 1, R), spare)
+        difference(prior, state, at, work.few[D_, :w])
+        add_dot(block(work.few[D_], 1, w), W0.T, block(dots, 1, R), spare)
         weigh(W, R, a, B)
         add_dot(A, B.T, N, spare)
     return below
@@ -227,7 +251,7 @@ def bbb_renew(prior, state, g, rows, alpha, lo, hi, work):
     C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
     for at in range(lo, hi, work.width):
         w = min(work.width, hi - at)
-        W0, side = columns(prior.Wt, at, w, work.blocks[E_]), block(work.few[E_VECTOR], 1, w)
+        W0, side = columns(prior.Wt, at, w, work.blocks[E_]), block(work.few[D_], 1, w)
         A, ZX, e = block(work.blocks[Y_], R, w), block(work.blocks[Z_], 2 * R + K, w), block(work.blocks[X_], R, w)
         u, a, Ups = work.few[U_, :w], work.few[A_, :w], state.Ups[at : at + w]
         dot(block(work.few[DOTS], 1, R), W0, side)
@@ -250,8 +274,9 @@ def bbb_renew(prior, state, g, rows, alpha, lo, hi, work):
 def bbb(rule, prior, state, g, G, work):
     """Reference: dlr.bbb_woodbury.
 
-    With A = Υ⁻¹W, E = (I + WᵀA)⁻¹, a = (Υ₀ − Υ)/Υ and N = Wᵀ Diag(a) A: ΣW = AE, ΣX = Υ⁻¹X − ΣW C with C = AᵀX for X = W₀ and S,
-    WᵀΣX = EC, WᵀΣW = I − E, and Σ Diag(Υ₀ − Υ) ΣW = aΣW − ΣW N E (eq:bbb-dlr-Woodbury).
+    With A = Υ⁻¹W, E = (I + WᵀA)⁻¹, a = (Υ₀ − Υ)/Υ and N = Wᵀ Diag(a) A: ΣW = AE, ΣX = Υ⁻¹X − ΣW C
+    with C = AᵀX for X = W₀ and S, WᵀΣX = EC, WᵀΣW = I − E, and Σ Diag(Υ₀ − Υ) ΣW = aΣW − ΣW N E
+    (eq:bbb-dlr-Woodbury).
     """
     P, R, K = len(state.mu), state.Wt.shape[0], G.shape[0]
     code = UNSUPPORTED if bbb_measure(prior, state, G, 0, P, work) > 0 else bbb_small(work.small, R, K)

@@ -1,8 +1,10 @@
-r"""bong and blr in the DLR family (sec:DLR-deriv): the precision Υ̃ + W̃W̃ᵀ projected to rank R. Reference: families.dlr.
+r"""bong and blr in the DLR family (sec:DLR-deriv): the precision Υ̃ + W̃W̃ᵀ projected to rank R.
+Reference: families.dlr.
 
-With W̃ = Xᵀ, X (n, P) by rows, the eigenvectors of X Xᵀ give the new rows V X. What rounding has done to that product is measured on X
-itself, as the inner products of the kept with the discarded rows, and corrected by a rotation of V. Where the correction is not
-small, the reference takes the step (UNSUPPORTED). Passes over the parameters are over a range of them, which threads can share
+With W̃ = Xᵀ, X (n, P) by rows, the eigenvectors of X Xᵀ give the new rows V X. What rounding has
+done to that product is measured on X itself, as the inner products of the kept with the discarded
+rows, and corrected by a rotation of V. Where the correction is not small, the reference takes the
+step (UNSUPPORTED). Passes over the parameters are over a range of them, which threads can share
 (dlr_tall.py).
 """
 
@@ -18,11 +20,13 @@ from .jit import device, inlined
 from .small import EPS, add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve_vector
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
-LARGE, SMALL = 1e140, 1e-140  # of the rows of X: squares and their sums stay in the range of float64
-SHARP = 1e11  # of W̃ᵀΥ̃⁻¹W̃, beyond which rounding decides what Woodbury's identity leaves of the variance
+# of the rows of X: squares and their sums stay in the range of float64
+LARGE, SMALL = 1e140, 1e-140
+# of W̃ᵀΥ̃⁻¹W̃, beyond which rounding decides what Woodbury's identity leaves of the variance
+SHARP = 1e11
 ROUNDS = 3  # of corrections of V at most
 
-# --- the SVD projection --------------------------------------------------------------------------------------------------------
+# --- the SVD projection ---------------------------------------------------------------------------
 
 
 @inlined
@@ -37,7 +41,9 @@ def load_rows(prior, state, rows, alpha, at, X):
 
 @device
 def eigenvectors(G, n, V, values):
-    """The eigenvectors of the first n rows and columns of G as rows of V, and the eigenvalues, descending; -> status."""
+    """The eigenvectors of the first n rows and columns of G as rows of V, and the eigenvalues,
+    descending; -> status.
+    """
     for i in range(n):
         if not (G[i, i] == 0.0 or SMALL * SMALL < G[i, i] < LARGE * LARGE):
             return UNSUPPORTED
@@ -52,9 +58,11 @@ def eigenvectors(G, n, V, values):
 
 @device
 def angles(C, V, values, first, start, D):
-    """D from inner products of rows of V X to the angles by which they are to be rotated; the largest one.
+    """D from inner products of rows of V X to the angles by which they are to be rotated; the
+    largest one.
 
-    C are the products of the rows of V from ``first`` on with X Xᵀ; D those with the rows of V from ``start`` on.
+    C are the products of the rows of V from ``first`` on with X Xᵀ; D those with the rows of V from
+    ``start`` on.
     """
     top, largest = math.sqrt(values[0]), 0.0
     for a in range(D.shape[0]):
@@ -72,7 +80,9 @@ def angles(C, V, values, first, start, D):
 
 @device
 def rotate(V, n, first, start, D):
-    """The rows of V from ``first`` and from ``start`` on rotated by small angles D, and the first n rows made orthonormal again."""
+    """The rows of V from ``first`` and from ``start`` on rotated by small angles D, and the first n
+    rows made orthonormal again.
+    """
     sign = -1.0 if first > 0 else 1.0
     for a in range(D.shape[0]):
         for b in range(D.shape[1]):
@@ -91,7 +101,9 @@ def rotate(V, n, first, start, D):
 
 @inlined
 def project(prior, state, rows, alpha, work):
-    """The rows V of the projection, kept ones first, from G = X Xᵀ; -> status. Reference: dlr.project."""
+    """The rows V of the projection, kept ones first, from G = X Xᵀ; -> status. Reference:
+    dlr.project.
+    """
     n = work_rows(prior, state, rows)
     code, needed = choose(work.small, work.few[VALUES], n, state.Wt.shape[0])
     for _ in range(ROUNDS):
@@ -117,7 +129,9 @@ def choose(small, values, n, R):
 
 @inlined
 def cross(prior, state, rows, alpha, lo, hi, work):
-    """C = Y Xᵀ with Y = V X of the kept or the discarded rows, the fewer ones, over the parameters lo, …, hi − 1."""
+    """C = Y Xᵀ with Y = V X of the kept or the discarded rows, the fewer ones, over the parameters
+    lo, …, hi − 1.
+    """
     n, R = work_rows(prior, state, rows), state.Wt.shape[0]
     few, first = (n - R, R) if n - R <= R else (R, 0)
     V, C = block(work.small[ROWS], n + 1, n + 1), block(work.small[CROSS], few, n + 1)
@@ -127,7 +141,6 @@ def cross(prior, state, rows, alpha, lo, hi, work):
         X, Y = block(work.blocks[X_], n + 1, w), block(work.blocks[Y_], few, w)
         if hi - lo > work.width:
             load_rows(prior, state, rows, alpha, at, X)
-            X[n] = 0.0
         dot(V[first : first + few], X, Y)
         add_dot(Y, X.T, C, work.small[SPARE])
 
@@ -144,12 +157,14 @@ def correct(small, values, n, R):
     return not largest < 2.0**-26
 
 
-# --- BONG, BLR -----------------------------------------------------------------------------------------------------------------
+# --- BONG, BLR ------------------------------------------------------------------------------------
 
 
 @device
 def right_side(prior, state, g, at, out):
-    """A block of the right-hand side of the mean without W₀W₀ᵀδ, δ = μ₀ − μ: g (bong) or Υ₀δ + g (blr)."""
+    """A block of the right-hand side of the mean without W₀W₀ᵀδ, δ = μ₀ − μ: g (bong) or Υ₀δ + g
+    (blr).
+    """
     w = len(out)
     more = g[at : at + w]
     for p in range(w):
@@ -174,7 +189,8 @@ def mix(prior, state, alpha, at, u, dots):
 
 @inlined
 def measure(prior, state, g, rows, alpha, lo, hi, work):
-    """G = X Xᵀ and H = X Υ̃⁻¹ Xᵀ, whose last row is that of :func:`right_side`, and W₀ᵀδ, over the parameters lo, …, hi − 1.
+    """G = X Xᵀ and H = X Υ̃⁻¹ Xᵀ, whose last row is that of :func:`right_side`, and W₀ᵀδ, over the
+    parameters lo, …, hi − 1.
 
     Returns how many Υ̃ are not positive.
     """
@@ -200,7 +216,9 @@ def measure(prior, state, g, rows, alpha, lo, hi, work):
 
 @device
 def mean_coefficients(H, n, first, dots, c):
-    """c with μ += α Υ̃⁻¹Xᵀc: Woodbury's identity on the last row of X plus W₀W₀ᵀδ, the rows from ``first`` on times dots; -> status."""
+    """c with μ += α Υ̃⁻¹Xᵀc: Woodbury's identity on the last row of X plus W₀W₀ᵀδ, the rows from
+    ``first`` on times dots; -> status.
+    """
     for i in range(n):
         c[i] = H[i, n]
         for r in range(len(dots)):
@@ -224,7 +242,9 @@ def mean_coefficients(H, n, first, dots, c):
 
 @device
 def settle(state, Z, discarded, last, alpha, at):
-    """A block of the new state from the new W, the discarded rows, and Υ̃ times the step of the mean; 0 if finite."""
+    """A block of the new state from the new W, the discarded rows, and Υ̃ times the step of the
+    mean; 0 if finite.
+    """
     R, w, wrong = state.Wt.shape[0], Z.shape[1], 0.0
     mu, Ups = state.mu[at : at + w], state.Ups[at : at + w]
     for p in range(w):

@@ -1,8 +1,9 @@
-"""DLR steps of many parameters, which threads share: each pass over the parameters is divided into as many ranges as there are threads.
+"""DLR steps of many parameters, which threads share: each pass over the parameters is divided into
+as many ranges as there are threads.
 
-The passes and the small matrices between them are those of dlr_projection.py and dlr_gradient.py; here they are kernels of their own,
-called from Python, with a workspace for each range. What a range computes does not depend on who computes it, and the sums over the
-ranges are taken in order.
+The passes and the small matrices between them are those of dlr_projection.py and dlr_gradient.py;
+here they are kernels of their own, called from Python, with a workspace for each range. What a
+range computes does not depend on who computes it, and the sums over the ranges are taken in order.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class BbbTall(NamedTuple):
 
 
 class Ranges(NamedTuple):
-    """A workspace for each range of parameters; the fields that samples and dynamics need are those of the first."""
+    """A workspace for each range of parameters; the fields that samples and dynamics need are those
+    of the first.
+    """
 
     works: list[Workspace]
     bounds: list[tuple[int, int]]
@@ -65,7 +68,7 @@ class Ranges(NamedTuple):
                 other.small[k] = self.works[0].small[k]
 
 
-# --- BONG, BLR -----------------------------------------------------------------------------------------------------------------
+# --- BONG, BLR ------------------------------------------------------------------------------------
 
 
 @kernel
@@ -123,7 +126,7 @@ def absorb_tall(rule: Any, prior: Any, state: Any, g: Any, G: Any, work: Ranges)
     return OK if wrong == 0 else NOT_FINITE
 
 
-# --- BOG, BBB ------------------------------------------------------------------------------------------------------------------
+# --- BOG, BBB -------------------------------------------------------------------------------------
 
 
 @kernel

@@ -41,10 +41,10 @@ def reduced_exp(x):
 
 
 @ordered
-def powers_of_two(words, n):
-    """2^k from k + MAGIC, in place for the first n numbers; ``words`` is a view of the numbers as int64: the last bits move to the exponent."""
+def powers_of_two(words, at, n):
+    """2^k from k + MAGIC, in place for n numbers; ``words`` is a view of them as int64: the last bits move to the exponent."""
     for i in range(n):
-        words[i] = ((words[i] + 1023) & 0x7FF) << 52
+        words[at + i] = ((words[at + i] + 1023) & 0x7FF) << 52
 
 
 @ordered

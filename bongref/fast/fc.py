@@ -1,12 +1,15 @@
-r"""Steps of the full-covariance families (sec:FC-Nat, sec:FC-Mom) with few rows S, in compiled code. Reference: families.fc_nat, fc_mom.
+r"""Steps of the full-covariance families (sec:FC-Nat, sec:FC-Mom) with few rows S, in compiled
+code. Reference: families.fc_nat, fc_mom.
 
-The covariance is kept as Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ, of A the upper triangle only. A step with few rows is one product with A
-for each of them and as many new rows of V; when V is full, A absorbs them in one matrix product (:func:`flush`). F = γI with a
-diagonal Q only changes c, q and V. As long as A is zero (a diagonal prior) it is not read.
+The covariance is kept as Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ, of A the upper triangle only. A step
+with few rows is one product with A for each of them and as many new rows of V; when V is full, A
+absorbs them in one matrix product (:func:`flush`). F = γI with a diagonal Q only changes c, q and
+V. As long as A is zero (a diagonal prior) it is not read.
 
-fc_blr.py has blr, fc_bbb.py bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK from Python.
-Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks in every step, so that the check of a state at
-the end of a time slice is enough, unless dynamics add to Σ before it.
+fc_blr.py has blr, fc_bbb.py bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK
+from Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
+in every step, so that the check of a state at the end of a time slice is enough, unless dynamics
+add to Σ before it.
 """
 
 from __future__ import annotations
@@ -27,9 +30,13 @@ DEFERRED = 32  # rows of V at least
 UNREAD = 128  # rows of V for bog in moments, which takes no product with Σ
 EMPTY = 256  # rows of V at most while A is zero: products with them are cheaper than those with A
 TILE = 128  # rows of A that absorb V in one product
-PARALLEL = 32 * EPS  # g is a multiple of a single row if it is to this, relative to its largest entry
-SHARP = 1e10  # 1 + xᵀΣx beyond which rounding decides what is left of the variance: the reference takes the step
-LOSS = 64.0  # rounding that Woodbury's identity may cost bog and bbb, in units of the largest entry of the result
+# g is a multiple of a single row if it is to this, relative to its largest entry
+PARALLEL = 32 * EPS
+# 1 + xᵀΣx beyond which rounding decides what is left of the variance: the reference takes the step
+SHARP = 1e10
+# rounding that Woodbury's identity may cost bog and bbb, in units of the largest entry of the
+# result
+LOSS = 64.0
 
 
 class State(NamedTuple):
@@ -80,14 +87,16 @@ class Bog(NamedTuple):
     alpha: float
 
 
-# --- Σ -------------------------------------------------------------------------------------------------------------------------
+# --- Σ --------------------------------------------------------------------------------------------
 
 
 @device
 def symv(A, x, y, backward):
-    """y += A x from the upper triangle of a symmetric A, four rows at a time: each number of A is read once.
+    """y += A x from the upper triangle of a symmetric A, four rows at a time: each number of A is
+    read once.
 
-    Products that go through the rows in alternating order find the last rows of the one before in the second-level cache.
+    Products that go through the rows in alternating order find the last rows of the one before in
+    the second-level cache.
     """
     n = len(x)
     whole = n - n % 4
@@ -166,7 +175,9 @@ def flush(state, work):
 
 @device
 def reserve(state, k, limit, work):
-    """The first of k free rows of V; A absorbs the others where there are none, or more than ``limit`` and A is not zero."""
+    """The first of k free rows of V; A absorbs the others where there are none, or more than
+    ``limit`` and A is not zero.
+    """
     if state.n[0] + k > (len(state.V) if state.c[0] == 0.0 else max(limit, k)):
         flush(state, work)
     return state.n[0]
@@ -206,7 +217,7 @@ def times_gradient(state, g, rows, V, out, work):
     times(state, g, out, work)
 
 
-# --- BONG ----------------------------------------------------------------------------------------------------------------------
+# --- BONG -----------------------------------------------------------------------------------------
 
 
 @device
@@ -222,7 +233,9 @@ def products(state, rows, work):
 
 @implement(step, Bong)
 def bong(rule, prior, state, g, G, work):
-    """Reference: fc_nat.bong_woodbury. With I + SᵀΣS = LLᵀ: Σ loses the squares of the rows U = L⁻¹SᵀΣ."""
+    """Reference: fc_nat.bong_woodbury. With I + SᵀΣS = LLᵀ: Σ loses the squares of the rows U =
+    L⁻¹SᵀΣ.
+    """
     K, wrong = G.shape[0], 0.0
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
@@ -276,7 +289,7 @@ def bong_mom(rule, prior, state, g, G, work):
     return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
 
 
-# --- BOG -----------------------------------------------------------------------------------------------------------------------
+# --- BOG ------------------------------------------------------------------------------------------
 
 
 @implement(step, BogMom)
@@ -297,32 +310,10 @@ def bog_mom(rule, prior, state, g, G, work):
 
 
 @device
-def bog_change(g, rows, mu, alpha, state, U, C, work):
-    """The rows U and the matrix C with Σ_t⁻¹ = Σ⁻¹ + Uᵀ C U, and β with Σg = β U[0]; how many rows.
-
-    U = [ΣS, μ] where g = βS is a multiple of a single row, else [Σg, μ, ΣS] (eq:bog-FC-nat-prec).
-    """
-    K = rows.shape[0]
-    beta, parallel = multiple(g, rows[0]) if K == 1 else (1.0, False)
-    n = 2 if parallel else K + 2
-    U[1] = mu
-    C[:n, :n] = 0.0
-    if parallel:
-        times(state, rows[0], U[0], work)
-        C[0, 0] = 2.0 * alpha
-        C[0, 1] = C[1, 0] = -2.0 * alpha * beta
-        return n, beta
-    times(state, g, U[0], work)
-    C[0, 1] = C[1, 0] = -2.0 * alpha
-    for k in range(K):
-        times(state, rows[k], U[2 + k], work)
-        C[2 + k, 2 + k] = 2.0 * alpha
-    return n, 1.0
-
-
-@device
 def scale_by_sizes(n, T, C, U, Z):
-    """T to a diagonal of ones, C and the rows of Z to match; False if a size is not positive and finite."""
+    """T to a diagonal of ones, C and the rows of Z to match; False if a size is not positive and
+    finite.
+    """
     for k in range(n):
         for j in range(k + 1):
             T[k, j] = T[j, k] = 0.5 * (inner(U[k], Z[j]) + inner(U[j], Z[k]))
@@ -343,7 +334,9 @@ def scale_by_sizes(n, T, C, U, Z):
 
 @device
 def bog_coefficients(n, T, C):
-    """(B, spread): B = C(I + TC)⁻¹ with Σ_t = Σ − Zᵀ B Z, and the condition number of I + TC; 0 if Σ_t⁻¹ is not positive definite."""
+    """(B, spread): B = C(I + TC)⁻¹ with Σ_t = Σ − Zᵀ B Z, and the condition number of I + TC; 0 if
+    Σ_t⁻¹ is not positive definite.
+    """
     values, E = np.linalg.eigh(T[:n, :n].copy())
     for k in range(n):
         for i in range(n):
@@ -364,13 +357,20 @@ def bog_coefficients(n, T, C):
 
 @implement(step, Bog)
 def bog(rule, prior, state, g, G, work):
-    """Reference: fc_nat.bog, by Woodbury where that costs no digits (UNSUPPORTED elsewhere).
+    """Reference: fc_nat.bog with a single row x and g = βx, by Woodbury where that costs no digits
+    (UNSUPPORTED elsewhere).
 
-    Σ_t = Σ − Zᵀ B Z with Z = UΣ; μ_t = μ − Zᵀ B Uμ + α Σ_t Σg, in which Σ_t Σg = β (Z₀ − Zᵀ B UΣU₀).
+    Σ_t⁻¹ = Σ⁻¹ + UᵀCU with U = [Σx, μ]; Σ_t = Σ − ZᵀBZ with Z = UΣ; μ_t = μ − ZᵀBUμ + α Σ_t Σg, in
+    which Σ_t Σg = β(Z₀ − ZᵀB UΣU₀).
     """
-    at = reserve(state, G.shape[0] + 2, DEFERRED, work)
-    C, alpha = np.zeros((G.shape[0] + 2, G.shape[0] + 2)), rule.alpha
-    n, beta = bog_change(g, G, state.mu, alpha, state, work.U, C, work)
+    n, alpha = 2, rule.alpha
+    beta, parallel = multiple(g, G[0])
+    if not (parallel and G.shape[0] == 1):
+        return UNSUPPORTED
+    at = reserve(state, n, DEFERRED, work)
+    C = 2.0 * alpha * np.array([[1.0, -beta], [-beta, 0.0]])
+    times(state, G[0], work.U[0], work)
+    work.U[1] = state.mu
     for k in range(n):
         times(state, work.U[k], work.Z[k], work)
     size = math.sqrt(max(inner(work.U[0], work.Z[0]), 0.0))
@@ -407,7 +407,7 @@ def bog(rule, prior, state, g, G, work):
     return OK if spread * most * top <= LOSS * max(after, 1e-300) else UNSUPPORTED
 
 
-# --- dynamics ------------------------------------------------------------------------------------------------------------------
+# --- dynamics -------------------------------------------------------------------------------------
 
 
 class Diagonal(NamedTuple):
@@ -468,7 +468,7 @@ def mirror(A):
                     A[j, i] = A[i, j]
 
 
-# --- the state of a stream -----------------------------------------------------------------------------------------------------
+# --- the state of a stream ------------------------------------------------------------------------
 
 
 @implement(begin, Bong, BongMom, Bog, BogMom)

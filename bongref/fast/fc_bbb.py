@@ -1,10 +1,12 @@
-r"""Inner loops of bbb in the full-covariance families with a single row in each iteration, in an orthonormal basis of few directions.
+r"""Inner loops of bbb in the full-covariance families with a single row in each iteration, in an
+orthonormal basis of few directions.
 
-bbb adds a matrix of few directions to the prior's precision (fc) or covariance (fc_mom), QᵀeQ with orthonormal rows Q. With H the
-other one of the two, Σ₀ or Σ₀⁻¹, each direction is multiplied with H once: Z = QH, T = QZᵀ, and with X = (I + eT)⁻¹ the inverse of the
-sum is H − Zᵀ(Xe)Z. An iteration brings the new row, and needs in its span what Z has: these vectors wait until the change along what is
-new in them is more than rounding. Where the form would cost digits, or the basis is full, the status is UNSUPPORTED.
-Reference: fc_nat.bbb, fc_mom.bbb.
+bbb adds a matrix of few directions to the prior's precision (fc) or covariance (fc_mom), QᵀeQ with
+orthonormal rows Q. With H the other one of the two, Σ₀ or Σ₀⁻¹, each direction is multiplied with H
+once: Z = QH, T = QZᵀ, and with X = (I + eT)⁻¹ the inverse of the sum is H − Zᵀ(Xe)Z. An iteration
+brings the new row, and needs in its span what Z has: these vectors wait until the change along what
+is new in them is more than rounding. Where the form would cost digits, or the basis is full, the
+status is UNSUPPORTED. Reference: fc_nat.bbb, fc_mom.bbb.
 """
 
 from __future__ import annotations
@@ -35,7 +37,9 @@ class BbbMom(NamedTuple):
 
 
 class Basis(NamedTuple):
-    """Workspace of an inner loop with at most n vectors in its basis; the fields of fc.Workspace that products need, and its own."""
+    """Workspace of an inner loop with at most n vectors in its basis; the fields of fc.Workspace
+    that products need, and its own.
+    """
 
     Q: Any  # (n + 1, P)
     Z: Any  # (n, P): QH
@@ -78,12 +82,14 @@ def basis(P: int, inverse: bool, capacity: int) -> Basis:
     return Basis(Q, Z, *squares, *vectors, *counts, H, w.coefficients, w.tile, w.left, w.right)
 
 
-# --- the basis -----------------------------------------------------------------------------------------------------------------
+# --- the basis ------------------------------------------------------------------------------------
 
 
 @device
 def new_direction(Q, k, x, buffer):
-    """What x has beside the first k rows of Q, with length one, into Q[k]; False if nothing. Gram–Schmidt, repeated."""
+    """What x has beside the first k rows of Q, with length one, into Q[k]; False if nothing.
+    Gram–Schmidt, repeated.
+    """
     y, before = Q[k], math.sqrt(inner(x, x))
     y[:] = x
     least, after = 64.0 * EPS * before, before
@@ -106,7 +112,9 @@ def new_direction(Q, k, x, buffer):
 
 @device
 def directions(x, work):
-    """Directions of the vectors that wait, and of x, behind those of Q; how many there are then, −1 if there is no room."""
+    """Directions of the vectors that wait, and of x, behind those of Q; how many there are then, −1
+    if there is no room.
+    """
     k, left = work.count[K], work.count[WAIT]
     for i in range(left + 1):
         if k == len(work.Z):
@@ -132,7 +140,8 @@ def change_of_basis(n, work):
 
 @device
 def keep(n, moves, least, work):
-    """Keeps the first k directions and those along which D or ``moves`` change something: they, and their part of D, come first.
+    """Keeps the first k directions and those along which D or ``moves`` change something: they, and
+    their part of D, come first.
 
     Returns how many they are. Vectors whose direction is not kept go on waiting.
     """
@@ -213,7 +222,9 @@ def diagonal(M, Z, k, sign, out):
 
 @device
 def keeps_digits(spread, variance, change):
-    """Whether variance + change, a difference perhaps, is as large as its parts but for a factor of LOSS."""
+    """Whether variance + change, a difference perhaps, is as large as its parts but for a factor of
+    LOSS.
+    """
     before, after = 0.0, 0.0
     for i in range(len(variance)):
         before = max(before, max(variance[i], abs(change[i])))
@@ -223,7 +234,9 @@ def keeps_digits(spread, variance, change):
 
 @device
 def commit(state, B, rows, sign, work):
-    """The covariance or precision of ``state`` loses sign · rowsᵀ B rows; rows with sizes √diag T in its metric, B (k, k)."""
+    """The covariance or precision of ``state`` loses sign · rowsᵀ B rows; rows with sizes √diag T
+    in its metric, B (k, k).
+    """
     k = work.count[K]
     if k == 0:
         return
@@ -247,7 +260,7 @@ def commit(state, B, rows, sign, work):
     state.n[0] = n
 
 
-# --- natural parameters ----------------------------------------------------------------------------------------------------------
+# --- natural parameters ---------------------------------------------------------------------------
 
 
 @implement(begin, Bbb)
@@ -264,7 +277,8 @@ def begin_bbb(rule, prior, state, work):
 
 @device
 def bbb_change(n, beta, x, mu, Sx, alpha, work):
-    """D, the change of e, and STEP, that of w without X, for n directions (eq:bbb-FC-nat-prec, eq:bbb-FC-nat-mu).
+    """D, the change of e, and STEP, that of w without X, for n directions (eq:bbb-FC-nat-prec,
+    eq:bbb-FC-nat-mu).
 
     With Σ = Σ₀ − ZᵀMZ: r = QΣ(g + Λ₀(μ₀ − μ)), v = QΣx, and Σ − ΣΛ₀Σ = Zᵀ(XeXᵀ)Z.
     """
@@ -335,7 +349,7 @@ def end_bbb(rule, prior, state, work):
     return OK
 
 
-# --- moments -----------------------------------------------------------------------------------------------------------------------
+# --- moments --------------------------------------------------------------------------------------
 
 
 @device

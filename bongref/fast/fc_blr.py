@@ -1,9 +1,11 @@
-r"""Inner loops of blr in the full-covariance families with few rows: q_{t,i} as an increment of the prior, without an inversion.
+r"""Inner loops of blr in the full-covariance families with few rows: q_{t,i} as an increment of the
+prior, without an inversion.
 
-The loop starts at the prior, and q_{t,i} differs from it only in the directions of the rows U of all iterations so far, Z = UΣ with
-the prior's Σ. An iteration is one product with Σ for each new row, and small matrices: in natural parameters the weights d of
-Σ_{t,i}⁻¹ = Σ⁻¹ + UᵀDU, in moments B of Σ_{t,i} = Σ + ZᵀBZ, B = −FFᵀ. The covariance itself changes once, when the loop ends.
-Reference: start, blr_increment and finish of families.fc_nat and families.fc_mom.
+The loop starts at the prior, and q_{t,i} differs from it only in the directions of the rows U of
+all iterations so far, Z = UΣ with the prior's Σ. An iteration is one product with Σ for each new
+row, and small matrices: in natural parameters the weights d of Σ_{t,i}⁻¹ = Σ⁻¹ + UᵀDU, in moments B
+of Σ_{t,i} = Σ + ZᵀBZ, B = −FFᵀ. The covariance itself changes once, when the loop ends. Reference:
+start, blr_increment and finish of families.fc_nat and families.fc_mom.
 """
 
 from __future__ import annotations
@@ -29,7 +31,9 @@ class BlrMom(NamedTuple):
 
 
 class Increment(NamedTuple):
-    """Workspace of an inner loop with n = IK rows in all; the fields of fc.Workspace that products with Σ need, and its own."""
+    """Workspace of an inner loop with n = IK rows in all; the fields of fc.Workspace that products
+    with Σ need, and its own.
+    """
 
     U: Any  # (n, P)
     Z: Any  # (n, P): UΣ
@@ -135,7 +139,9 @@ def end_blr(rule, prior, state, work):
 
 @implement(step, BlrMom)
 def blr_mom(rule, prior, state, g, G, work):
-    """Reference: fc_mom.blr_increment and is_valid_increment, with 0 < α ≤ 1: B stays negative definite."""
+    """Reference: fc_mom.blr_increment and is_valid_increment, with 0 < α ≤ 1: B stays negative
+    definite.
+    """
     if not rule.alpha <= 1.0:
         return UNSUPPORTED
     K, alpha, T, B, M, N = G.shape[0], rule.alpha, work.T, work.B, work.M, work.N
@@ -171,7 +177,8 @@ def blr_mom(rule, prior, state, g, G, work):
             for l in range(k):
                 total -= work.F[l, i] * N[l, j]
             M[i, j] = total
-    return OK if cholesky(M, k) else NOT_POSITIVE_DEFINITE  # I − FᵀTF: Σ + ZᵀBZ is positive definite exactly if it is
+    # I − FᵀTF: Σ + ZᵀBZ is positive definite exactly if it is
+    return OK if cholesky(M, k) else NOT_POSITIVE_DEFINITE
 
 
 @implement(end, BlrMom)

@@ -1,7 +1,8 @@
-"""Which form takes the steps of a method in the full-covariance families, and what Python needs of it.
+"""Which form takes the steps of a method in the full-covariance families, and what Python needs of
+it.
 
-Few rows (lin-hess, lin-ef): fc.py, fc_blr.py and, with a single row, fc_bbb.py, in compiled code. Many rows: fc_many.py, on BLAS and
-LAPACK, which may use their own threads.
+Few rows (lin-hess, lin-ef): fc.py, fc_blr.py and, with a single row, fc_bbb.py, in compiled code.
+Many rows: fc_many.py, on BLAS and LAPACK, which may use their own threads.
 """
 
 from __future__ import annotations
@@ -26,12 +27,14 @@ def many(m: Any, P: int, K: int) -> bool:
 
 
 def start(m: Any, state: FC, K: int, moving: bool) -> Started:
-    """Arrays for a stream of ``m`` that begins at ``state``, with at most K rows; ``moving``: there are dynamics."""
+    """Arrays for a stream of ``m`` that begins at ``state``, with at most K rows; ``moving``: there
+    are dynamics.
+    """
     P, alpha, mom = len(state.mu), float(m.params.get("alpha", 1)), m.family == "fc_mom"
     if many(m, P, K):
         rule = getattr(fc_many, f"{m.rule.capitalize()}{'Mom' if mom else ''}Many")(alpha)
         return rule, fc_many.many_prior(P, m.rule in ("blr", "bbb")), fc_many.many_state(state, m.family), None
-    rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else K + 2, "blr": K * m.n_iter, "bbb": min(fc_bbb.BASIS, P)}[m.rule]
+    rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2, "blr": K * m.n_iter, "bbb": min(fc_bbb.BASIS, P)}[m.rule]
     now = fc.covariance_state(state, rows)
     capacity, prior = len(now.V), fc.Prior(np.zeros(P))
     if m.rule == "blr":

@@ -1,10 +1,14 @@
-r"""Steps of the full-covariance families with many rows (mc-ef), on BLAS and LAPACK from Python. Reference: families.fc_nat, fc_mom.
+r"""Steps of the full-covariance families with many rows (mc-ef), on BLAS and LAPACK from Python.
+Reference: families.fc_nat, fc_mom.
 
-* fc: the precision Λ = Σ⁻¹ and its Cholesky factor, both with the parameters in reverse order: with JΛJ = LLᵀ, J the reversal, the
-  Cholesky factor of Σ itself is JL⁻ᵀJ, so that samples and means need triangular solves and no inverse.
-* fc_mom: Σ and its Cholesky factor. blr works in the coordinates of the prior's factor, in which the prior's precision is the identity.
+* fc: the precision Λ = Σ⁻¹ and its Cholesky factor, both with the parameters in reverse order: with
+  JΛJ = LLᵀ, J the reversal, the Cholesky factor of Σ itself is JL⁻ᵀJ, so that samples and means
+  need triangular solves and no inverse.
+* fc_mom: Σ and its Cholesky factor. blr works in the coordinates of the prior's factor, in which
+  the prior's precision is the identity.
 
-Matrices are in Fortran order with the lower triangle valid. Rows (K, P) in C order are (P, K) columns for BLAS.
+Matrices are in Fortran order with the lower triangle valid. Rows (K, P) in C order are (P, K)
+columns for BLAS.
 """
 
 from __future__ import annotations
@@ -43,7 +47,9 @@ class Prior(NamedTuple):
     """What an inner loop keeps of q_{t|t-1}."""
 
     mu: Array  # (P,)
-    matrix: Array  # (P, P): Λ₀ (blr in fc, bbb in fc_mom) or the Cholesky factor of Λ₀ (bbb in fc) or Σ₀ (blr in fc_mom)
+    # (P, P): Λ₀ (blr in fc, bbb in fc_mom) or the Cholesky factor of Λ₀ (bbb in fc) or Σ₀ (blr in
+    # fc_mom)
+    matrix: Array
     w: Array  # (P,): blr in fc_mom, μ = μ₀ + L₀w
     first: Array  # (1,): whether the next iteration is the first
 
@@ -92,7 +98,9 @@ def _symmetric(A: Array) -> Array:
 
 
 def _factor(A: Array, L: Array) -> int:
-    """L = the Cholesky factor of A; -> status. Some LAPACKs do not notice NaN, which reaches the diagonal."""
+    """L = the Cholesky factor of A; -> status. Some LAPACKs do not notice NaN, which reaches the
+    diagonal.
+    """
     if L is not A:
         np.copyto(L, A)
     good = dpotrf(L, lower=1, clean=0, overwrite_a=1)[1] == 0 and np.isfinite(L.diagonal()).all()
@@ -119,7 +127,7 @@ def _add(A: Array, scale: float, B: Array) -> None:
         A[:, j : j + 64] += scale * B[:, j : j + 64]
 
 
-# --- fc: the precision -----------------------------------------------------------------------------------------------------------
+# --- fc: the precision ----------------------------------------------------------------------------
 
 
 def _reversed(g: Array, rows: Array) -> tuple[Array, Array]:
@@ -187,7 +195,9 @@ def bog(rule: BogMany, prior: Prior, state: Precision, g: Array, G: Array, work:
 
 @implement(step, BbbMany, host=True)
 def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work: Any) -> int:
-    """Reference: fc_nat.bbb, with ΣΛ₀Σ = XᵀX, X = L₀ᵀΣ. In the first iteration that is Σ, and the two cancel."""
+    """Reference: fc_nat.bbb, with ΣΛ₀Σ = XᵀX, X = L₀ᵀΣ. In the first iteration that is Σ, and the
+    two cancel.
+    """
     alpha, mu, (g, rows), L0 = rule.alpha, np.ascontiguousarray(state.mu[::-1]), _reversed(g, G), prior.matrix
     if not prior.first[0]:
         d = np.ascontiguousarray((prior.mu - state.mu)[::-1])
@@ -207,7 +217,7 @@ def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work:
     return code or _finite(state.mu)
 
 
-# --- fc_mom: the covariance --------------------------------------------------------------------------------------------------------
+# --- fc_mom: the covariance -----------------------------------------------------------------------
 
 
 @implement(place, BongMomMany, BogMomMany, BbbMomMany, host=True)
@@ -238,7 +248,9 @@ def place_blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, z: Array, work
 
 @implement(step, BlrMomMany, host=True)
 def blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, g: Array, G: Array, work: Any) -> int:
-    """Reference: fc_mom.blr. With Σ₀ = L₀L₀ᵀ, Σ = L₀BL₀ᵀ, Y = L₀ᵀS: B becomes (1 + α)B − αB² − αBYYᵀB, and no inverse is needed."""
+    """Reference: fc_mom.blr. With Σ₀ = L₀L₀ᵀ, Σ = L₀BL₀ᵀ, Y = L₀ᵀS: B becomes (1 + α)B − αB² −
+    αBYYᵀB, and no inverse is needed.
+    """
     alpha, L0, B = rule.alpha, prior.matrix, state.Sigma
     side = dtrmv(L0, g, lower=1, trans=1)
     Y = dtrmm(1.0, L0, G.T, side=0, lower=1, trans_a=1)
@@ -295,7 +307,7 @@ def bbb_mom(rule: BbbMomMany, prior: Prior, state: Moments, g: Array, G: Array, 
     return _factor(state.Sigma, state.L) or _finite(state.mu)
 
 
-# --- dynamics, and the state of a stream -------------------------------------------------------------------------------------------
+# --- dynamics, and the state of a stream ----------------------------------------------------------
 
 
 class Moving(NamedTuple):
@@ -357,7 +369,9 @@ def end_many(rule: Any, prior: Prior, state: Any, work: Any) -> int:
 
 
 def many_state(state: FC, family: str) -> Precision | Moments:
-    """Arrays for a stream that begins at ``state``; NaN where it has no Cholesky factor, so that the first step is not taken here."""
+    """Arrays for a stream that begins at ``state``; NaN where it has no Cholesky factor, so that
+    the first step is not taken here.
+    """
     P = len(state.mu)
     A, L = np.zeros((P, P), order="F"), np.zeros((P, P), order="F")
     now = (Precision if family == "fc" else Moments)(np.array(state.mu, dtype=float), A, L)

@@ -46,8 +46,8 @@ def kernel_jacobians(net, work, mu, X, o, J, h, slopes):
         for c in range(len(unit)):
             pull_head(net, mu, work, unit[c])
             kernel_row(net, mu, work, work.flat, J[n, c])
-        h[n] = work.head.h
-        slopes[n] = work.head.slopes
+        h[n] = work.head.values[: h.shape[1]]
+        slopes[n] = work.head.values[h.shape[1] : 2 * h.shape[1]]
 
 
 def outputs(model: Any, thetas: Any, X: Any) -> Any:
@@ -94,10 +94,10 @@ def _dense_chunk(net: Any, work: Any, mu: Any, shifts: Any, X: Any, o: Any, J: A
 
 
 def _conv_chunk(net: Any, work: Any, mu: Any, shifts: Any, X: Any, o: Any, J: Any, moved: Any) -> None:
-    at, (n, m, C) = int(net.at), (int(v) for v in net.head.sizes)
-    h, slopes = (np.empty((len(X), len(work.head.h))) for _ in range(2))
+    at, (n, m, C) = int(net.at), (int(v) for v in net.head.layers[0])
+    h, slopes = (np.empty((len(X), int(net.head.total))) for _ in range(2))
     kernel_jacobians(net, work, mu, X, o, J, h, slopes)
-    first = int(net.head.places[1])
+    first = int(net.head.layers[1, 1])
     x, hidden, slope = h[:, :n], h[:, first : first + m], slopes[:, first : first + m]
     second = at + m * (n + 1)
     W = mu[second : second + C * m].reshape(C, m)

@@ -1,8 +1,9 @@
-"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves, Householder triangles, products of blocks.
+"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves, Householder
+triangles, products of blocks.
 
-Matrices are row-major. ``n`` is the part of a workspace that is in use, from its first row and column. Products of matrices go
-through NumPy's ``dot``, which is BLAS; arrays that it writes are C-contiguous, so that buffers are flat and :func:`block` gives
-them their shape.
+Matrices are row-major. ``n`` is the part of a workspace that is in use, from its first row and
+column. Products of matrices go through NumPy's ``dot``, which is BLAS; arrays that it writes are
+C-contiguous, so that buffers are flat and :func:`block` gives them their shape.
 """
 
 from __future__ import annotations
@@ -14,7 +15,8 @@ import numpy as np
 from .jit import device, ordered
 
 EPS = 2.0**-52
-GRAM_ROWS = 40  # of a Gram matrix at a time: half of the products of a large one are saved, none of a small one
+# of a Gram matrix at a time: half of the products of a large one are saved, none of a small one
+GRAM_ROWS = 40
 
 
 @device
@@ -41,7 +43,9 @@ def add_dot(A, B, out, buffer):
 
 @device
 def add_gram(Y, X, out, buffer):
-    """out += Y Xᵀ where that is symmetric, GRAM_ROWS rows of the lower triangle at a time, and both triangles of out."""
+    """out += Y Xᵀ where that is symmetric, GRAM_ROWS rows of the lower triangle at a time, and both
+    triangles of out.
+    """
     n = X.shape[0]
     for first in range(0, n, GRAM_ROWS):
         last = min(n, first + GRAM_ROWS)
@@ -83,7 +87,9 @@ def not_finite(x):
 
 @device
 def cholesky(A, n):
-    """The lower Cholesky factor of A, in place (the part above the diagonal is not read); False if A is not positive definite."""
+    """The lower Cholesky factor of A, in place (the part above the diagonal is not read); False if
+    A is not positive definite.
+    """
     for j in range(n):
         row = A[j, :j]
         for i in range(j, n):
@@ -143,9 +149,11 @@ def solve_vector(L, n, x):
 
 @device
 def triangle(A, T):
-    """T Tᵀ gains A Aᵀ, T lower triangular, by Householder steps on the rows of A, which is overwritten (reference: linalg.svd).
+    """T Tᵀ gains A Aᵀ, T lower triangular, by Householder steps on the rows of A, which is
+    overwritten (reference: linalg.svd).
 
-    The step for row i moves T[i, i] and row i of A. Small singular values keep their digits, which those of A Aᵀ do not.
+    The step for row i moves T[i, i] and row i of A. Small singular values keep their digits, which
+    those of A Aᵀ do not.
     """
     n = A.shape[0]
     for i in range(n):
@@ -165,7 +173,9 @@ def triangle(A, T):
 
 @ordered
 def lu_inverse(N, X, n):
-    """X = N⁻¹ by elimination with row exchanges, N is overwritten; the condition number of N in the 1-norm, 0 if it is singular."""
+    """X = N⁻¹ by elimination with row exchanges, N is overwritten; the condition number of N in the
+    1-norm, 0 if it is singular.
+    """
     before, after = norm(N, n), 0.0
     for i in range(n):
         for j in range(n):

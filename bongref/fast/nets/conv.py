@@ -16,8 +16,8 @@ from ..elementary import padded
 from ..generic import implement
 from ..jit import U, device
 from . import dense
-from .activations import CODES, Scratch, activate, scratch
-from .dense import Dense, DenseWork, add_cotangents, add_layers, cotangents, layers, squares_of, transposed
+from .activations import CODES, activate
+from .dense import DELTA, Dense, DenseWork, add_cotangents, add_outers, cotangents, outers, sums_of_outers, transposed
 from .interface import accumulate, forward, pullback, sums
 
 COLUMNS = ("height", "width", "c_in", "c_out", "image", "windows", "values", "kernel", "bias", "next")
@@ -27,10 +27,12 @@ HEIGHT, WIDTH, C_IN, C_OUT, IMAGE, WINDOWS, VALUES, KERNEL, BIAS, NEXT = range(l
 class Conv(NamedTuple):
     """Convolutions, and the dense layers after them."""
 
-    layers: Any  # (L, columns) uint64: sizes of the input; places in ConvWork.images, .windows, .slopes and in θ; next: of the output
+    layers: Any  # (L, columns) uint64: sizes of the input; places in ConvWork.images, .windows, .values and in θ; next: of the output
     kernel: Any  # (4,) uint64: height, width, and the zeros above and to the left
     code: int  # of the activation
     at: np.uint64  # place of the head in θ
+    z: np.uint64  # place of Z in ConvWork.values
+    widest: np.uint64  # numbers of Z, of H, and of each of three arrays of scratch
     head: Dense
 
 
@@ -39,15 +41,13 @@ class ConvWork(NamedTuple):
 
     images: Any  # inputs of all convolutions, with zeros around them; then the input of the head
     windows: Any  # the windows of all convolutions
-    slopes: Any  # derivatives of all activations
-    z: Any  # before an activation; then a cotangent before it
-    h: Any  # after it; then a cotangent of the output of a convolution
+    values: Any  # derivatives of all activations; before an activation (Z) and after it (H), then cotangents there; scratch
+    words: Any  # values.view(int64)
     back: Any  # cotangents of the windows
     kernel: Any  # a gradient in a kernel
     flat: Any  # cotangent of the input of the head
-    row: Any  # (3, numbers before the head): a row, and sums
+    row: Any  # (1, numbers before the head): a row
     head: DenseWork
-    scratch: Scratch
 
 
 def describe(model: Any) -> Conv:
@@ -65,19 +65,19 @@ def describe(model: Any) -> Conv:
     code = CODES[spec["activation"]]
     head = dense.from_sizes(sizes, True, code)
     kernel = np.array([kh, kw, (kh - 1) // 2, (kw - 1) // 2], np.uint64)
-    return Conv(np.array(rows, np.uint64), kernel, code, np.uint64(place[f"W{n}"]), head)
+    widest = padded(max(r[HEIGHT] * r[WIDTH] * r[C_OUT] for r in rows))
+    return Conv(np.array(rows, np.uint64), kernel, code, U(place[f"W{n}"]), U(values), U(widest), head)
 
 
 def workspace(net: Conv) -> ConvWork:
     """Buffers for a forward pass and cotangents."""
     L = net.layers.astype(int)
     pixels, taps = L[:, HEIGHT] * L[:, WIDTH], int(net.kernel[0] * net.kernel[1]) * L[:, C_IN]
-    widest = padded(int(np.max(pixels * L[:, C_OUT])))
-    values, flat = int(L[-1, VALUES]) + widest, int(net.head.sizes[0])
-    sizes = int(L[-1, NEXT]) + flat, int(np.sum(pixels * taps)), values, widest, widest
-    back, kernel = int(np.max(pixels * taps)), int(np.max(taps * L[:, C_OUT]))
-    buffers = [np.zeros(n) for n in (*sizes, back, kernel, flat)]
-    return ConvWork(*buffers, np.zeros((3, int(net.at))), dense.workspace(net.head), scratch(widest))
+    values, flat = np.zeros(int(net.z) + 5 * int(net.widest)), int(net.head.layers[0, 0])
+    images, windows = np.zeros(int(L[-1, NEXT]) + flat), np.zeros(int(np.sum(pixels * taps)))
+    back, kernel = np.zeros(int(np.max(pixels * taps))), np.zeros(int(np.max(taps * L[:, C_OUT])))
+    row = np.zeros((1, int(net.at)))
+    return ConvWork(images, windows, values, values.view(np.int64), back, kernel, np.zeros(flat), row, dense.workspace(net.head))
 
 
 # --- forward -------------------------------------------------------------------------------------------------------------------
@@ -111,24 +111,24 @@ def copy_windows(layer, kernel, images, windows):
 
 
 @device
-def add_bias(z, pixels, theta, at, c):
-    """z (pixels, c) += b."""
+def add_bias(z, first, pixels, theta, at, c):
+    """z (pixels, c), from z[first] on, += b."""
     for p in range(pixels):
-        to = p * c
+        to = first + p * c
         for o in range(c):
             z[to + o] += theta[at + o]
 
 
 @device
-def pool(layer, kernel, last, h, images):
-    """2 × 2 means of h, into the middle of the next image, or flat after the last convolution."""
+def pool(layer, kernel, last, h, first, images):
+    """2 × 2 means of h, from h[first] on, into the middle of the next image, or flat after the last convolution."""
     c, rows, cols = layer[C_OUT], layer[HEIGHT] // U(2), layer[WIDTH] // U(2)
     line = cols * c if last else (cols + kernel[1] - U(1)) * c
     at = layer[NEXT] if last else layer[NEXT] + kernel[2] * line + kernel[3] * c
     wide = layer[WIDTH] * c
     for i in range(rows):
         for j in range(cols):
-            to, up = at + i * line + j * c, U(2) * i * wide + U(2) * j * c
+            to, up = at + i * line + j * c, first + U(2) * i * wide + U(2) * j * c
             down = up + wide
             for o in range(c):
                 images[to + o] = 0.25 * ((h[up + o] + h[up + c + o]) + (h[down + o] + h[down + c + o]))
@@ -149,18 +149,18 @@ def matrix(a, at, m, n):
 @implement(forward, Conv)
 def conv_forward(net, theta, x, work, o):
     """o = f(θ, x)."""
-    last = len(net.layers) - 1
+    last, v, z, m = len(net.layers) - 1, work.values, net.z, net.widest
     load_image(net.layers[0], net.kernel, x, work.images)
     for k in range(last + 1):
         layer = net.layers[k]
         pixels, taps, c = layer[HEIGHT] * layer[WIDTH], taps_of(layer, net.kernel), layer[C_OUT]
         copy_windows(layer, net.kernel, work.images, work.windows)
         windows, K = matrix(work.windows, layer[WINDOWS], pixels, taps), matrix(theta, layer[KERNEL], taps, c)
-        np.dot(windows, K, matrix(work.z, U(0), pixels, c))
-        add_bias(work.z, pixels, theta, layer[BIAS], c)
+        np.dot(windows, K, matrix(v, z, pixels, c))
+        add_bias(v, z, pixels, theta, layer[BIAS], c)
         n = (pixels * c + U(7)) // U(8) * U(8)
-        activate(net.code, work.z, work.h, work.slopes[layer[VALUES] :], U(0), n, work.scratch)
-        pool(layer, net.kernel, k == last, work.h, work.images)
+        activate(net.code, v, work.words, z, z + m, layer[VALUES], z + m + m, m, n)
+        pool(layer, net.kernel, k == last, v, z + m, work.images)
     forward(net.head, theta[net.at :], work.images[net.layers[last, NEXT] :], work.head, o)
 
 
@@ -203,13 +203,14 @@ def add_windows(layer, kernel, back, y):
 @device
 def kernel_row(net, theta, work, flat, row):
     """row = the cotangents of all kernels and biases, for the cotangent ``flat`` of the input of the head."""
-    y = work.h
+    v, z = work.values, net.z
+    y = v[z + net.widest :]
     y[: len(flat)] = flat
     for k in range(len(net.layers) - 1, -1, -1):
         layer = net.layers[k]
         pixels, taps, c = layer[HEIGHT] * layer[WIDTH], taps_of(layer, net.kernel), layer[C_OUT]
-        unpool(layer, work.slopes, y, work.z[: pixels * c])
-        delta, K = matrix(work.z, U(0), pixels, c), matrix(theta, layer[KERNEL], taps, c)
+        unpool(layer, v, y, v[z : z + pixels * c])
+        delta, K = matrix(v, z, pixels, c), matrix(theta, layer[KERNEL], taps, c)
         np.dot(matrix(work.windows, layer[WINDOWS], pixels, taps).T, delta, matrix(work.kernel, U(0), taps, c))
         row[layer[KERNEL] : layer[KERNEL] + taps * c] = work.kernel[: taps * c]
         bias = row[layer[BIAS] : layer[BIAS] + c]
@@ -225,10 +226,9 @@ def kernel_row(net, theta, work, flat, row):
 @device
 def pull_head(net, theta, work, v):
     """The cotangents in the head for those of the outputs, v (C,); flat = that of its input."""
-    head = theta[net.at :]
-    cotangents(net.head, head, work.head.slopes, v, work.head.delta)
-    n, m = net.head.sizes[0], net.head.sizes[1]
-    transposed(head, U(0), work.head.delta, net.head.places[1], n, m, work.flat, U(0))
+    head, layers, T = theta[net.at :], net.head.layers, net.head.total
+    cotangents(layers, U(1), T, head, work.head.values, v)
+    transposed(head, U(0), work.head.values, DELTA * T + layers[1, 1], layers[0, 0], layers[0, 1], work.flat, U(0))
 
 
 @implement(pullback, Conv)
@@ -237,7 +237,16 @@ def conv_pullback(net, theta, x, work, V, rows):
     for k in range(len(V)):
         pull_head(net, theta, work, V[k])
         kernel_row(net, theta, work, work.flat, rows[k])
-        layers(net.head, work.head.delta, work.head.h, rows[k, net.at :])
+        outers(net.head.layers, U(1), work.head.values, DELTA * net.head.total, U(0), rows[k], net.at)
+
+
+@device
+def add_row(first, row, c, w, g, d):
+    """g += c r and d −= (w r)² of the beginning r of a row, or = where this is the first one."""
+    for p in range(len(row)):
+        r = row[p]
+        g[p] = c * r if first else g[p] + c * r
+        d[p] = -(w * r) * (w * r) if first else d[p] - (w * r) * (w * r)
 
 
 @implement(sums, Conv)
@@ -246,13 +255,9 @@ def conv_sums(net, theta, x, work, V, c, w, g, d):
     for k in range(len(V)):
         pull_head(net, theta, work, V[k])
         kernel_row(net, theta, work, work.flat, work.row[0])
-        add_cotangents(k == 0, work.row[0], c[k], w[k], work.row[1], work.row[2])
-        add_cotangents(k == 0, work.head.delta, c[k], w[k], work.head.e, work.head.s)
-    g[: net.at] = work.row[1]
-    d[: net.at] = work.row[2]
-    squares_of(work.head.h, work.head.squares)
-    layers(net.head, work.head.e, work.head.h, g[net.at :])
-    layers(net.head, work.head.s, work.head.squares, d[net.at :])
+        add_row(k == 0, work.row[0], c[k], w[k], g, d)
+        add_cotangents(k == 0, work.head.values, net.head.total, c[k], w[k])
+    sums_of_outers(net.head.layers, U(1), net.head.total, work.head.values, g, d, net.at)
 
 
 @implement(accumulate, Conv)
@@ -260,5 +265,5 @@ def conv_accumulate(net, theta, x, work, v, g, d):
     """g += r and d −= r² of the row r = v ∂f/∂θ."""
     pull_head(net, theta, work, v)
     kernel_row(net, theta, work, work.flat, work.row[0])
-    add_cotangents(False, work.row[0], 1.0, 1.0, g[: net.at], d[: net.at])
-    add_layers(net.head, work.head.delta, work.head.h, g[net.at :], d[net.at :])
+    add_row(False, work.row[0], 1.0, 1.0, g, d)
+    add_outers(net.head.layers, U(1), work.head.values, DELTA * net.head.total, g, d, net.at)
