@@ -19,7 +19,23 @@ import numpy as np
 
 from ..states import DLR
 from . import dlr_gradient, dlr_projection, dlr_tall  # noqa: F401  their steps
-from .dlr_blocks import NOISE, SAMPLES, SPARE, U_, VALUES, X_, Y_, Bbb, Blr, Bog, Bong, State, load, weigh, workspace
+from .dlr_blocks import (
+    NOISE,
+    SAMPLES,
+    SPARE,
+    U_,
+    VALUES,
+    X_,
+    Y_,
+    Bbb,
+    Blr,
+    Bog,
+    Bong,
+    State,
+    load,
+    weigh,
+    workspace,
+)
 from .generic import begin, end, implement, place, predict
 from .jit import device
 from .small import add_dot, block, cholesky, dot, fill, not_finite, solve_lower, triangle

@@ -14,10 +14,39 @@ import math
 
 import numpy as np
 
-from .dlr_blocks import ANGLES, CROSS, DOTS, GRAM, ROWS, SPARE, U_, VALUES, WEIGHTED, X_, Y_, Z_, Blr, Bong, inverse, load, weigh
+from .dlr_blocks import (
+    ANGLES,
+    CROSS,
+    DOTS,
+    GRAM,
+    ROWS,
+    SPARE,
+    U_,
+    VALUES,
+    WEIGHTED,
+    X_,
+    Y_,
+    Z_,
+    Blr,
+    Bong,
+    inverse,
+    load,
+    weigh,
+)
 from .generic import implement, step
 from .jit import device, inlined
-from .small import EPS, add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve_vector
+from .small import (
+    EPS,
+    add_dot,
+    add_gram,
+    block,
+    cholesky,
+    dot,
+    fill,
+    inner,
+    not_finite,
+    solve_vector,
+)
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 # of the rows of X: squares and their sums stay in the range of float64

@@ -17,7 +17,17 @@ from ..generic import implement
 from ..jit import U, device
 from . import dense
 from .activations import CODES, activate
-from .dense import DELTA, Dense, DenseWork, add_cotangents, add_outers, cotangents, outers, sums_of_outers, transposed
+from .dense import (
+    DELTA,
+    Dense,
+    DenseWork,
+    add_cotangents,
+    add_outers,
+    cotangents,
+    outers,
+    sums_of_outers,
+    transposed,
+)
 from .interface import accumulate, forward, pullback, sums
 
 COLUMNS = ("height", "width", "c_in", "c_out", "image", "windows", "values", "kernel", "bias", "next")

@@ -16,7 +16,6 @@ from ..jit import U, device
 from .activations import CODES, activate
 from .interface import accumulate, forward, pullback, sums
 
-
 H, SLOPES, DELTA, SUM, SQUARED, H2 = (U(k) for k in range(6))  # the regions of DenseWork.values, see there
 
 
