@@ -1,6 +1,7 @@
 """bongref: the reference implementation of Bayesian Online Natural Gradient (BONG).
 
-Every update of the paper, equation by equation, right by independent routes. Start with ``bongref audit`` on the command line, or
+Every update of the paper, equation by equation, right by independent routes. Start with
+``bongref audit`` on the command line, or
 
 >>> import numpy as np, bongref as br
 >>> m = br.method("bong-lin-hess-fc")
@@ -63,7 +64,17 @@ _NAMES = {
     "stream": ("Result", "run"),
 }
 _MODULES = {
-    "": ("conformance", "curvature", "dynamics", "fast", "likelihoods", "metrics", "models", "paper", "predictive"),
+    "": (
+        "conformance",
+        "curvature",
+        "dynamics",
+        "fast",
+        "likelihoods",
+        "metrics",
+        "models",
+        "paper",
+        "predictive",
+    ),
     "families.": ("fc_nat", "fc_mom", "diag_nat", "diag_mom", "dlr"),
     "routes.": ("audit", "compare", "definition", "exact", "oracle"),
     "theory.": ("batch", "conjugate", "costs", "literature", "mirror", "nist"),

@@ -3,8 +3,8 @@
     backend = choose("auto", problem)
     state, t = backend.advance(state, t, stop)
 
-:class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands many
-steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so that
+:class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands
+many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so that
 an error is always the reference's. Rows, scores and checkpoints are the business of ``stream``.
 """
 
@@ -55,8 +55,8 @@ class Advanced(NamedTuple):
 class Backend(Protocol):
     """Takes steps of one stream.
 
-    ``advance(state, t, stop)`` takes at least one of the steps t, …, stop − 1 and returns how far it
-    came; the generator has then moved by the draws of these steps. It raises :class:`StepFailed`.
+    ``advance(state, t, stop)`` takes at least one of the steps t, …, stop − 1 and returns how far
+    it came; the generator has then moved by the draws of these steps. It raises :class:`StepFailed`.
     """
 
     name: str
@@ -125,7 +125,9 @@ class Compiled:
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """Some of the steps t, …, stop − 1: as many as fit into a time slice."""
-        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):  # such a step is refused
+        with np.errstate(
+            over="ignore", invalid="ignore", divide="ignore"
+        ):  # such a step is refused
             done: Advanced = self.stream.advance(state, t, stop)
         return self.reference.advance(done.state, done.t, stop) if done.refused else done
 

@@ -4,8 +4,8 @@
     bongref.run(..., resume=bongref.load("run.npz"))      # with the same arguments
 
 The file holds the arrays of the state as they are and the rest (method, step, rows, states of the
-generators) as JSON; no pickles. It is written to a temporary file beside its place and moved there, so
-that a run that is killed while it writes leaves the last complete file.
+generators) as JSON; no pickles. It is written to a temporary file in the same folder and renamed,
+so that a run that is killed while it writes leaves the last complete file.
 """
 
 from __future__ import annotations
@@ -104,7 +104,9 @@ def load(path: str | os.PathLike[str]) -> Result:
             kind = STATES[m.family]
             state = kind(*(file[field] for field in kind._fields))
             info = RunInfo(**rest["info"], method=m)
-            return Result(state, rest["rows"], info, rest["t"], Continuation(**rest["continuation"]))
+            return Result(
+                state, rest["rows"], info, rest["t"], Continuation(**rest["continuation"])
+            )
     except (KeyError, TypeError, ValueError, EOFError, zipfile.BadZipFile) as error:
         raise InvalidValue(
             f"path must be a file that bongref.save wrote, got {os.fspath(path)!r} ({error})"

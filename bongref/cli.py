@@ -1,4 +1,4 @@
-"""The command line: ``bongref audit``, ``eq``, ``methods``, ``errata``, ``claims``, ``check``, ``vectors``, ``cite``."""
+"""The command line: ``bongref audit``, ``eq``, ``methods``, ``errata``, ``check``, ``cite``, …"""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # so that the interpreter has somewhere to flush to
         return 0
     except (ValueError, TypeError, KeyError, ImportError, OSError) as error:
-        print(f"bongref: {error.args[0] if isinstance(error, KeyError) and error.args else error}", file=sys.stderr)
+        print(
+            f"bongref: {error.args[0] if isinstance(error, KeyError) and error.args else error}",
+            file=sys.stderr,
+        )
         return 2
     except KeyboardInterrupt:
         print("bongref: stopped", file=sys.stderr)
@@ -31,69 +34,143 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="bongref", description="The reference implementation of Bayesian Online Natural Gradient.")
+    parser = argparse.ArgumentParser(
+        prog="bongref",
+        description="The reference implementation of Bayesian Online Natural Gradient.",
+    )
     parser.add_argument("--version", action="version", version=f"bongref {__version__}")
     commands = parser.add_subparsers(title="commands", required=True, metavar="COMMAND")
 
-    audit = commands.add_parser("audit", help="every method by every route, one table; exit status 1 on any disagreement")
-    audit.add_argument("--seed", type=int, default=0, help="of the problems that are drawn (default 0)")
+    audit = commands.add_parser(
+        "audit", help="every method by every route, one table; exit status 1 on any disagreement"
+    )
+    audit.add_argument(
+        "--seed", type=int, default=0, help="of the problems that are drawn (default 0)"
+    )
     audit.add_argument("-P", "--P", type=int, default=6, help="parameters (default 6)")
     audit.add_argument("-C", "--C", type=int, default=3, help="outputs (default 3)")
     audit.add_argument("-M", "--M", type=int, default=3, help="Monte Carlo samples (default 3)")
     audit.add_argument("-R", "--R", type=int, default=2, help="rank of DLR (default 2)")
-    audit.add_argument("--out", metavar="FILE", help="also write the report to FILE.json or FILE.html")
+    audit.add_argument(
+        "--out", metavar="FILE", help="also write the report to FILE.json or FILE.html"
+    )
     audit.set_defaults(command=_audit)
 
-    eq = commands.add_parser("eq", help="an equation of the paper: LaTeX, the line that computes it, its tests, its erratum")
+    eq = commands.add_parser(
+        "eq",
+        help="an equation of the paper: LaTeX, the line that computes it, its tests, its erratum",
+    )
     eq.add_argument(
         "id",
         nargs="?",
-        help="a label (eq:bong), a row (sec:FC-Mom#21), the number that the PDF prints (23, 'Proposition 4.1', 'Table 1', "
+        help="a label (eq:bong), a row (sec:FC-Mom#21), the number that the PDF prints "
+        "(23, 'Proposition 4.1', 'Table 1', "
         "'Algorithm 2', 'Appendix E.1'), or a glob ('eq:bog-*'); without, all parts of the paper",
     )
     eq.add_argument("--search", metavar="WORDS", help="by words, e.g. 'low rank projection'")
-    eq.add_argument("--out", metavar="FILE", help="write to FILE.html, FILE.md, FILE.json or FILE.txt instead")
+    eq.add_argument(
+        "--out", metavar="FILE", help="write to FILE.html, FILE.md, FILE.json or FILE.txt instead"
+    )
     eq.set_defaults(command=_eq)
 
-    for word, what in {"errata": "what the paper prints and should print", "claims": "what the paper states, and whether it holds"}.items():
+    for word, what in {
+        "errata": "what the paper prints and should print",
+        "claims": "what the paper states, and whether it holds",
+    }.items():
         ledger = commands.add_parser(word, help=f"{what}: a table, or one entry in full")
         ledger.add_argument("id", nargs="?", help=f"one entry, e.g. {word[0].upper()}07")
-        ledger.add_argument("--section", metavar="PREFIX", help="of these sections or tables, e.g. sec:FC or tab:methods")
+        ledger.add_argument(
+            "--section",
+            metavar="PREFIX",
+            help="of these sections or tables, e.g. sec:FC or tab:methods",
+        )
         ledger.add_argument("--kind", help="of this kind")
         if word == "claims":
             ledger.add_argument("--verdict", help="with this verdict")
-        ledger.add_argument("--method", metavar="GLOB", help="about these methods, e.g. 'bong-*-dlr'")
-        ledger.add_argument("--out", metavar="FILE", help="write to FILE.json, FILE.html or FILE.md instead")
+        ledger.add_argument(
+            "--method", metavar="GLOB", help="about these methods, e.g. 'bong-*-dlr'"
+        )
+        ledger.add_argument(
+            "--out", metavar="FILE", help="write to FILE.json, FILE.html or FILE.md instead"
+        )
         ledger.set_defaults(command=_ledger, word=word)
 
     methods = commands.add_parser("methods", help="the 80 names with their parameters and costs")
     methods.add_argument("pattern", nargs="?", default="*", help="a glob, e.g. 'bong-*-diag*'")
     methods.set_defaults(command=_methods)
 
-    check = commands.add_parser("check", help="hold an implementation against the vectors; exit status 1 if anything it offers fails")
-    check.add_argument("adapter", help="module:Class or path.py:Class, e.g. my_adapter:Adapter; its methods are what it offers")
-    check.add_argument("--methods", metavar="GLOB,...", action="append", help="only cases of these methods, e.g. 'bong-*,*-dlr'")
-    check.add_argument("--levels", metavar="LEVEL,...", action="append", help="only these: L0,L1,L2,L3,L4,predict, or by name: step,update")
-    check.add_argument("--xfails", metavar="FILE", help="ids or globs of cases that are known to fail, one a line")
-    check.add_argument("--write-xfails", metavar="FILE", help="write the ids of all that fails to a new FILE for --xfails")
-    check.add_argument("--report", metavar="FILE", action="append", default=[], help="also write to FILE.json, .xml (JUnit) or .html")
+    check = commands.add_parser(
+        "check",
+        help="test an implementation with the vectors; exit status 1 if anything it offers fails",
+    )
+    check.add_argument(
+        "adapter",
+        help="module:Class or path.py:Class, e.g. my_adapter:Adapter, whose code is run",
+    )
+    check.add_argument(
+        "--methods",
+        metavar="GLOB,...",
+        action="append",
+        help="only cases of these methods, e.g. 'bong-*,*-dlr'",
+    )
+    check.add_argument(
+        "--levels",
+        metavar="LEVEL,...",
+        action="append",
+        help="only these: L0,L1,L2,L3,L4,predict, or by name: step,update",
+    )
+    check.add_argument(
+        "--xfails", metavar="FILE", help="ids or globs of cases that are known to fail, one a line"
+    )
+    check.add_argument(
+        "--write-xfails",
+        metavar="FILE",
+        help="write the ids of all that fails to a new FILE for --xfails",
+    )
+    check.add_argument(
+        "--report",
+        metavar="FILE",
+        action="append",
+        default=[],
+        help="also write to FILE.json, .xml (JUnit) or .html",
+    )
     check.add_argument("--vectors", metavar="DIR", help="other vectors than those that are shipped")
-    check.add_argument("--no-diagnosis", action="store_true", help="do not look for the mistake behind a failure")
+    check.add_argument(
+        "--no-diagnosis", action="store_true", help="do not look for the mistake behind a failure"
+    )
     check.add_argument("-q", "--quiet", action="store_true", help="only the verdict")
     check.add_argument("-v", "--verbose", action="store_true", help="every failing case in full")
     check.set_defaults(command=_check)
 
-    vectors = commands.add_parser("vectors", help="the shipped vectors: a summary; make them, or derive their values again and compare")
-    vectors.add_argument("--levels", metavar="LEVEL,...", action="append", help="only these: L0,L1,L2,L3,L4,predict, or by name")
+    vectors = commands.add_parser(
+        "vectors",
+        help="the shipped vectors: a summary; make them, or derive their values again and compare",
+    )
+    vectors.add_argument(
+        "--levels",
+        metavar="LEVEL,...",
+        action="append",
+        help="only these: L0,L1,L2,L3,L4,predict, or by name",
+    )
     one = vectors.add_mutually_exclusive_group()
     one.add_argument("--list", action="store_true", help="a line for each case: id, result, flags")
-    one.add_argument("--out", metavar="DIR", help="make the files from scratch into DIR (minutes; needs mpmath)")
-    one.add_argument("--check", action="store_true", help="derive every value again from its inputs and compare, bit for bit")
-    vectors.add_argument("--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped")
+    one.add_argument(
+        "--out", metavar="DIR", help="make the files from scratch into DIR (minutes; needs mpmath)"
+    )
+    one.add_argument(
+        "--check",
+        action="store_true",
+        help="derive every value again from its inputs and compare, bit for bit",
+    )
+    vectors.add_argument(
+        "--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped"
+    )
     vectors.set_defaults(command=_vectors)
 
     cite = commands.add_parser("cite", help="how to cite the paper, the package and the vectors")
-    cite.add_argument("what", nargs="?", default="all", choices=("all", "paper", "package", "vectors"))
+    cite.add_argument(
+        "what", nargs="?", default="all", choices=("all", "paper", "package", "vectors")
+    )
     cite.add_argument("--format", default="bibtex", choices=("bibtex", "apa", "cff"))
     cite.set_defaults(command=_cite)
     return parser
@@ -101,7 +178,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _words(given: list[str] | None) -> list[str] | None:
     """The words of an option that takes a comma between them and can be repeated."""
-    return None if given is None else [word.strip() for one in given for word in one.split(",") if word.strip()]
+    return (
+        None
+        if given is None
+        else [word.strip() for one in given for word in one.split(",") if word.strip()]
+    )
 
 
 def _say(text: str) -> None:
@@ -117,7 +198,7 @@ def _say(text: str) -> None:
 
 
 def _bar() -> Callable[[str], None] | None:
-    """Shows a line on a terminal in place of the last one, ten times a second at most; an empty one clears it."""
+    """A function that shows a line in place of the last one, ten times a second at most."""
     if not sys.stderr.isatty():
         return None
     last = [0.0]
@@ -135,12 +216,19 @@ def _audit(args: argparse.Namespace) -> int:
     from .routes import audit
     from .routes.exact import require_mpmath
 
-    options = {name: checks.integer(name, getattr(args, name), 0 if name == "seed" else 1) for name in ("seed", "P", "C", "M", "R")}
+    options = {
+        name: checks.integer(name, getattr(args, name), 0 if name == "seed" else 1)
+        for name in ("seed", "P", "C", "M", "R")
+    }
     checks.rank("R", args.R, args.P)
     require_mpmath()
     if args.out:
         audit.check_path(args.out)
-    bar = (lambda k, n: print(f"\r\x1b[K{k} of {n} methods", end="", file=sys.stderr, flush=True)) if sys.stderr.isatty() else None
+    bar = (
+        (lambda k, n: print(f"\r\x1b[K{k} of {n} methods", end="", file=sys.stderr, flush=True))
+        if sys.stderr.isatty()
+        else None
+    )
     rows, seconds = audit.timed(**options, progress=bar)
     if bar:
         print("\r\x1b[K", end="", file=sys.stderr)
@@ -159,7 +247,13 @@ def _eq(args: argparse.Namespace) -> int:
         raise ValueError("eq takes an id or --search, not both")
     if args.out:
         reports.check_path(args.out, endings=ENDINGS)
-    page = paper.search(args.search) if args.search else paper.document(args.id) if args.id else paper.overview()
+    page = (
+        paper.search(args.search)
+        if args.search
+        else paper.document(args.id)
+        if args.id
+        else paper.overview()
+    )
     if args.out:
         reports.write(args.out, page, endings=ENDINGS)
         print(f"written to {args.out}")
@@ -172,9 +266,17 @@ def _ledger(args: argparse.Namespace) -> int:
     from .paper import claims, errata, tables
 
     if args.id:
-        print(tables.full(errata.erratum(args.id) if args.word == "errata" else claims.claim(args.id)))
+        print(
+            tables.full(errata.erratum(args.id) if args.word == "errata" else claims.claim(args.id))
+        )
         return 0
-    rows = tables.select(tables.ledger(args.word), args.section, args.kind, getattr(args, "verdict", None), args.method)
+    rows = tables.select(
+        tables.ledger(args.word),
+        args.section,
+        args.kind,
+        getattr(args, "verdict", None),
+        args.method,
+    )
     if args.out:
         tables.write(args.out, rows)
         print(f"written to {args.out}")
@@ -192,11 +294,16 @@ def _methods(args: argparse.Namespace) -> int:
     print(f"{'method':<24}{'stated cost':<18}parameters (defaults)")
     for name in names:
         if name in NOT_DERIVED:
-            print(f"{name:<24}{'-':<18}not derived: the SVD projection needs G = -S S^T (sec:DLR-deriv)")
+            print(
+                f"{name:<24}{'-':<18}not derived: the projection needs G = -S S^T (sec:DLR-deriv)"
+            )
         else:
             params = ", ".join(f"{k}={v}" for k, v in method(name).params.items())
             print(f"{name:<24}{cost(name):<18}{params or 'none'}")
-    print("the costs are those that the paper states; bongref errata --kind 'wrong cost' lists what is wrong with them")
+    print(
+        "the costs are those that the paper states; "
+        "bongref errata --kind 'wrong cost' lists what is wrong with them"
+    )
     print(f"{len(names)} names")
     return 0
 
@@ -209,22 +316,31 @@ def _cite(args: argparse.Namespace) -> int:
 
 
 def adapter_of(target: str) -> Any:
-    """The adapter that a user names; what its own code raises becomes a ValueError that says where."""
+    """The adapter that a user names; an error in its own code becomes one that says where."""
     from .conformance import load_adapter
 
     try:
         return load_adapter(target)
     except (Exception, SystemExit) as error:
         frames = traceback.extract_tb(error.__traceback__)
-        if frames and Path(frames[-1].filename).parent == Path(__file__).parent / "conformance":  # our own words
+        if (
+            frames and Path(frames[-1].filename).parent == Path(__file__).parent / "conformance"
+        ):  # our own words
             raise
-        own = [f for f in frames if "importlib" not in f.filename and Path(f.filename).parent != Path(__file__).parent / "conformance"]
+        own = [
+            f
+            for f in frames
+            if "importlib" not in f.filename
+            and Path(f.filename).parent != Path(__file__).parent / "conformance"
+        ]
         place = own[1:] or own  # the first is this function
         where = f" ({place[-1].filename}, line {place[-1].lineno})" if place else ""
         if isinstance(error, SyntaxError):
             where = f" ({error.filename}, line {error.lineno})"
             error = type(error)(error.msg)
-        raise ValueError(f"adapter {target} cannot be made: {type(error).__name__}: {error}{where}") from error
+        raise ValueError(
+            f"adapter {target} cannot be made: {type(error).__name__}: {error}{where}"
+        ) from error
 
 
 def _check(args: argparse.Namespace) -> int:
@@ -261,12 +377,18 @@ def _check(args: argparse.Namespace) -> int:
     )
     if bar:
         bar("")
-    _say(reports.verdict_line(report) if args.quiet else reports.text(report, args.verbose, args.xfails))
+    _say(
+        reports.verdict_line(report)
+        if args.quiet
+        else reports.text(report, args.verbose, args.xfails)
+    )
     for path in args.report:
         reports.write(path, report)
         print(f"written to {path}")
     if args.write_xfails and not report.interrupted:
-        Path(args.write_xfails).write_text(reports.xfails(report), encoding="utf-8", errors="replace")
+        Path(args.write_xfails).write_text(
+            reports.xfails(report), encoding="utf-8", errors="replace"
+        )
         print(f"written to {args.write_xfails}")
     return 130 if report.interrupted else 0 if report.ok else 1
 
@@ -291,7 +413,9 @@ def _vectors(args: argparse.Namespace) -> int:
             print(line)
         return 0
     cases = vectors.load(levels, folder=args.vectors)
-    differences = list(shipped.rederive(cases, bar and (lambda id, k: bar(f"{k} of {len(cases)} cases: {id}"))))
+    differences = list(
+        shipped.rederive(cases, bar and (lambda id, k: bar(f"{k} of {len(cases)} cases: {id}")))
+    )
     if bar:
         bar("")
     _say("\n".join([*differences, shipped.verdict(cases, differences)]))

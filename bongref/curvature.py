@@ -19,8 +19,6 @@ The linearised estimators use the linear(f)-delta side of thm:lbong, ``Fᵀ(y �
 It needs no R⁻¹, which does not exist for a softmax (R = diag(p) − ppᵀ is singular), and no jitter.
 """
 
-# mypy: disable-error-code="no-any-return"
-# (a product of arrays of any dtype is Any to mypy)
 from __future__ import annotations
 
 from collections.abc import Callable

@@ -47,7 +47,7 @@ class Losses(NamedTuple):
 
 
 class Watch:
-    """Looks at a stream whenever the number of its steps has doubled, and at its end; warns once."""
+    """Looks at a stream whenever its number of steps has doubled, and at its end; warns once."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.next, self.warned = problem, 2 * WINDOW, False
@@ -71,8 +71,10 @@ class Watch:
         warnings.warn(_message(p, t, state, found), Diverging, stacklevel=3)
 
 
-def losses(model: Any, lik: Likelihood, mu: Array, xs: list[Array], ys: list[Array]) -> Losses | None:
-    """Losses of the plugin predictive and of the best constant; None where there is too little to say."""
+def losses(
+    model: Any, lik: Likelihood, mu: Array, xs: list[Array], ys: list[Array]
+) -> Losses | None:
+    """Losses of the plugin predictive and of the best constant; None for too few observations."""
     if lik.name not in ("gaussian", "bernoulli", "categorical", "poisson") or not xs:
         return None
     with np.errstate(all="ignore"):
@@ -113,8 +115,8 @@ def _message(p: Problem, t: int, state: State, found: Losses) -> str:
     if p.m.rule != "bong":
         settings += f" or alpha ({p.m.params['alpha']:.3g})"
     return (
-        f"{p.m.name} predicts the last {len(found.plugin)} observations before step {t} worse than a "
-        f"constant does (excess loss {plugin:.3g} against {constant:.3g} nats each; largest |mu| "
+        f"{p.m.name} predicts the last {len(found.plugin)} observations before step {t} worse than "
+        f"a constant does (excess loss {plugin:.3g} against {constant:.3g} nats each; largest |mu| "
         f"{float(np.max(np.abs(state.mu))):.3g}): it may have diverged. Try a smaller {settings}, "
         "standardised X and Y, or a larger observation variance."
     )

@@ -1,14 +1,14 @@
 """The errors of the package: one hierarchy, each also the built-in kind that a caller would expect.
 
     BongrefError
-      InvalidValue (ValueError)      InvalidType (TypeError)      an argument that is refused; nothing has changed
-      NotDerived (NotImplementedError)                            a name of the grid for which the paper derives no update
-      StreamEnded                                                 a stream that ended early; carries step, state and rows
-        NotPositiveDefinite (ArithmeticError)                     a covariance or precision that is not positive definite
-        NotFinite (FloatingPointError)                            a gradient, Hessian or state that overflowed
-        Interrupted (KeyboardInterrupt)                           Ctrl-C
+      InvalidValue (ValueError), InvalidType (TypeError)   an argument is refused; nothing has changed
+      NotDerived (NotImplementedError)                     the paper derives no update of that name
+      StreamEnded                                          a stream ended early; has step, state, rows
+        NotPositiveDefinite (ArithmeticError)              a covariance is not positive definite
+        NotFinite (FloatingPointError)                     a gradient, Hessian or state overflowed
+        Interrupted (KeyboardInterrupt)                    Ctrl-C
     BongrefWarning (UserWarning)
-      Diverging                                                   a stream that predicts worse than a constant
+      Diverging                                            a stream predicts worse than a constant
 
 >>> import bongref as br
 >>> try:
@@ -28,8 +28,8 @@ from .states import State
 class BongrefError(BaseException):
     """Base of all errors that the package raises on purpose.
 
-    It derives from BaseException, and every error below it but :class:`Interrupted` is an Exception through its built-in kind, so that
-    ``except Exception`` does not swallow a Ctrl-C.
+    It derives from BaseException, and every error below it but :class:`Interrupted` is an Exception
+    through its built-in kind, so that ``except Exception`` does not swallow a Ctrl-C.
     """
 
 
@@ -63,10 +63,23 @@ class StreamEnded(BongrefError):
     """
 
     def __init__(
-        self, message: str, step: int, state: State, rows: list[dict[str, Any]], name: str = "", result: Any = None
+        self,
+        message: str,
+        step: int,
+        state: State,
+        rows: list[dict[str, Any]],
+        name: str = "",
+        result: Any = None,
     ) -> None:
         super().__init__(message)
-        self.message, self.step, self.state, self.rows, self.name, self.result = message, step, state, rows, name, result
+        self.message, self.step, self.state, self.rows, self.name, self.result = (
+            message,
+            step,
+            state,
+            rows,
+            name,
+            result,
+        )
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.message, self.step, self.state, self.rows, self.name, self.result)
@@ -81,7 +94,7 @@ class NotFinite(StreamEnded, FloatingPointError):
 
 
 class Interrupted(StreamEnded, KeyboardInterrupt):
-    """A stream stopped by Ctrl-C; ``result`` holds what was done, for ``run(..., resume=error.result)``."""
+    """A stream stopped by Ctrl-C; ``run(..., resume=error.result)`` goes on."""
 
 
 class BongrefWarning(UserWarning):

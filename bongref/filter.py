@@ -72,8 +72,8 @@ def step(
     current : FC, Diag, DLR or None
         q_{t,i-1}. bong and bog ignore it; for blr and bbb None means the prior (i = 1).
     curv : Curv
-        The expected gradient ``g`` (P,) and the expected Hessian: ``S`` (P, K) with G = -S Sᵀ, ``G``
-        (P, P), or in the diagonal families ``d`` (P,), the diagonal of G.
+        The expected gradient ``g`` (P,) and the expected Hessian: ``S`` (P, K) with G = -S Sᵀ,
+        ``G`` (P, P), or in the diagonal families ``d`` (P,), the diagonal of G.
     form : {"auto", "plain", "efficient"}
         "plain" is the displayed equation, "efficient" the form for G = -S Sᵀ, "auto" the efficient
         one where it applies and loses no digits.
@@ -144,7 +144,7 @@ def _fault(arrays: Any, valid: bool) -> str:
     return NOT_PD if all(np.all(np.isfinite(a)) for a in arrays) else NOT_FINITE
 
 
-# --- one observation, or a mini-batch ---------------------------------------------------------------
+# --- one observation, or a mini-batch -------------------------------------------------------------
 
 
 class Draws(NamedTuple):
@@ -188,7 +188,8 @@ def update(
     y : array_like or None
         One observation, or B of them; None is a missing observation and returns the prior.
     rng : numpy.random.Generator or int, optional
-        Source of the samples of an mc method; an int is a seed.
+        Source of the samples of an mc method; an int is a seed, with which every call draws the
+        same numbers: in a loop of updates, give a generator.
     samples : array_like, shape (I, M, P), optional
         The θ̂ of each inner iteration, in place of ``rng``; they make the update deterministic.
     probes : array_like, shape (I, M, N, P), optional
@@ -278,7 +279,9 @@ class InnerLoop(NamedTuple):
     """How the iterates q_{t,i} of one update are represented and advanced."""
 
     start: Callable[[Any], Any]  # q_{t|t-1} -> q_{t,0}
-    step: Callable[[Any, Any, Curv], tuple[Any, str]]  # q_{t|t-1}, q_{t,i-1}, (g, G) -> q_{t,i}, form
+    step: Callable[
+        [Any, Any, Curv], tuple[Any, str]
+    ]  # q_{t|t-1}, q_{t,i-1}, (g, G) -> q_{t,i}, form
     state: Callable[[Any, Any], State]  # q_{t|t-1}, q_{t,i} -> the state
     is_valid: Callable[[Any], bool]
 
@@ -309,13 +312,23 @@ def _can_go_on(m: Method, mu: Array, draws: Draws) -> bool:
 def _check_finite(m: Method, curv: Curv, prior: State, i: int) -> None:
     if not all(a is None or np.all(np.isfinite(a)) for a in curv):
         raise NotFinite(
-            f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: the "
-            "model or the likelihood overflows at this x and these parameters; the prior is unchanged",
-            step=1, state=prior, rows=[], name=m.name,
+            f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: "
+            "the model or the likelihood overflows at this x and these parameters; the prior is "
+            "unchanged",
+            step=1,
+            state=prior,
+            rows=[],
+            name=m.name,
         )
 
 
-@eq("sec:pseudocode#10", "sec:pseudocode#12", "sec:pseudocode#17", "sec:pseudocode#22", "sec:pseudocode#28")
+@eq(
+    "sec:pseudocode#10",
+    "sec:pseudocode#12",
+    "sec:pseudocode#17",
+    "sec:pseudocode#22",
+    "sec:pseudocode#28",
+)
 def estimate(
     m: Method,
     model: Model,
@@ -333,7 +346,9 @@ def estimate(
         if m.hess.startswith("lin"):
             return _linearised(m, model, lik, q.mu, x, y, rng, traced)
         if draws.samples is None:
-            theta = draw(q, m.params["n_samples"], _generator(rng))  # sec:pseudocode#12, sec:pseudocode#17
+            theta = draw(
+                q, m.params["n_samples"], _generator(rng)
+            )  # sec:pseudocode#12, sec:pseudocode#17
         else:
             theta = draws.samples[i]
         if m.hess == "mc-ef":
@@ -366,7 +381,7 @@ def _generator(rng: np.random.Generator | None) -> np.random.Generator:
     return rng
 
 
-# --- what update and run check alike ------------------------------------------------------------------
+# --- what update and run check alike --------------------------------------------------------------
 
 
 def checked_prior(m: Method, model: Model, prior: Any) -> State:
@@ -388,11 +403,13 @@ def checked_draws(
     probes: Any,
     steps: int | None = None,
 ) -> Draws:
-    """The given samples and probes with all their dimensions, if nothing is left without a generator."""
+    """The given samples and probes with all their dimensions; rng must be there for the rest."""
     lead = () if steps is None else (steps,)
     takes_probes = m.hess == "mc-hess" and m.family in ("diag", "diag_mom")
     if samples is not None and not m.hess.startswith("mc"):
-        raise InvalidType(f"{m.name} takes no samples (they are for *-mc-*), got shape {np.shape(samples)}")
+        raise InvalidType(
+            f"{m.name} takes no samples (they are for *-mc-*), got shape {np.shape(samples)}"
+        )
     if probes is not None and not takes_probes:
         raise InvalidType(f"{m.name} takes no probes (they are for *-mc-hess-diag*)")
     if rng is None:

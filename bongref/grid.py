@@ -50,15 +50,16 @@ EFFICIENT: dict[tuple[str, str], str] = {
     **{(rule, "dlr"): f"{rule}_woodbury" for rule in RULES},
 }
 
-# An inner loop without inversions is taken where its iterations have at most P/FEW columns. With more
-# it saves nothing, and where they reach every direction the covariance that remains can be small
+# An inner loop without inversions is taken where its iterations have at most P/FEW columns. With
+# more it saves nothing, and where they reach every direction the covariance that remains can be small
 # compared with the one that it is subtracted from.
 FEW = 4
 
 NOT_DERIVED = {
     name: f"{name}: the SVD projection of the DLR family needs the expected Hessian as G = -S S^T. "
     "The paper (sec:DLR-deriv): 'This approach works for EF-MC and EF-LIN methods but not MC-HESS, "
-    f"which we omit.' Use {name.replace('mc-hess', 'mc-ef')} or {name.replace('mc-hess', 'lin-hess')}."
+    "which we omit.' "
+    f"Use {name.replace('mc-hess', 'mc-ef')} or {name.replace('mc-hess', 'lin-hess')}."
     for name in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")
 }
 
@@ -84,7 +85,9 @@ class Increments(NamedTuple):
 
 INCREMENTS = {
     "fc": Increments(fc_nat.start, fc_nat.blr_increment, fc_nat.finish, fc_nat.is_valid_increment),
-    "fc_mom": Increments(fc_mom.start, fc_mom.blr_increment, fc_mom.finish, fc_mom.is_valid_increment),
+    "fc_mom": Increments(
+        fc_mom.start, fc_mom.blr_increment, fc_mom.finish, fc_mom.is_valid_increment
+    ),
 }
 
 
@@ -148,13 +151,13 @@ class Method:
 
     @property
     def cost(self) -> str:
-        """Leading order in P for one observation, as in tab:methods and the text of the derivations."""
+        """Leading order in P for one observation, as in tab:methods and the derivations."""
         return cost(self.name)
 
     def step_function(
         self, curv: Curv, prior: State | None = None, form: str = "auto"
     ) -> Callable[..., Any]:
-        """The function that computes a step: the displayed form, or where G = −S Sᵀ the efficient one."""
+        """The function that computes a step: the displayed form, or for G = −S Sᵀ the efficient one."""
         efficient = EFFICIENT.get((self.rule, self.family), "")
         usable = efficient != "" and curv.S is not None
         if isinstance(prior, DLR) and usable:
@@ -176,7 +179,9 @@ class Method:
         iterations are few (``FEW``).
         """
         few = curv.S is not None and FEW * self.n_iter * curv.S.shape[1] <= len(curv.g)
-        return INCREMENTS.get(self.family) if self.rule == "blr" and few and form != "plain" else None
+        return (
+            INCREMENTS.get(self.family) if self.rule == "blr" and few and form != "plain" else None
+        )
 
     def prior(
         self, mu: Any, var: Any = 1.0, *, rng: np.random.Generator | int | None = None
@@ -190,8 +195,8 @@ class Method:
         var : float or array_like, shape (P,)
             The marginal variances.
         rng : numpy.random.Generator or int, optional
-            For bog and bbb in DLR, where W = 0 is a fixed point: W is small and random (from a fixed
-            seed without ``rng``), and Υ is such that the marginal variances are ``var``.
+            For bog and bbb in DLR, where W = 0 is a fixed point: W is small and random (from a
+            fixed seed without ``rng``), and Υ is such that the marginal variances are ``var``.
 
         Returns
         -------
@@ -318,7 +323,9 @@ def method(name: str | Method, **params: Any) -> Method:
 def _no_such_name(given: str) -> str:
     """What names look like, and the nearest to the one that was given."""
     name = given.strip().lower()
-    text = f"name must be RULE-{{mc|lin}}-{{hess|ef}}-FAMILY such as 'bong-lin-hess-fc', got {given!r}"
+    text = (
+        f"name must be RULE-{{mc|lin}}-{{hess|ef}}-FAMILY such as 'bong-lin-hess-fc', got {given!r}"
+    )
     matching = methods(f"*{name}*") if name else []
     if len(matching) > 3:
         return f"{text}; bongref.methods('*{name}*') lists the {len(matching)} names with it"
@@ -334,11 +341,13 @@ def _no_such_parameter(name: str, key: str, taken: list[str]) -> str:
         known = f"it is a parameter of {', '.join(PARAMETERS[key][0])}"
     near = difflib.get_close_matches(key, taken, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else ""
-    return f"{name} takes no parameter {key!r} ({known}); it takes {', '.join(taken) or 'none'}{hint}"
+    return (
+        f"{name} takes no parameter {key!r} ({known}); it takes {', '.join(taken) or 'none'}{hint}"
+    )
 
 
 def _from_literature(name: str, params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """The method that a name of the literature stands for; for one that is none, why not and what is."""
+    """The method that a name of the literature stands for; an error where it is none."""
     key = name.strip().lower().replace("_", "-")
     if key in NOT_ALIASES:
         cell, reason, *_ = NOT_ALIASES[key]
@@ -355,8 +364,8 @@ def _check_parameter(name: str, key: str, value: Any) -> Any:
             raise InvalidValue(f"alpha must be > 0, got {value!r}")
         if alpha > 1 and name.startswith("blr-"):
             raise InvalidValue(
-                f"alpha must be in (0, 1] for {name}, where the old precision has the weight 1 - alpha, "
-                f"got {value!r}"
+                f"alpha must be in (0, 1] for {name}, where the old precision has the weight "
+                f"1 - alpha, got {value!r}"
             )
         return alpha
     if key == "virtual":
@@ -390,7 +399,9 @@ def cost(name: str) -> str:
         return _cost_dlr(rule, hess, inner)
     if rule == "bong" or (rule == "bog" and family == "fc_mom"):
         cubic = "O(P^3)" if rule == "bong" else "O(MP^2)"
-        return {"mc-hess": cubic, "mc-ef": "O(MP^2)", "lin-hess": "O(CP^2)", "lin-ef": "O(P^2)"}[hess]
+        return {"mc-hess": cubic, "mc-ef": "O(MP^2)", "lin-hess": "O(CP^2)", "lin-ef": "O(P^2)"}[
+            hess
+        ]
     return f"O({inner}P^3)"
 
 

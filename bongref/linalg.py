@@ -41,14 +41,12 @@ def eye(n: int) -> Array:
 
 def sym(a: Array) -> Array:
     """The symmetric part (a + aᵀ)/2."""
-    half: Array = (a + a.T) / 2
-    return half
+    return (a + a.T) / 2
 
 
 def rowdot(a: Array, b: Array) -> Array:
     """diag(a bᵀ) in O(nm): the sum over j of a_ij b_ij (the diag(AB) trick of sec:diag-Nat)."""
-    out: Array = (a * b).sum(axis=1)
-    return out
+    return (a * b).sum(axis=1)
 
 
 def solve(a: Array, b: Array) -> Array:
@@ -84,8 +82,7 @@ def inv(a: Array) -> Array:
         return _eliminate(a, eye(len(a)).astype(object))
     try:
         half = np.linalg.solve(cholesky(a), np.eye(len(a)))
-        out: Array = half.T @ half
-        return out
+        return half.T @ half
     except np.linalg.LinAlgError:
         return sym(solve(a, np.eye(len(a))))
 
@@ -143,8 +140,7 @@ def gram(a: Array, b: Array | None = None) -> Array:
     b = a if b is None else b
     rows = max(16, 2**18 // max(1, a.shape[1] * b.shape[1]))
     if is_exact(a) or is_exact(b) or len(a) <= rows:
-        product: Array = a.T @ b
-        return product
+        return a.T @ b
     out = np.zeros((a.shape[1], b.shape[1]))
     for i in range(0, len(a), rows):
         out += a[i : i + rows].T @ b[i : i + rows]

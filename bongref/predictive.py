@@ -168,7 +168,9 @@ def plugin(model: Model, lik: Likelihood, state: State, X: Any) -> Predictive:
     (array([2., 6.]), array([-0.572, -0.572]))
     """
     state, X = _check(model, lik, state, X)
-    return Predictive("plugin", lik, _outputs(model, state.mu, X)[None])
+    found = _compiled("plugin", model, lik, state.mu, state.mu[None], X)
+    values = _outputs(model, state.mu, X)[None] if found is None else found
+    return Predictive("plugin", lik, values)
 
 
 @_takes_no_method(0)
@@ -218,7 +220,9 @@ def mc(
     """
     state, X = _check(model, lik, state, X)
     theta = _thetas(state, n_samples, rng, samples)
-    return Predictive("mc", lik, np.stack([_outputs(model, t, X) for t in theta]))
+    found = _compiled("mc", model, lik, state.mu, theta, X)
+    values = np.stack([_outputs(model, t, X) for t in theta]) if found is None else found
+    return Predictive("mc", lik, values)
 
 
 @_takes_no_method(0)
@@ -271,7 +275,12 @@ def lin_mc(
     """
     checks.choice("linearise", linearise, ("h", "f"))
     state, X = _check(model, lik, state, X)
-    shift = (_thetas(state, n_samples, rng, samples) - state.mu).T  # (P, S)
+    thetas = _thetas(state, n_samples, rng, samples)
+    kind = "lin_mc" if linearise == "h" else "lin_mc_f"
+    found = _compiled(kind, model, lik, state.mu, thetas, X)
+    if found is not None:
+        return Predictive(kind, lik, found, linearise == "h")
+    shift = (thetas - state.mu).T  # (P, S)
     values = []
     with np.errstate(over="ignore", invalid="ignore"):
         for x in X if model.is_batch(X) else [X]:
@@ -284,7 +293,6 @@ def lin_mc(
             else:
                 fbar = o[:, None] + J @ shift  # eq:fbar
                 values.append(fbar.T)
-    kind = "lin_mc" if linearise == "h" else "lin_mc_f"
     return Predictive(kind, lik, np.stack(values, axis=1), linearise == "h")
 
 
@@ -337,6 +345,21 @@ def predict(
         return mc(model, lik, state, X, n_samples=n_samples, rng=rng)
     linearise = "f" if kind == "lin_mc_f" else "h"
     return lin_mc(model, lik, state, X, n_samples=n_samples, rng=rng, linearise=linearise)
+
+
+def _compiled(
+    kind: str, model: Any, lik: Any, mu: Array, thetas: Array, X: Array
+) -> Array | None:
+    """The values by the compiled path; None where there is none or a compilation does not pay."""
+    try:
+        from .fast import Unavailable, predict
+    except ImportError:
+        return None
+    try:
+        values: Array | None = predict.values(kind, model, lik, mu, thetas, X)
+        return values
+    except Unavailable:
+        return None
 
 
 def _outputs(model: Model, theta: Array, X: Any) -> Array:

@@ -22,7 +22,14 @@ import numpy as np
 from . import checks, divergence
 from .backends import BACKENDS, Backend, Problem, StepFailed, choose
 from .dynamics import Dynamics, Static, propagate
-from .errors import Interrupted, InvalidType, InvalidValue, NotFinite, NotPositiveDefinite, StreamEnded
+from .errors import (
+    Interrupted,
+    InvalidType,
+    InvalidValue,
+    NotFinite,
+    NotPositiveDefinite,
+    StreamEnded,
+)
 from .filter import FORMS, NOT_FINITE, as_method, checked_draws, checked_prior
 from .grid import STATES, Method
 from .likelihoods import Likelihood
@@ -32,7 +39,10 @@ from .tables import describe
 from .trace import Symbol
 
 Row = dict[str, Any]
-OVERFLOW = "the update gave numbers that are not finite: an overflow, or a matrix that is singular in float64"
+OVERFLOW = (
+    "the update gave numbers that are not finite: "
+    "an overflow, or a matrix that is singular in float64"
+)
 METRIC_STREAM = 0xE7A1  # the spawn key of the metrics' generator
 
 
@@ -75,7 +85,7 @@ class Continuation(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A filtered stream. ``run(..., resume=result)`` goes on from it, :func:`bongref.save` stores it.
+    """A filtered stream. ``run(..., resume=result)`` goes on, :func:`bongref.save` stores it.
 
     Attributes
     ----------
@@ -220,7 +230,7 @@ def run(
     return record.result(record.mark(t, state, steps), steps)
 
 
-# --- checked inputs -----------------------------------------------------------------------------------
+# --- checked inputs -------------------------------------------------------------------------------
 
 
 def _checked(
@@ -241,11 +251,11 @@ def _checked(
     return Problem(m, model, lik, prior, data, dynamics, generator, draws.samples, trace, form)
 
 
-# --- rows, one-step-ahead scores, checkpoints ---------------------------------------------------------
+# --- rows, one-step-ahead scores, checkpoints -----------------------------------------------------
 
 
 class Mark(NamedTuple):
-    """Where a stream stands after step t. The lists only ever grow, so that their lengths are enough."""
+    """Where a stream stands after step t. Lists only grow, so that their lengths are enough."""
 
     t: int
     state: State
@@ -288,7 +298,10 @@ class Recorder:
         state = _checked_resume(resume, p)
         self.rows, self.clock.seconds = list(resume.rows), resume.info.seconds
         self.pending = {key: list(values) for key, values in resume.continuation.pending.items()}
-        for gen, saved in ((p.rng, resume.continuation.rng), (self.eval_rng, resume.continuation.eval_rng)):
+        for gen, saved in (
+            (p.rng, resume.continuation.rng),
+            (self.eval_rng, resume.continuation.eval_rng),
+        ):
             if gen is not None and saved is not None:
                 gen.bit_generator.state = saved
         return state, resume.t
@@ -312,7 +325,10 @@ class Recorder:
         if t % self.every and not end:
             return
         if self.measures:
-            p, row = self.problem, {"t": t, **{k: float(np.mean(v)) for k, v in self.pending.items()}}
+            p, row = (
+                self.problem,
+                {"t": t, **{k: float(np.mean(v)) for k, v in self.pending.items()}},
+            )
             for one in self.measures:
                 if not getattr(one, "ahead", False):
                     row.update(one(p.m, p.model, p.lik, state, self.eval_rng))
@@ -327,7 +343,10 @@ class Recorder:
         """Where the stream stands, to go back to."""
         rng = self.problem.rng
         lengths = {key: len(values) for key, values in self.pending.items()}
-        generators = None if rng is None else rng.bit_generator.state, self.eval_rng.bit_generator.state
+        generators = (
+            None if rng is None else rng.bit_generator.state,
+            self.eval_rng.bit_generator.state,
+        )
         return Mark(t, state, len(self.rows), len(steps.traces), self.pending, lengths, *generators)
 
     def result(self, at: Mark, steps: Backend) -> Result:
@@ -347,7 +366,13 @@ class Recorder:
 
 
 def _measures(metrics: Any) -> list[Callable[..., Any]]:
-    out = list(metrics) if isinstance(metrics, (list, tuple)) else [] if metrics is None else [metrics]
+    out = (
+        list(metrics)
+        if isinstance(metrics, (list, tuple))
+        else []
+        if metrics is None
+        else [metrics]
+    )
     for one in out:
         if not callable(one):
             raise InvalidType(
@@ -369,14 +394,18 @@ def _checked_resume(resume: Any, p: Problem) -> State:
             f"resume must be a Result of {p.m!r} after 0 to {T} steps, got one of "
             f"{resume.info.method!r} after step {t}"
         )
-    if not all(isinstance(row, dict) and row.get("t", -1) in range(resume.t + 1) for row in resume.rows):
-        raise InvalidValue(f"resume.rows must be rows of steps 1...{resume.t}, got {resume.rows!r:.80}")
+    if not all(
+        isinstance(row, dict) and row.get("t", -1) in range(resume.t + 1) for row in resume.rows
+    ):
+        raise InvalidValue(
+            f"resume.rows must be rows of steps 1...{resume.t}, got {resume.rows!r:.80}"
+        )
     rank = p.m.params.get("rank")
     return checks.state("resume.state", resume.state, STATES[p.m.family], P=len(p.prior.mu), R=rank)
 
 
 def _evaluation_generator(rng: np.random.Generator | None) -> np.random.Generator:
-    """A generator for the metrics: no numbers in common with that of the samples, nor advancing it."""
+    """A generator for the metrics: independent of that of the samples, and not advancing it."""
     seed = None if rng is None else getattr(rng.bit_generator, "seed_seq", None)
     if not isinstance(seed, np.random.SeedSequence):
         seed = np.random.SeedSequence(0)
@@ -397,7 +426,7 @@ class _Clock:
         self.seconds += time.perf_counter() - self.begun
 
 
-# --- streams that end early -----------------------------------------------------------------------------
+# --- streams that end early -----------------------------------------------------------------------
 
 
 def _interrupted(result: Result, p: Problem) -> Interrupted:
@@ -408,16 +437,23 @@ def _interrupted(result: Result, p: Problem) -> Interrupted:
 def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     """What happened at the step that failed, where everything up to there is, and what to try."""
     step, name = failure.t + 1, p.m.name
-    kept = f"the state after step {failure.t} is in .state, the {len(result.rows)} row(s) so far in .rows"
+    kept = (
+        f"the state after step {failure.t} is in .state, "
+        f"the {len(result.rows)} row(s) so far in .rows"
+    )
     now, then = (float(np.max(np.abs(q.mu))) for q in (failure.state, p.prior))
     diverged = now > 1e6 * max(1.0, then)
     if diverged:
-        what = f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, {then:.3g} in the prior"
+        what = (
+            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, "
+            f"{then:.3g} in the prior"
+        )
     elif failure.reason == NOT_FINITE:
         what = failure.detail or OVERFLOW
     else:
         what = "the update gave a state that is not positive definite"
-    message = f"{name}: step {step}: {what}; {kept}. {_advice(p.m, diverged or failure.reason == NOT_FINITE)}"
+    advice = _advice(p.m, diverged or failure.reason == NOT_FINITE)
+    message = f"{name}: step {step}: {what}; {kept}. {advice}"
     kind = NotFinite if failure.reason == NOT_FINITE else NotPositiveDefinite
     return kind(message, step, failure.state, result.rows, name, result)
 
@@ -427,12 +463,15 @@ def _advice(m: Method, overflow: bool) -> str:
     if overflow:
         return f"Standardise X and Y, or take a smaller {smaller} or a larger observation variance."
     if m.rule == "bong" and m.hess != "mc-hess" and m.family in ("fc", "diag", "dlr"):
-        return "In exact arithmetic this method keeps it: the prior is too wide for float64; take a smaller prior variance."
+        return (
+            "In exact arithmetic this method keeps it: the prior is too wide for float64; take a "
+            "smaller prior variance."
+        )
     keeps = "bong in fc, diag and dlr with mc-ef, lin-hess or lin-ef always does"
     return f"A smaller {smaller} may keep it; {keeps}."
 
 
-# --- progress -------------------------------------------------------------------------------------------
+# --- progress -------------------------------------------------------------------------------------
 
 
 class _Bar:
@@ -453,7 +492,9 @@ class _Bar:
     def show(self, t: int, rows: list[Row]) -> None:
         if self.bar is not None:
             if rows:
-                numbers = {k: v for k, v in rows[-1].items() if k != "t" and isinstance(v, (int, float))}
+                numbers = {
+                    k: v for k, v in rows[-1].items() if k != "t" and isinstance(v, (int, float))
+                }
                 self.bar.set_postfix(numbers, refresh=False)
             self.bar.update(t - self.bar.n)
 

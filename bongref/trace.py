@@ -1,8 +1,8 @@
-"""A trace of one update: every symbol of the paper that it computed, with its value and its equation.
+"""A trace of one update: every symbol of the paper that it computed, with value and equation.
 
 The code names the equation on the line that computes a symbol (``Sigma = …  # eq:bong-FC-prec``).
-While a recording is on, a profile hook copies the marked local variables of those functions when they
-return; the functions themselves know nothing of it.
+While a recording is on, a profile hook copies the marked local variables of those functions when
+they return; the functions themselves know nothing of it.
 
 >>> import bongref as br
 >>> model, lik = br.models.linear(1), br.likelihoods.Gaussian(var=1.0)
@@ -96,8 +96,8 @@ def _symbols(
 ) -> Iterator[Symbol]:
     """The marked symbols of one call.
 
-    Of several equations that print the same symbol for this method, the line names the most specific
-    one last.
+    Of several equations that print the same symbol for this method, the line names the most
+    specific one last.
     """
     from .paper import line_symbols
 

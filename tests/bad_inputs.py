@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Bad inputs of the functions that take no stream: (call, kind of error, a part of the message).
 
 A call is an expression over ``bongref`` (br), numpy (np) and the good inputs of :func:`given`.

@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Bad inputs of the functions of names, steps and streams: (call, kind of error, a part of the message).
 
 A call is an expression over the good inputs of :func:`bad_inputs.given` and of :func:`given`.
@@ -23,7 +22,16 @@ def given():
     good["mc"] = br.method("bong-mc-ef-diag", n_samples=3)
     good["probing"] = br.method("bong-mc-hess-diag", n_samples=2, n_probes=3)
     good["c"] = br.Curv(np.ones(2), S=np.ones((2, 1)))
-    good["res"] = br.run(good["m"], good["model"], good["gauss"], good["q"], good["X"], good["Y"], backend="reference", progress=False)
+    good["res"] = br.run(
+        good["m"],
+        good["model"],
+        good["gauss"],
+        good["q"],
+        good["X"],
+        good["Y"],
+        backend="reference",
+        progress=False,
+    )
     good["folder"] = Path(tempfile.mkdtemp())
     good["run"] = lambda *args, **kw: br.run(*args, progress=False, **kw)
     (good["folder"] / "text.npz").write_text("no archive")

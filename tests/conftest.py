@@ -10,7 +10,9 @@ from hypothesis import HealthCheck, settings
 
 # no clock decides whether a test passes: a machine may be busy, and a first example may have to wait for a compiler
 unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
-settings.register_profile("bongref", **unhurried, derandomize=True, max_examples=25, print_blob=True)
+settings.register_profile(
+    "bongref", **unhurried, derandomize=True, max_examples=25, print_blob=True
+)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bongref"))
 
 
@@ -21,7 +23,9 @@ def pytest_configure(config):
 
 
 def pytest_addoption(parser):
-    parser.addoption("--eq-dump", metavar="FILE", help="write the tests marked with each equation to FILE")
+    parser.addoption(
+        "--eq-dump", metavar="FILE", help="write the tests marked with each equation to FILE"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -44,4 +48,6 @@ def pytest_collection_finish(session):
         for mark in item.iter_markers("eq"):
             for id in mark.args:
                 index.setdefault(id, set()).add(item.nodeid.split("[")[0])
-    Path(file).write_text(json.dumps({id: sorted(nodes) for id, nodes in sorted(index.items())}), encoding="utf-8")
+    Path(file).write_text(
+        json.dumps({id: sorted(nodes) for id, nodes in sorted(index.items())}), encoding="utf-8"
+    )

@@ -40,7 +40,11 @@ class Size(NamedTuple):
 def sizes(draw, max_P=12, max_log_cond=6.0) -> Size:
     P = draw(st.integers(1, max_P))
     return Size(
-        draw(st.integers(0, 2**32 - 1)), P, draw(st.integers(1, min(4, P))), draw(st.integers(1, 6)), draw(st.floats(0, max_log_cond))
+        draw(st.integers(0, 2**32 - 1)),
+        P,
+        draw(st.integers(1, min(4, P))),
+        draw(st.integers(1, 6)),
+        draw(st.floats(0, max_log_cond)),
     )
 
 
@@ -77,7 +81,9 @@ def curvature(hess, family, rng, P, K) -> Curv:
         return Curv(g, S=rng.standard_normal((P, K)))
     G = rng.standard_normal((P, P))
     G = -(G @ G.T) / P + np.diag(rng.standard_normal(P)) / 2
-    return Curv(g, d=np.diag(G).copy()) if family in ("diag", "diag_mom") else Curv(g, G=(G + G.T) / 2)
+    return (
+        Curv(g, d=np.diag(G).copy()) if family in ("diag", "diag_mom") else Curv(g, G=(G + G.T) / 2)
+    )
 
 
 def make(name: str, size: Size, alpha: float | None = None) -> Problem:
@@ -100,7 +106,9 @@ def conditions(p: Problem) -> dict[str, float]:
     return compare.condition(plain(p.m), p.prior, p.current, p.curv)
 
 
-def agree(got: State, wanted: State, cond: dict[str, float], what: str = "", whole: bool = False) -> None:
+def agree(
+    got: State, wanted: State, cond: dict[str, float], what: str = "", whole: bool = False
+) -> None:
     """Every quantity of two states agrees at c · cond · eps; a failure says which one does not, and by how much."""
     for diff in compare.differences(got, wanted, cond, whole=whole):
         assert diff.agrees, f"{what}: {diff}"

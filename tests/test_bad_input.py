@@ -38,7 +38,9 @@ def refuse(given, call, error, part):
     assert part in message
     assert isinstance(caught.value, (BongrefError, FileNotFoundError))
     if type(caught.value) in (InvalidValue, InvalidType):
-        assert re.search(r" (must|takes no|needs|draws) .*(got |did you mean|it takes |is not )", message), message
+        assert re.search(
+            r" (must|takes no|needs|draws) .*(got |did you mean|it takes |is not )", message
+        ), message
     assert snapshot(given) == before
 
 
@@ -52,12 +54,18 @@ def given_stream():
     return bad_inputs_stream.given()
 
 
-@pytest.mark.parametrize(("call", "error", "part"), bad_inputs.ROWS, ids=[row[0] for row in bad_inputs.ROWS])
+@pytest.mark.parametrize(
+    ("call", "error", "part"), bad_inputs.ROWS, ids=[row[0] for row in bad_inputs.ROWS]
+)
 def test_bad_inputs(given, call, error, part):
     refuse(given, call, error, part)
 
 
-@pytest.mark.parametrize(("call", "error", "part"), bad_inputs_stream.ROWS, ids=[row[0] for row in bad_inputs_stream.ROWS])
+@pytest.mark.parametrize(
+    ("call", "error", "part"),
+    bad_inputs_stream.ROWS,
+    ids=[row[0] for row in bad_inputs_stream.ROWS],
+)
 def test_bad_inputs_of_streams(given_stream, call, error, part):
     refuse(given_stream, call, error, part)
 
@@ -80,15 +88,34 @@ def test_the_good_inputs_of_the_tables_are_good(given):
 def test_the_tables_drive_all_public_functions():
     """Every public function of the package and of its public modules, by its name in a call."""
     calls = " ".join(row[0] for row in bad_inputs.ROWS + bad_inputs_stream.ROWS)
-    modules = {"models": br.models, "lik": br.likelihoods, "pred": br.predictive, "metrics": br.metrics, "br.oracle": br.oracle}
-    wanted = {f"br.{n}" for n in br.__all__ if inspect.isfunction(getattr(br, n))} - {"br.run"} | {"run"}
+    modules = {
+        "models": br.models,
+        "lik": br.likelihoods,
+        "pred": br.predictive,
+        "metrics": br.metrics,
+        "br.oracle": br.oracle,
+    }
+    wanted = {f"br.{n}" for n in br.__all__ if inspect.isfunction(getattr(br, n))} - {"br.run"} | {
+        "run"
+    }
     for alias, module in modules.items():
-        names = getattr(module, "__all__", None) or [n for n in vars(module) if not n.startswith("_")]
-        own = [n for n in names if inspect.isfunction(f := getattr(module, n)) and f.__module__.startswith("bongref")]
-        wanted |= {f"{alias}.{n}" for n in own if getattr(module, n).__module__ in (module.__name__, "bongref.autodiff")}
+        names = getattr(module, "__all__", None) or [
+            n for n in vars(module) if not n.startswith("_")
+        ]
+        own = [
+            n
+            for n in names
+            if inspect.isfunction(f := getattr(module, n)) and f.__module__.startswith("bongref")
+        ]
+        wanted |= {
+            f"{alias}.{n}"
+            for n in own
+            if getattr(module, n).__module__ in (module.__name__, "bongref.autodiff")
+        }
     assert len(wanted) > 25
     assert [name for name in sorted(wanted) if f"{name}(" not in calls] == []
     assert len(bad_inputs.ROWS) + len(bad_inputs_stream.ROWS) >= 150
+
 
 NAN, INF = float("nan"), float("inf")
 P, C = 4, 2
@@ -108,7 +135,11 @@ def prior(kind):
         return br.FC(mu, np.diag([1.0, 2.0, 3.0, 4.0]) + 0.1)
     if kind == "diag":
         return br.Diag(mu, np.array([1.0, 2.0, 3.0, 4.0]))
-    return br.DLR(mu, np.array([1.0, 2.0, 3.0, 4.0]), np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, -1.0]]))
+    return br.DLR(
+        mu,
+        np.array([1.0, 2.0, 3.0, 4.0]),
+        np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5], [0.0, -1.0]]),
+    )
 
 
 def put(a, index, value):
@@ -122,7 +153,12 @@ CURV = br.Curv(g=np.ones(P), S=np.ones((P, 1)))
 
 def expect_refusal(call, error, match, *arrays):
     """The call is refused with this message, and none of the arrays has changed."""
-    arrays = [a for q in arrays for a in (q if isinstance(q, tuple) else (q,)) if isinstance(a, np.ndarray)]
+    arrays = [
+        a
+        for q in arrays
+        for a in (q if isinstance(q, tuple) else (q,))
+        if isinstance(a, np.ndarray)
+    ]
     kept = [(a.tobytes(), a.shape, a.dtype) for a in arrays]
     with pytest.raises(error, match=match):
         call()
@@ -133,42 +169,172 @@ def expect_refusal(call, error, match, *arrays):
 
 FCq, Dq, Lq = prior("fc"), prior("diag"), prior("dlr")
 BAD_PRIORS = [
-    ("fc", FCq._replace(mu=put(FCq.mu, 1, NAN)), ValueError, r"prior\.mu must be finite, got nan at index \(1,\)"),
-    ("fc", FCq._replace(mu=put(FCq.mu, 2, INF)), ValueError, r"prior\.mu must be finite, got inf at index \(2,\)"),
-    ("fc", FCq._replace(Sigma=put(FCq.Sigma, (0, 1), NAN)), ValueError, r"prior\.Sigma must be finite, got nan at index \(0, 1\)"),
-    ("fc", FCq._replace(Sigma=put(FCq.Sigma, (3, 3), -INF)), ValueError, r"prior\.Sigma must be finite, got -inf"),
-    ("fc", FCq._replace(Sigma=FCq.Sigma[:3, :3]), ValueError, r"prior\.Sigma must have shape \(4, 4\), got \(3, 3\)"),
-    ("fc", FCq._replace(Sigma=np.ones(4)), ValueError, r"prior\.Sigma must have shape \(4, 4\), got \(4,\)"),
-    ("fc", FCq._replace(mu=np.zeros((4, 1))), ValueError, r"prior\.mu must have 1 dimension, got shape \(4, 1\)"),
-    ("fc", FCq._replace(Sigma=put(FCq.Sigma, (0, 1), 0.5)), ValueError, r"prior\.Sigma must be symmetric, got max\|A - A\^T\| = 0\.4"),
-    ("fc", FCq._replace(Sigma=-np.eye(4)), ValueError, r"prior must be positive definite, got 4 x 4 Sigma with smallest eigenvalue -1"),
+    (
+        "fc",
+        FCq._replace(mu=put(FCq.mu, 1, NAN)),
+        ValueError,
+        r"prior\.mu must be finite, got nan at index \(1,\)",
+    ),
+    (
+        "fc",
+        FCq._replace(mu=put(FCq.mu, 2, INF)),
+        ValueError,
+        r"prior\.mu must be finite, got inf at index \(2,\)",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=put(FCq.Sigma, (0, 1), NAN)),
+        ValueError,
+        r"prior\.Sigma must be finite, got nan at index \(0, 1\)",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=put(FCq.Sigma, (3, 3), -INF)),
+        ValueError,
+        r"prior\.Sigma must be finite, got -inf",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=FCq.Sigma[:3, :3]),
+        ValueError,
+        r"prior\.Sigma must have shape \(4, 4\), got \(3, 3\)",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=np.ones(4)),
+        ValueError,
+        r"prior\.Sigma must have shape \(4, 4\), got \(4,\)",
+    ),
+    (
+        "fc",
+        FCq._replace(mu=np.zeros((4, 1))),
+        ValueError,
+        r"prior\.mu must have 1 dimension, got shape \(4, 1\)",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=put(FCq.Sigma, (0, 1), 0.5)),
+        ValueError,
+        r"prior\.Sigma must be symmetric, got max\|A - A\^T\| = 0\.4",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=-np.eye(4)),
+        ValueError,
+        r"prior must be positive definite, got 4 x 4 Sigma with smallest eigenvalue -1",
+    ),
     ("fc", FCq._replace(Sigma=np.ones((4, 4))), ValueError, "prior must be positive definite"),
     ("fc", FCq._replace(Sigma=np.zeros((4, 4))), ValueError, "prior must be positive definite"),
-    ("fc", br.FC(np.zeros(3), np.eye(3)), ValueError, r"prior\.mu must have shape \(4,\) for this model, got \(3,\)"),
-    ("fc", FCq._replace(Sigma=1j * np.eye(4)), TypeError, r"prior\.Sigma must be an array of real numbers, got ndarray"),
-    ("fc", FCq._replace(mu=["a"] * 4), TypeError, r"prior\.mu must be an array of real numbers, got list"),
-    ("fc", FCq._replace(mu=None), TypeError, r"prior\.mu must be an array of real numbers, got NoneType None"),
-    ("fc", FCq._replace(mu=[[1.0], [1.0, 2.0]]), TypeError, r"prior\.mu must be an array of real numbers, got list"),
+    (
+        "fc",
+        br.FC(np.zeros(3), np.eye(3)),
+        ValueError,
+        r"prior\.mu must have shape \(4,\) for this model, got \(3,\)",
+    ),
+    (
+        "fc",
+        FCq._replace(Sigma=1j * np.eye(4)),
+        TypeError,
+        r"prior\.Sigma must be an array of real numbers, got ndarray",
+    ),
+    (
+        "fc",
+        FCq._replace(mu=["a"] * 4),
+        TypeError,
+        r"prior\.mu must be an array of real numbers, got list",
+    ),
+    (
+        "fc",
+        FCq._replace(mu=None),
+        TypeError,
+        r"prior\.mu must be an array of real numbers, got NoneType None",
+    ),
+    (
+        "fc",
+        FCq._replace(mu=[[1.0], [1.0, 2.0]]),
+        TypeError,
+        r"prior\.mu must be an array of real numbers, got list",
+    ),
     ("fc", FCq._replace(mu=np.zeros(0)), ValueError, r"prior\.mu must not be empty"),
-    ("diag", Dq._replace(var=put(Dq.var, 0, NAN)), ValueError, r"prior\.var must be finite, got nan at index \(0,\)"),
-    ("diag", Dq._replace(var=put(Dq.var, 0, 0.0)), ValueError, r"prior must be positive definite, got var with smallest entry 0"),
-    ("diag", Dq._replace(var=put(Dq.var, 0, -2.0)), ValueError, r"prior must be positive definite, got var with smallest entry -2"),
-    ("diag", Dq._replace(var=np.ones(3)), ValueError, r"prior\.var must have shape \(4,\), got \(3,\)"),
+    (
+        "diag",
+        Dq._replace(var=put(Dq.var, 0, NAN)),
+        ValueError,
+        r"prior\.var must be finite, got nan at index \(0,\)",
+    ),
+    (
+        "diag",
+        Dq._replace(var=put(Dq.var, 0, 0.0)),
+        ValueError,
+        r"prior must be positive definite, got var with smallest entry 0",
+    ),
+    (
+        "diag",
+        Dq._replace(var=put(Dq.var, 0, -2.0)),
+        ValueError,
+        r"prior must be positive definite, got var with smallest entry -2",
+    ),
+    (
+        "diag",
+        Dq._replace(var=np.ones(3)),
+        ValueError,
+        r"prior\.var must have shape \(4,\), got \(3,\)",
+    ),
     ("diag", Dq._replace(var=1.0), ValueError, r"prior\.var must have shape \(4,\), got \(\)"),
-    ("dlr", Lq._replace(Ups=put(Lq.Ups, 3, NAN)), ValueError, r"prior\.Ups must be finite, got nan at index \(3,\)"),
-    ("dlr", Lq._replace(W=put(Lq.W, (0, 1), INF)), ValueError, r"prior\.W must be finite, got inf at index \(0, 1\)"),
+    (
+        "dlr",
+        Lq._replace(Ups=put(Lq.Ups, 3, NAN)),
+        ValueError,
+        r"prior\.Ups must be finite, got nan at index \(3,\)",
+    ),
+    (
+        "dlr",
+        Lq._replace(W=put(Lq.W, (0, 1), INF)),
+        ValueError,
+        r"prior\.W must be finite, got inf at index \(0, 1\)",
+    ),
     (
         "dlr",
         Lq._replace(Ups=-Lq.Ups),
         ValueError,
         r"prior must be positive definite, got Ups with smallest entry -4, which W W\^T does not",
     ),
-    ("dlr", Lq._replace(W=Lq.W[:3]), ValueError, r"prior\.W must have shape \(4, any\), got \(3, 2\)"),
-    ("dlr", Lq._replace(W=Lq.W[:, 0]), ValueError, r"prior\.W must have shape \(4, any\), got \(4,\)"),
-    ("dlr", Lq._replace(W=Lq.W[:, :1]), ValueError, r"prior\.W must have shape \(4, 2\) for rank=2, got \(4, 1\)"),
-    ("dlr", Lq._replace(W=np.ones((4, 5))), ValueError, r"the rank of prior\.W must be in 1\.\.\.P = 4, got 5"),
-    ("dlr", Lq._replace(W=np.ones((4, 0))), ValueError, r"prior\.W must not be empty|the rank of prior\.W"),
-    ("dlr", Lq._replace(Ups=np.ones(5)), ValueError, r"prior\.Ups must have shape \(4,\), got \(5,\)"),
+    (
+        "dlr",
+        Lq._replace(W=Lq.W[:3]),
+        ValueError,
+        r"prior\.W must have shape \(4, any\), got \(3, 2\)",
+    ),
+    (
+        "dlr",
+        Lq._replace(W=Lq.W[:, 0]),
+        ValueError,
+        r"prior\.W must have shape \(4, any\), got \(4,\)",
+    ),
+    (
+        "dlr",
+        Lq._replace(W=Lq.W[:, :1]),
+        ValueError,
+        r"prior\.W must have shape \(4, 2\) for rank=2, got \(4, 1\)",
+    ),
+    (
+        "dlr",
+        Lq._replace(W=np.ones((4, 5))),
+        ValueError,
+        r"the rank of prior\.W must be in 1\.\.\.P = 4, got 5",
+    ),
+    (
+        "dlr",
+        Lq._replace(W=np.ones((4, 0))),
+        ValueError,
+        r"prior\.W must not be empty|the rank of prior\.W",
+    ),
+    (
+        "dlr",
+        Lq._replace(Ups=np.ones(5)),
+        ValueError,
+        r"prior\.Ups must have shape \(4,\), got \(5,\)",
+    ),
     ("fc", Dq, TypeError, "prior must be a FC state, got Diag"),
     ("fc", Lq, TypeError, "prior must be a FC state, got DLR"),
     ("diag", FCq, TypeError, "prior must be a Diag state, got FC"),
@@ -190,11 +356,20 @@ def test_bad_priors(kind, q, error, match):
             expect_refusal(lambda m=m: br.step(m, q, None, CURV), error, match, *parts)
 
 
-@pytest.mark.parametrize(("kind", "q", "error", "match"), [row for row in BAD_PRIORS if "for this" not in row[3] and row[1] is not None])
+@pytest.mark.parametrize(
+    ("kind", "q", "error", "match"),
+    [row for row in BAD_PRIORS if "for this" not in row[3] and row[1] is not None],
+)
 def test_bad_current_states(kind, q, error, match):
-    m = method({"fc": "blr-lin-hess-fc", "diag": "blr-lin-hess-diag", "dlr": "blr-lin-hess-dlr"}[kind])
+    m = method(
+        {"fc": "blr-lin-hess-fc", "diag": "blr-lin-hess-diag", "dlr": "blr-lin-hess-dlr"}[kind]
+    )
     match = match.replace("prior", "current")
-    expect_refusal(lambda: br.step(m, prior(kind), q, CURV), error, match if "for rank" in match else match.replace("any", "(any|2)"))
+    expect_refusal(
+        lambda: br.step(m, prior(kind), q, CURV),
+        error,
+        match if "for rank" in match else match.replace("any", "(any|2)"),
+    )
 
 
 def test_current_must_have_the_size_and_rank_of_the_prior():
@@ -209,18 +384,46 @@ def test_current_must_have_the_size_and_rank_of_the_prior():
 
 ones = np.ones(P)
 BAD_CURV = [
-    (br.Curv(put(ones, 0, NAN), S=CURV.S), ValueError, r"curv\.g must be finite, got nan at index \(0,\)"),
+    (
+        br.Curv(put(ones, 0, NAN), S=CURV.S),
+        ValueError,
+        r"curv\.g must be finite, got nan at index \(0,\)",
+    ),
     (br.Curv(np.ones(3), S=CURV.S), ValueError, r"curv\.g must have shape \(4,\), got \(3,\)"),
-    (br.Curv(ones, S=put(CURV.S, 2, INF)), ValueError, r"curv\.S must be finite, got inf at index \(2, 0\)"),
+    (
+        br.Curv(ones, S=put(CURV.S, 2, INF)),
+        ValueError,
+        r"curv\.S must be finite, got inf at index \(2, 0\)",
+    ),
     (br.Curv(ones, S=ones), ValueError, r"curv\.S must have shape \(4, any\), got \(4,\)"),
-    (br.Curv(ones, S=np.ones((3, 1))), ValueError, r"curv\.S must have shape \(4, any\), got \(3, 1\)"),
-    (br.Curv(ones, G=put(-np.eye(4), (1, 1), NAN)), ValueError, r"curv\.G must be finite, got nan at index \(1, 1\)"),
+    (
+        br.Curv(ones, S=np.ones((3, 1))),
+        ValueError,
+        r"curv\.S must have shape \(4, any\), got \(3, 1\)",
+    ),
+    (
+        br.Curv(ones, G=put(-np.eye(4), (1, 1), NAN)),
+        ValueError,
+        r"curv\.G must be finite, got nan at index \(1, 1\)",
+    ),
     (br.Curv(ones, G=np.eye(3)), ValueError, r"curv\.G must have shape \(4, 4\), got \(3, 3\)"),
-    (br.Curv(ones, G=put(-np.eye(4), (0, 1), 2.0)), ValueError, r"curv\.G must be symmetric, got max\|A - A\^T\| = 2"),
+    (
+        br.Curv(ones, G=put(-np.eye(4), (0, 1), 2.0)),
+        ValueError,
+        r"curv\.G must be symmetric, got max\|A - A\^T\| = 2",
+    ),
     (br.Curv(ones, G=1j * np.eye(4)), TypeError, r"curv\.G must be an array of real numbers"),
-    (br.Curv("abcd", S=CURV.S), TypeError, r"curv\.g must be an array of real numbers, got str 'abcd'"),
+    (
+        br.Curv("abcd", S=CURV.S),
+        TypeError,
+        r"curv\.g must be an array of real numbers, got str 'abcd'",
+    ),
     (br.Curv(ones), ValueError, "curv must have exactly one of S, G and d, got none"),
-    (br.Curv(ones, S=CURV.S, G=-np.eye(4)), ValueError, "curv must have exactly one of S, G and d, got S, G"),
+    (
+        br.Curv(ones, S=CURV.S, G=-np.eye(4)),
+        ValueError,
+        "curv must have exactly one of S, G and d, got S, G",
+    ),
     ({"g": ones, "S": CURV.S}, TypeError, "curv must be a Curv, got dict"),
 ]
 
@@ -235,13 +438,26 @@ def test_bad_curvatures(kind, curv, error, match):
 def test_the_diagonal_of_G_is_for_the_diagonal_families():
     for kind in ("fc", "dlr"):
         expect_refusal(
-            lambda kind=kind: br.step(method(NAMES[kind]), prior(kind), None, br.Curv(ones, d=-ones)), ValueError, r"curv\.d .*needs S or G"
+            lambda kind=kind: br.step(
+                method(NAMES[kind]), prior(kind), None, br.Curv(ones, d=-ones)
+            ),
+            ValueError,
+            r"curv\.d .*needs S or G",
         )
-    for bad, match in [(put(ones, 1, NAN), r"curv\.d must be finite"), (np.ones(3), r"curv\.d must have shape \(4,\), got \(3,\)")]:
-        expect_refusal(lambda bad=bad: br.step(NAMES["diag"], prior("diag"), None, br.Curv(ones, d=bad)), ValueError, match)
+    for bad, match in [
+        (put(ones, 1, NAN), r"curv\.d must be finite"),
+        (np.ones(3), r"curv\.d must have shape \(4,\), got \(3,\)"),
+    ]:
+        expect_refusal(
+            lambda bad=bad: br.step(NAMES["diag"], prior("diag"), None, br.Curv(ones, d=bad)),
+            ValueError,
+            match,
+        )
     assert br.step(NAMES["diag"], prior("diag"), None, br.Curv(ones, d=-ones))[1].valid
     expect_refusal(
-        lambda: br.step(NAMES["fc"], FCq, None, CURV, form="quick"), ValueError, "form must be 'auto', 'plain' or 'efficient', got 'quick'"
+        lambda: br.step(NAMES["fc"], FCq, None, CURV, form="quick"),
+        ValueError,
+        "form must be 'auto', 'plain' or 'efficient', got 'quick'",
     )
 
 
@@ -249,12 +465,24 @@ def test_the_diagonal_of_G_is_for_the_diagonal_families():
 
 CAT, BER, POI = br.likelihoods.Categorical(), br.likelihoods.Bernoulli(), br.likelihoods.Poisson()
 BAD_DATA = [
-    (LIK, [1.0, NAN], Y1, ValueError, r"x must be finite, got nan at index \(1,\); impute missing inputs"),
+    (
+        LIK,
+        [1.0, NAN],
+        Y1,
+        ValueError,
+        r"x must be finite, got nan at index \(1,\); impute missing inputs",
+    ),
     (LIK, [INF, 1.0], Y1, ValueError, r"x must be finite, got inf at index \(0,\)"),
     (LIK, [1.0, 2.0, 3.0], Y1, ValueError, r"x must have shape \(2,\), .*, got \(3,\)"),
     (LIK, "ab", Y1, TypeError, "x must be an array of real numbers, got str 'ab'"),
     (LIK, [1j, 0], Y1, TypeError, "x must be an array of real numbers, got list"),
-    (LIK, X1, [NAN, 0.0], ValueError, r"y must be finite real numbers, got nan at index \(0,\); use None for a missing"),
+    (
+        LIK,
+        X1,
+        [NAN, 0.0],
+        ValueError,
+        r"y must be finite real numbers, got nan at index \(0,\); use None for a missing",
+    ),
     (LIK, X1, [INF, 0.0], ValueError, "y must be finite real numbers, got inf"),
     (LIK, X1, [1.0, 2.0, 3.0], ValueError, r"y must have shape \(2,\), got \(3,\)"),
     (LIK, X1, ["a", "b"], TypeError, r"y must be finite real numbers, got list \['a', 'b'\]"),
@@ -274,13 +502,22 @@ BAD_DATA = [
 @pytest.mark.parametrize(("lik", "x", "y", "error", "match"), BAD_DATA)
 @pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bbb-mc-ef-dlr"])
 def test_bad_observations(name, lik, x, y, error, match):
-    m, q, rng = method(name), prior("fc" if name.endswith("fc") else "dlr"), np.random.default_rng(0)
+    m, q, rng = (
+        method(name),
+        prior("fc" if name.endswith("fc") else "dlr"),
+        np.random.default_rng(0),
+    )
     before = rng.bit_generator.state
     expect_refusal(lambda: br.update(m, MODEL, lik, q, x, y, rng=rng), error, match, q)
     good = {"categorical": 1, "bernoulli": [0, 1], "poisson": [3, 0], "gaussian": Y1}[lik.name]
     if "n_outputs" not in match:
         X, Y = [X1, X1, x, X1], [good, None, y, good]
-        expect_refusal(lambda: br.run(m, MODEL, lik, q, X, Y, rng=rng), error, r"step 3 \(X\[2\], Y\[2\]\): " + match, q)
+        expect_refusal(
+            lambda: br.run(m, MODEL, lik, q, X, Y, rng=rng),
+            error,
+            r"step 3 \(X\[2\], Y\[2\]\): " + match,
+            q,
+        )
     assert rng.bit_generator.state == before  # nothing was drawn
 
 
@@ -294,7 +531,9 @@ def test_bad_streams():
         (iter([X1]), [Y1], TypeError, "X must be an array, a data frame or a sequence, got"),
         (3.0, 4.0, TypeError, "X must be an array, a data frame or a sequence, got"),
     ]:
-        expect_refusal(lambda X=X, Y=Y: br.run("bong-lin-hess-fc", MODEL, LIK, q, X, Y), error, match, q)
+        expect_refusal(
+            lambda X=X, Y=Y: br.run("bong-lin-hess-fc", MODEL, LIK, q, X, Y), error, match, q
+        )
 
 
 def good_samples(*shape):
@@ -310,24 +549,79 @@ BAD_DRAWS = [
         r"bong-mc-ef-fc draws samples: rng \(a numpy\.random\.Generator or a seed\) or samples \(I, M, P\) must be given",
     ),
     ("blr-mc-hess-diag", {}, TypeError, "blr-mc-hess-diag draws samples: rng"),
-    ("bong-mc-ef-fc", {"rng": np.random.RandomState(0)}, TypeError, r"rng must be a numpy\.random\.Generator.*, got RandomState"),
-    ("bong-lin-hess-fc", {"samples": good_samples(1, 3, P)}, TypeError, r"bong-lin-hess-fc takes no samples .*\*-mc-\*.*\(1, 3, 4\)"),
-    ("bong-mc-ef-fc", {"samples": good_samples(1, 3, P - 1)}, ValueError, r"samples must have shape \(1, M, 4\), got \(1, 3, 3\)"),
-    ("bong-mc-ef-fc", {"samples": good_samples(2, 3, P)}, ValueError, r"samples must have shape \(1, M, 4\), got \(2, 3, 4\)"),
-    ("blr-mc-ef-fc", {"samples": good_samples(3, P)}, ValueError, r"samples must have shape \(10, M, 4\), got \(3, 4\)"),
-    ("bong-mc-ef-fc", {"samples": np.full((1, 3, P), NAN)}, ValueError, r"samples must be finite, got nan at index \(0, 0, 0\)"),
-    ("bong-mc-ef-fc", {"samples": np.full((1, 3, P), INF)}, ValueError, "samples must be finite, got inf"),
-    ("bong-mc-ef-fc", {"samples": good_samples(1, 3, P) * 1j}, TypeError, "samples must be an array of real numbers"),
-    ("bong-mc-ef-fc", {"samples": "many"}, TypeError, "samples must be an array of real numbers, got str 'many'"),
+    (
+        "bong-mc-ef-fc",
+        {"rng": np.random.RandomState(0)},
+        TypeError,
+        r"rng must be a numpy\.random\.Generator.*, got RandomState",
+    ),
+    (
+        "bong-lin-hess-fc",
+        {"samples": good_samples(1, 3, P)},
+        TypeError,
+        r"bong-lin-hess-fc takes no samples .*\*-mc-\*.*\(1, 3, 4\)",
+    ),
+    (
+        "bong-mc-ef-fc",
+        {"samples": good_samples(1, 3, P - 1)},
+        ValueError,
+        r"samples must have shape \(1, M, 4\), got \(1, 3, 3\)",
+    ),
+    (
+        "bong-mc-ef-fc",
+        {"samples": good_samples(2, 3, P)},
+        ValueError,
+        r"samples must have shape \(1, M, 4\), got \(2, 3, 4\)",
+    ),
+    (
+        "blr-mc-ef-fc",
+        {"samples": good_samples(3, P)},
+        ValueError,
+        r"samples must have shape \(10, M, 4\), got \(3, 4\)",
+    ),
+    (
+        "bong-mc-ef-fc",
+        {"samples": np.full((1, 3, P), NAN)},
+        ValueError,
+        r"samples must be finite, got nan at index \(0, 0, 0\)",
+    ),
+    (
+        "bong-mc-ef-fc",
+        {"samples": np.full((1, 3, P), INF)},
+        ValueError,
+        "samples must be finite, got inf",
+    ),
+    (
+        "bong-mc-ef-fc",
+        {"samples": good_samples(1, 3, P) * 1j},
+        TypeError,
+        "samples must be an array of real numbers",
+    ),
+    (
+        "bong-mc-ef-fc",
+        {"samples": "many"},
+        TypeError,
+        "samples must be an array of real numbers, got str 'many'",
+    ),
     ("bong-mc-ef-fc", {"samples": np.zeros((1, 0, P))}, ValueError, "samples must not be empty"),
-    ("bong-mc-ef-fc", {"rng": RNG, "probes": good_samples(1, 3, 2, P)}, TypeError, r"bong-mc-ef-fc takes no probes .*\*-mc-hess-diag\*"),
+    (
+        "bong-mc-ef-fc",
+        {"rng": RNG, "probes": good_samples(1, 3, 2, P)},
+        TypeError,
+        r"bong-mc-ef-fc takes no probes .*\*-mc-hess-diag\*",
+    ),
     (
         "bong-mc-hess-diag",
         {"samples": good_samples(1, 3, P), "probes": good_samples(1, 2, 5, P)},
         ValueError,
         r"probes must have shape \(1, 3, N, 4\), got \(1, 2, 5, 4\)",
     ),
-    ("bong-mc-hess-diag", {"samples": good_samples(1, 1, P), "probes": [[[[NAN] * 4]]]}, ValueError, "probes must be finite, got nan"),
+    (
+        "bong-mc-hess-diag",
+        {"samples": good_samples(1, 1, P), "probes": [[[[NAN] * 4]]]},
+        ValueError,
+        "probes must be finite, got nan",
+    ),
 ]
 
 
@@ -345,12 +639,22 @@ def test_draws_that_options_need():
     q = prior("diag")
     m = br.method("bong-mc-hess-diag", n_samples=2, n_probes=3)
     expect_refusal(
-        lambda: br.update(m, MODEL, LIK, q, X1, Y1, samples=good_samples(1, 2, P)), TypeError, "n_probes draws probes: rng or probes", q
+        lambda: br.update(m, MODEL, LIK, q, X1, Y1, samples=good_samples(1, 2, P)),
+        TypeError,
+        "n_probes draws probes: rng or probes",
+        q,
     )
     m = br.method("bong-lin-ef-diag", virtual=True)
-    expect_refusal(lambda: br.update(m, MODEL, LIK, q, X1, Y1), TypeError, "virtual=True draws observations: rng", q)
     expect_refusal(
-        lambda: br.run("bong-mc-ef-diag", MODEL, LIK, q, [X1], [Y1], samples=good_samples(2, 1, 3, P)),
+        lambda: br.update(m, MODEL, LIK, q, X1, Y1),
+        TypeError,
+        "virtual=True draws observations: rng",
+        q,
+    )
+    expect_refusal(
+        lambda: br.run(
+            "bong-mc-ef-diag", MODEL, LIK, q, [X1], [Y1], samples=good_samples(2, 1, 3, P)
+        ),
         ValueError,
         r"samples must have shape \(1, 1, M, 4\), got \(2, 1, 3, 4\)",
         q,
@@ -426,14 +730,49 @@ def test_what_is_allowed_at_the_limits():
     ("name", "kw", "error", "match"),
     [
         ("bong-lin-hess-fc", {"mu": [0.0, NAN]}, ValueError, "mu must be finite, got nan"),
-        ("bong-lin-hess-fc", {"mu": np.eye(2)}, ValueError, r"mu must have 1 dimension, got shape \(2, 2\)"),
+        (
+            "bong-lin-hess-fc",
+            {"mu": np.eye(2)},
+            ValueError,
+            r"mu must have 1 dimension, got shape \(2, 2\)",
+        ),
         ("bong-lin-hess-fc", {"mu": ["a"]}, TypeError, "mu must be an array of real numbers"),
-        ("bong-lin-hess-fc", {"mu": [0.0, 0.0], "var": 0.0}, ValueError, r"var must be > 0 \(a variance\), got 0"),
-        ("bong-lin-hess-diag", {"mu": [0.0, 0.0], "var": [1.0, -1.0]}, ValueError, r"var must be > 0 \(a variance\), got -1"),
-        ("bong-lin-hess-diag", {"mu": [0.0, 0.0], "var": NAN}, ValueError, "var must be finite, got nan"),
-        ("bong-lin-hess-diag", {"mu": [0.0, 0.0], "var": [1.0] * 3}, ValueError, r"var must be a scalar or have shape \(2,\), got \(3,\)"),
-        ("bong-lin-hess-dlr", {"mu": [0.0, 0.0]}, ValueError, r"rank must be in 1\.\.\.P = 2, got 10"),
-        ("bog-lin-hess-dlr", {"mu": [0.0, 0.0]}, ValueError, r"rank must be in 1\.\.\.P = 2, got 10"),
+        (
+            "bong-lin-hess-fc",
+            {"mu": [0.0, 0.0], "var": 0.0},
+            ValueError,
+            r"var must be > 0 \(a variance\), got 0",
+        ),
+        (
+            "bong-lin-hess-diag",
+            {"mu": [0.0, 0.0], "var": [1.0, -1.0]},
+            ValueError,
+            r"var must be > 0 \(a variance\), got -1",
+        ),
+        (
+            "bong-lin-hess-diag",
+            {"mu": [0.0, 0.0], "var": NAN},
+            ValueError,
+            "var must be finite, got nan",
+        ),
+        (
+            "bong-lin-hess-diag",
+            {"mu": [0.0, 0.0], "var": [1.0] * 3},
+            ValueError,
+            r"var must be a scalar or have shape \(2,\), got \(3,\)",
+        ),
+        (
+            "bong-lin-hess-dlr",
+            {"mu": [0.0, 0.0]},
+            ValueError,
+            r"rank must be in 1\.\.\.P = 2, got 10",
+        ),
+        (
+            "bog-lin-hess-dlr",
+            {"mu": [0.0, 0.0]},
+            ValueError,
+            r"rank must be in 1\.\.\.P = 2, got 10",
+        ),
     ],
 )
 def test_bad_prior_parameters(name, kw, error, match):
@@ -447,13 +786,43 @@ def plain(q):
     return {k: v.tolist() for k, v in q._asdict().items()}
 
 
-G = -np.array([[2.0, 0.5, 0.0, 0.0], [0.5, 1.0, 0.2, 0.0], [0.0, 0.2, 0.8, 0.1], [0.0, 0.0, 0.1, 0.3]])
+G = -np.array(
+    [[2.0, 0.5, 0.0, 0.0], [0.5, 1.0, 0.2, 0.0], [0.0, 0.2, 0.8, 0.1], [0.0, 0.0, 0.1, 0.3]]
+)
 GOOD = {"g": ones.tolist(), "S": CURV.S.tolist()}
 BAD_ORACLE = [
-    ("bong-lin-hess-fc", {"mu": [0.0] * 4}, GOOD, {}, ValueError, r"prior must be a dict with the keys mu, Sigma, got \['mu'\]"),
-    ("bong-lin-hess-fc", plain(Dq), GOOD, {}, ValueError, r"prior must be a dict with the keys mu, Sigma, got \['mu', 'var'\]"),
-    ("bong-lin-hess-fc", {**plain(FCq), "x": 1}, GOOD, {}, ValueError, r"got \['Sigma', 'mu', 'x'\]"),
-    ("bong-lin-hess-fc", FCq, GOOD, {}, TypeError, r"prior must be a dict with the keys mu, Sigma, got FC .*; use prior\._asdict\(\)"),
+    (
+        "bong-lin-hess-fc",
+        {"mu": [0.0] * 4},
+        GOOD,
+        {},
+        ValueError,
+        r"prior must be a dict with the keys mu, Sigma, got \['mu'\]",
+    ),
+    (
+        "bong-lin-hess-fc",
+        plain(Dq),
+        GOOD,
+        {},
+        ValueError,
+        r"prior must be a dict with the keys mu, Sigma, got \['mu', 'var'\]",
+    ),
+    (
+        "bong-lin-hess-fc",
+        {**plain(FCq), "x": 1},
+        GOOD,
+        {},
+        ValueError,
+        r"got \['Sigma', 'mu', 'x'\]",
+    ),
+    (
+        "bong-lin-hess-fc",
+        FCq,
+        GOOD,
+        {},
+        TypeError,
+        r"prior must be a dict with the keys mu, Sigma, got FC .*; use prior\._asdict\(\)",
+    ),
     (
         "bong-lin-hess-fc",
         plain(FCq),
@@ -462,19 +831,96 @@ BAD_ORACLE = [
         ValueError,
         r"curv must be a dict with the key g and at least one of S, G, d, got \['g'\]",
     ),
-    ("bong-lin-hess-fc", plain(FCq), {**GOOD, "G": G}, {}, ValueError, r"curv: S and G must be the same Hessian"),
-    ("bong-lin-hess-diag", plain(Dq), {**GOOD, "d": -9 * ones}, {}, ValueError, r"curv: S and d must be the same Hessian"),
-    ("bong-lin-hess-fc", plain(FCq), {**GOOD, "H": G}, {}, ValueError, r"curv must be a dict .*got \['H', 'S', 'g'\]"),
+    (
+        "bong-lin-hess-fc",
+        plain(FCq),
+        {**GOOD, "G": G},
+        {},
+        ValueError,
+        r"curv: S and G must be the same Hessian",
+    ),
+    (
+        "bong-lin-hess-diag",
+        plain(Dq),
+        {**GOOD, "d": -9 * ones},
+        {},
+        ValueError,
+        r"curv: S and d must be the same Hessian",
+    ),
+    (
+        "bong-lin-hess-fc",
+        plain(FCq),
+        {**GOOD, "H": G},
+        {},
+        ValueError,
+        r"curv must be a dict .*got \['H', 'S', 'g'\]",
+    ),
     ("bong-lin-hess-fc", plain(FCq), CURV, {}, TypeError, "curv must be a dict"),
-    ("bong-lin-hess-fc", plain(FCq), {"g": ones, "d": -ones}, {}, ValueError, r"curv\.d .*needs S or G"),
-    ("bong-lin-hess-dlr", plain(Lq), {"g": ones, "d": -ones}, {}, ValueError, r"curv\.d .*needs S or G"),
-    ("bong-lin-hess-dlr", plain(Lq), GOOD, {"rank": 3}, ValueError, r"rank must be prior\['W'\]\.shape\[1\] = 2, got 3"),
-    ("bong-lin-hess-dlr", {**plain(Lq), "W": 3.0}, GOOD, {}, ValueError, r"prior\.W must have 2 dimensions, got shape \(\)"),
-    ("bong-lin-hess-dlr", {**plain(Lq), "W": "no"}, GOOD, {}, TypeError, r"prior\.W must be an array of real numbers, got str 'no'"),
-    ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 0}, ValueError, "digits must be an integer >= 1, got 0"),
-    ("bong-lin-hess-fc", plain(FCq), GOOD, {"digits": 1.5}, TypeError, "digits must be an integer >= 1, got 1.5"),
+    (
+        "bong-lin-hess-fc",
+        plain(FCq),
+        {"g": ones, "d": -ones},
+        {},
+        ValueError,
+        r"curv\.d .*needs S or G",
+    ),
+    (
+        "bong-lin-hess-dlr",
+        plain(Lq),
+        {"g": ones, "d": -ones},
+        {},
+        ValueError,
+        r"curv\.d .*needs S or G",
+    ),
+    (
+        "bong-lin-hess-dlr",
+        plain(Lq),
+        GOOD,
+        {"rank": 3},
+        ValueError,
+        r"rank must be prior\['W'\]\.shape\[1\] = 2, got 3",
+    ),
+    (
+        "bong-lin-hess-dlr",
+        {**plain(Lq), "W": 3.0},
+        GOOD,
+        {},
+        ValueError,
+        r"prior\.W must have 2 dimensions, got shape \(\)",
+    ),
+    (
+        "bong-lin-hess-dlr",
+        {**plain(Lq), "W": "no"},
+        GOOD,
+        {},
+        TypeError,
+        r"prior\.W must be an array of real numbers, got str 'no'",
+    ),
+    (
+        "bong-lin-hess-fc",
+        plain(FCq),
+        GOOD,
+        {"digits": 0},
+        ValueError,
+        "digits must be an integer >= 1, got 0",
+    ),
+    (
+        "bong-lin-hess-fc",
+        plain(FCq),
+        GOOD,
+        {"digits": 1.5},
+        TypeError,
+        "digits must be an integer >= 1, got 1.5",
+    ),
     ("bong-lin-hess-fc", plain(FCq), GOOD, {"alpha": 0.1}, TypeError, "takes no parameter 'alpha'"),
-    ("bong-lin-hess-fc", {**plain(FCq), "mu": [0.0, NAN, 0.0, 0.0]}, GOOD, {}, ValueError, r"prior\.mu must be finite, got nan"),
+    (
+        "bong-lin-hess-fc",
+        {**plain(FCq), "mu": [0.0, NAN, 0.0, 0.0]},
+        GOOD,
+        {},
+        ValueError,
+        r"prior\.mu must be finite, got nan",
+    ),
     (
         "bong-lin-hess-dlr",
         plain(Lq),
@@ -499,16 +945,26 @@ BAD_ORACLE = [
 def test_bad_oracle_input(name, q, curv, params, error, match):
     expect_refusal(lambda: br.oracle.step(name, q, None, curv, **params), error, match)
     if "prior must be a dict" in match and name.endswith("fc"):
-        expect_refusal(lambda: br.oracle.step("blr-lin-hess-fc", plain(FCq), q, curv), error, match.replace("prior", "current"))
+        expect_refusal(
+            lambda: br.oracle.step("blr-lin-hess-fc", plain(FCq), q, curv),
+            error,
+            match.replace("prior", "current"),
+        )
 
 
-@pytest.mark.parametrize("name", [n for n in br.methods() if n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")])
+@pytest.mark.parametrize(
+    "name", [n for n in br.methods() if n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")]
+)
 def test_the_oracle_takes_S_or_the_dense_G(name):
     """The two forms of one Hessian give one result, in float64 and in exact arithmetic."""
-    kind = {"fc": "fc", "fc_mom": "fc", "diag": "diag", "diag_mom": "diag", "dlr": "dlr"}[name.split("-")[3]]
+    kind = {"fc": "fc", "fc_mom": "fc", "diag": "diag", "diag_mom": "diag", "dlr": "dlr"}[
+        name.split("-")[3]
+    ]
     q, S = plain(prior(kind)), np.linalg.cholesky(-G)
     params = {} if name.startswith("bong") else {"alpha": 0.01}
-    forms = [{"g": ones, "S": S}, {"g": ones, "G": -S @ S.T}] + ([{"g": ones, "d": np.diag(-S @ S.T)}] if kind == "diag" else [])
+    forms = [{"g": ones, "S": S}, {"g": ones, "G": -S @ S.T}] + (
+        [{"g": ones, "d": np.diag(-S @ S.T)}] if kind == "diag" else []
+    )
     first = None
     for curv in forms:
         for digits in (None, 30) if not first or kind != "dlr" else (None,):
@@ -525,16 +981,32 @@ def test_the_oracle_takes_S_or_the_dense_G(name):
 def test_the_oracle_reports_what_is_not_positive_definite_and_does_not_raise():
     out = br.oracle.step("bong-mc-hess-fc", plain(FCq), None, {"g": ones, "G": 5 * np.eye(4)})
     assert out["valid"] is False
-    want = np.linalg.inv(np.linalg.inv(FCq.Sigma) - 5 * np.eye(4))  # the equation's value, not a Gaussian's
+    want = np.linalg.inv(
+        np.linalg.inv(FCq.Sigma) - 5 * np.eye(4)
+    )  # the equation's value, not a Gaussian's
     assert (d := difference("Sigma", out["Sigma"], want, 100.0)).agrees, d
     assert np.linalg.eigvalsh(out["Sigma"])[0] < 0
     out = br.oracle.step("bong-lin-hess-diag_mom", plain(Dq), None, {"g": ones, "d": -2 * ones})
     assert out["valid"] is False
     np.testing.assert_array_equal(out["var"], Dq.var - 2 * Dq.var**2)
     for digits in (None, 20):
-        out = br.oracle.step("bog-mc-hess-dlr", plain(Lq), None, {"g": ones, "G": 1e3 * np.eye(4)}, alpha=1.0, digits=digits)
-        assert out["valid"] is False and all(np.all(np.isfinite(out[k])) for k in ("mu", "Ups", "W"))
-    assert br.oracle.step("bong-mc-hess-fc", plain(FCq), None, {"g": ones, "G": 5 * np.eye(4)}, digits=20)["valid"] is False
+        out = br.oracle.step(
+            "bog-mc-hess-dlr",
+            plain(Lq),
+            None,
+            {"g": ones, "G": 1e3 * np.eye(4)},
+            alpha=1.0,
+            digits=digits,
+        )
+        assert out["valid"] is False and all(
+            np.all(np.isfinite(out[k])) for k in ("mu", "Ups", "W")
+        )
+    assert (
+        br.oracle.step(
+            "bong-mc-hess-fc", plain(FCq), None, {"g": ones, "G": 5 * np.eye(4)}, digits=20
+        )["valid"]
+        is False
+    )
 
 
 def test_the_oracle_takes_its_own_output_back():
@@ -554,5 +1026,11 @@ def test_the_oracle_beyond_the_largest_float(digits):
     ):
         out = br.oracle.step(name, prior, None, curv, digits=digits)
         assert out["valid"] is False and (out["mu"][0] == np.inf or digits is None)
-    out = br.oracle.step("bong-lin-hess-diag", {"mu": [-1e308, 0.0], "var": [1e200, 1.0]}, None, {**curv, "g": [-1e200, 0.0]}, digits=30)
+    out = br.oracle.step(
+        "bong-lin-hess-diag",
+        {"mu": [-1e308, 0.0], "var": [1e200, 1.0]},
+        None,
+        {**curv, "g": [-1e200, 0.0]},
+        digits=30,
+    )
     assert out["mu"][0] == -np.inf and out["mu"][1] == 0

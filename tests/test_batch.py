@@ -33,7 +33,9 @@ LIN_ROWS = {
     "dlr": [f"sec:blr-batch#{i}" for i in (24, 25, 26, 27, 28, 30)],
 }
 CASES = [
-    pytest.param(hess, family, marks=pytest.mark.eq(*(LIN_ROWS if hess == "lin-hess" else ROWS)[family]))
+    pytest.param(
+        hess, family, marks=pytest.mark.eq(*(LIN_ROWS if hess == "lin-hess" else ROWS)[family])
+    )
     for family in ROWS
     for hess in ("mc-hess", "mc-ef", "lin-hess", "lin-ef")
     if (hess, family) != ("mc-hess", "dlr")
@@ -44,7 +46,11 @@ def spherical(family, P, lam, R=1):
     """N(0, I/λ) in the family; in DLR with Υ = λ and W = 0."""
     if family in ("fc", "fc_mom"):
         return FC(np.zeros(P), np.eye(P) / lam)
-    return Diag(np.zeros(P), np.full(P, 1 / lam)) if family != "dlr" else DLR(np.zeros(P), np.full(P, lam), np.zeros((P, R)))
+    return (
+        Diag(np.zeros(P), np.full(P, 1 / lam))
+        if family != "dlr"
+        else DLR(np.zeros(P), np.full(P, lam), np.zeros((P, R)))
+    )
 
 
 def units(got, wanted, cond, key):
@@ -77,10 +83,20 @@ def test_the_low_rank_block_of_the_prior_is_what_the_batch_form_drops():
     assert all(units(got, wanted, cond, key) > APART for key in ("mu", "Ups", "W W^T"))
 
 
-@pytest.mark.eq("sec:blr-batch#24", "sec:blr-batch#25", "sec:blr-batch#26", "sec:blr-batch#27", "sec:blr-batch#28", "sec:blr-batch#30")
+@pytest.mark.eq(
+    "sec:blr-batch#24",
+    "sec:blr-batch#25",
+    "sec:blr-batch#26",
+    "sec:blr-batch#27",
+    "sec:blr-batch#28",
+    "sec:blr-batch#30",
+)
 def test_slang_lin_hess_and_lin_ef_of_the_section():
     rng = np.random.default_rng(0)
-    model, lik = br.models.mlp([3, 2, 2]), br.likelihoods.Gaussian(var=np.array([[0.5, 0.2], [0.2, 0.4]]))
+    model, lik = (
+        br.models.mlp([3, 2, 2]),
+        br.likelihoods.Gaussian(var=np.array([[0.5, 0.2], [0.2, 0.4]])),
+    )
     x, y = rng.standard_normal((3, 3)), rng.standard_normal((3, 2))
     q, prior = belief("dlr", rng, model.n_params, R=2), spherical("dlr", model.n_params, 2.0, R=2)
     lin = linearise(model, lik, x, y, q.mu)
@@ -88,7 +104,11 @@ def test_slang_lin_hess_and_lin_ef_of_the_section():
     g = lin.H.T @ np.linalg.solve(lin.R, lin.e)
     for name, got, curv in (
         ("blr-lin-hess-dlr", batch.slang_lin_hess(model, lik, q, x, y, 0.3, 2.0), Curv(g, S=S)),
-        ("blr-lin-ef-dlr", batch.slang_lin_ef(model, lik, q, x, y, 0.3, 2.0), Curv(g, S=g[:, None])),
+        (
+            "blr-lin-ef-dlr",
+            batch.slang_lin_ef(model, lik, q, x, y, 0.3, 2.0),
+            Curv(g, S=g[:, None]),
+        ),
     ):
         m = br.method(name, rank=2, alpha=0.3)
         cond = compare.condition(lambda q, curv, m=m: br.step(m, prior, q, curv)[0], q, curv)
@@ -122,7 +142,11 @@ class Data:
         """The estimate of (g, G) of all N examples from a mini-batch by one sample, as the batch forms take it: N/B times the batch's."""
         c = estimator(self.model, self.lik, self.x[batch], self.y[batch], self.theta[None], **kw)
         scale = self.N / len(batch)
-        return Curv(scale * c.g, S=None if c.S is None else scale * c.S, d=None if c.d is None else scale * c.d)
+        return Curv(
+            scale * c.g,
+            S=None if c.S is None else scale * c.S,
+            d=None if c.d is None else scale * c.d,
+        )
 
 
 @pytest.mark.eq("sec:blr-batch#9", "sec:blr-batch#10")
@@ -141,7 +165,12 @@ def test_von_is_batch_blr_mc_hess_diag_with_one_sample(size, alpha):
     assert np.all(wanted.var > 0)
     agree(batch.from_scaled(von, data.N, lam), wanted, cond, "VON")
     agree(
-        br.step(br.method("blr-mc-hess-diag", alpha=alpha, n_samples=1), spherical("diag", data.P, lam), data.current, curv)[0],
+        br.step(
+            br.method("blr-mc-hess-diag", alpha=alpha, n_samples=1),
+            spherical("diag", data.P, lam),
+            data.current,
+            curv,
+        )[0],
         wanted,
         cond,
     )
@@ -151,12 +180,24 @@ def test_von_is_batch_blr_mc_hess_diag_with_one_sample(size, alpha):
 def test_von_in_numbers(size, log_lam, n):
     rng, lam = np.random.default_rng(size.seed), 10**log_lam
     alpha = rng.uniform(0.01, 1)
-    current, curv = belief("diag", rng, size.P, log_cond=2.0), curvature("mc-hess", "diag", rng, size.P, 1)
+    current, curv = (
+        belief("diag", rng, size.P, log_cond=2.0),
+        curvature("mc-hess", "diag", rng, size.P, 1),
+    )
     form = partial(batch.diag, alpha=alpha, lam=lam)
     cond = compare.condition(form, current, curv)
-    von = batch.von(batch.to_scaled(current, n, lam), -curv.g / n, -curv.d / n, alpha, alpha, n, lam)
-    loss = np.max((1 / current.var + lam) * np.abs(form(current, curv).var))  # s is a difference of the two, rounded in their size
-    agree(batch.from_scaled(von, n, lam), form(current, curv), {k: c * (1 + loss) for k, c in cond.items()}, "VON")
+    von = batch.von(
+        batch.to_scaled(current, n, lam), -curv.g / n, -curv.d / n, alpha, alpha, n, lam
+    )
+    loss = np.max(
+        (1 / current.var + lam) * np.abs(form(current, curv).var)
+    )  # s is a difference of the two, rounded in their size
+    agree(
+        batch.from_scaled(von, n, lam),
+        form(current, curv),
+        {k: c * (1 + loss) for k, c in cond.items()},
+        "VON",
+    )
 
 
 def faster(q, to, ratio):
@@ -168,22 +209,42 @@ def test_von_with_two_step_sizes_is_no_batch_blr():
     """Its scale is that of batch BLR with β, its mean goes α/β times as far: neither α nor β alone gives both."""
     data, lam, alpha, beta = Data(), 4.0, 0.3, 0.1
     curv = data.curv(mc_hess, [0, 1], diag=True)
-    von = batch.von(batch.to_scaled(data.current, data.N, lam), -curv.g / data.N, -curv.d / data.N, alpha, beta, data.N, lam)
+    von = batch.von(
+        batch.to_scaled(data.current, data.N, lam),
+        -curv.g / data.N,
+        -curv.d / data.N,
+        alpha,
+        beta,
+        data.N,
+        lam,
+    )
     got = batch.from_scaled(von, data.N, lam)
     for step in (alpha, beta):
         form = partial(batch.diag, alpha=step, lam=lam)
         cond = compare.condition(form, data.current, curv)
         assert units(got, form(data.current, curv), cond, "mu") > APART
-    agree(got, faster(data.current, form(data.current, curv), alpha / beta), cond, "VON with two step sizes")
+    agree(
+        got,
+        faster(data.current, form(data.current, curv), alpha / beta),
+        cond,
+        "VON with two step sizes",
+    )
 
 
 @pytest.mark.eq("sec:blr-batch#9", "sec:blr-batch#10")
 def test_vogn_is_batch_blr_mc_ef_diag_if_there_is_one_example():
     data, lam, alpha = Data(N=1), 4.0, 0.3
-    vogn = batch.vogn(batch.to_scaled(data.current, 1, lam), data.gradients([0]), alpha, alpha, 1, lam)
+    vogn = batch.vogn(
+        batch.to_scaled(data.current, 1, lam), data.gradients([0]), alpha, alpha, 1, lam
+    )
     curv = data.curv(mc_ef, [0])
     form = partial(batch.diag, alpha=alpha, lam=lam)
-    agree(batch.from_scaled(vogn, 1, lam), form(data.current, curv), compare.condition(form, data.current, curv), "VOGN")
+    agree(
+        batch.from_scaled(vogn, 1, lam),
+        form(data.current, curv),
+        compare.condition(form, data.current, curv),
+        "VOGN",
+    )
 
 
 @pytest.mark.parametrize("mini", [[0], [2, 4], [0, 1, 2, 3, 4, 5]])
@@ -191,11 +252,20 @@ def test_vogn_sums_squares_where_mc_ef_squares_the_sum(mini):
     """σ⁻² of VOGN is batch BLR's with Ĝ = the gradients of single examples; MC-EF has their sum, N/B times, squared."""
     data, lam, alpha = Data(), 4.0, 0.3
     g = data.gradients(mini)
-    vogn = batch.from_scaled(batch.vogn(batch.to_scaled(data.current, data.N, lam), g, alpha, alpha, data.N, lam), data.N, lam)
+    vogn = batch.from_scaled(
+        batch.vogn(batch.to_scaled(data.current, data.N, lam), g, alpha, alpha, data.N, lam),
+        data.N,
+        lam,
+    )
     scale = data.N / len(mini)
     form = partial(batch.diag, alpha=alpha, lam=lam)
     by_example = Curv(-scale * g.sum(axis=0), S=np.sqrt(scale) * g.T)
-    agree(vogn, form(data.current, by_example), compare.condition(form, data.current, by_example), "VOGN, example by example")
+    agree(
+        vogn,
+        form(data.current, by_example),
+        compare.condition(form, data.current, by_example),
+        "VOGN, example by example",
+    )
     by_sum = data.curv(mc_ef, mini)
     cond = compare.condition(form, data.current, by_sum)
     assert units(vogn, form(data.current, by_sum), cond, "var") > APART
@@ -224,7 +294,13 @@ class Low(Data):
         return form(self.current, curv), compare.condition(form, self.current, curv)
 
 
-@pytest.mark.eq("sec:blr-batch#18", "sec:blr-batch#19", "sec:blr-batch#20", "eq:slang-Wtilde", "sec:blr-batch#23")
+@pytest.mark.eq(
+    "sec:blr-batch#18",
+    "sec:blr-batch#19",
+    "sec:blr-batch#20",
+    "eq:slang-Wtilde",
+    "sec:blr-batch#23",
+)
 def test_slang_has_the_precision_of_batch_blr_mc_ef_dlr_for_one_example_and_another_mean():
     data = Low(N=1)
     wanted, cond = data.blr(data.curv(mc_ef, [0]))
@@ -244,7 +320,13 @@ def test_slang_with_two_step_sizes_on_a_mini_batch_if_nothing_is_cut_off():
     data, mini = Low(N=6, R=3, free=2), [1, 3]
     g, scale = data.gradients(mini), 3
     wanted, cond = data.blr(Curv(-scale * g.sum(axis=0), S=np.sqrt(scale) * g.T), alpha=0.2)
-    agree(data.slang(mini, alpha=0.6, beta=0.2), faster(data.current, wanted, 3), cond, "SLANG without a cut", whole=True)
+    agree(
+        data.slang(mini, alpha=0.6, beta=0.2),
+        faster(data.current, wanted, 3),
+        cond,
+        "SLANG without a cut",
+        whole=True,
+    )
 
 
 @pytest.mark.parametrize("mini", [[0], [1, 3], [0, 1, 2, 3, 4, 5]])
@@ -266,7 +348,10 @@ def test_slang_with_the_randomised_eigenvectors():
         data = Low(N=6)
         wanted = data.slang(mini)
         cond = compare.condition(
-            lambda q, data=data, mini=mini: batch.slang(q, data.gradients(mini), 0.3, 0.3, 6, 2.0, batch.exact_eig), data.current
+            lambda q, data=data, mini=mini: batch.slang(
+                q, data.gradients(mini), 0.3, 0.3, 6, 2.0, batch.exact_eig
+            ),
+            data.current,
         )
         got = data.slang(mini, eig=fast)
         if len(mini) <= 2:
@@ -294,5 +379,7 @@ def test_slang_sample_has_the_covariance_of_the_belief(size):
     factor = np.stack([batch.slang_sample(q, e) - q.mu for e in np.eye(size.P)], axis=1)
     A = q.W / np.sqrt(q.Ups)[:, None]
     prec = np.diag(q.Ups) + q.W @ q.W.T
-    cond = np.linalg.cond(prec) * np.linalg.cond(A) ** 2 + np.max(np.abs(q.mu)) / np.sqrt(np.min(np.diag(covariance(q))))
+    cond = np.linalg.cond(prec) * np.linalg.cond(A) ** 2 + np.max(np.abs(q.mu)) / np.sqrt(
+        np.min(np.diag(covariance(q)))
+    )
     assert compare.difference("covariance", factor @ factor.T, covariance(q), cond).agrees

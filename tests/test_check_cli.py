@@ -48,7 +48,11 @@ class Wrong(Reference):
 
     def estimate(self, hess, **kw):
         out = super().estimate(hess, **kw)
-        return {**out, "g": -out["g"]} if (hess, kw["likelihood"]["kind"]) == ("mc-ef", "poisson") else out
+        return (
+            {**out, "g": -out["g"]}
+            if (hess, kw["likelihood"]["kind"]) == ("mc-ef", "poisson")
+            else out
+        )
 
     def predictive(self, kind, **kw):
         return NotImplemented if kind == "lin_mc" else super().predictive(kind, **kw)
@@ -76,7 +80,9 @@ def adapter(tmp_path, monkeypatch):
         module = f"adapter_{len(made)}_{tmp_path.name.replace('-', '_')}"
         made.append(module)
         head = "import numpy as np\nfrom bongref.conformance import Reference\n"
-        (tmp_path / f"{module}.py").write_text(head + (f"class {name}({base}):\n{body}" if base else body))
+        (tmp_path / f"{module}.py").write_text(
+            head + (f"class {name}({base}):\n{body}" if base else body)
+        )
         return f"{module}:{name}"
 
     yield make
@@ -121,9 +127,16 @@ def test_what_conforms(capsys):
 def test_what_does_not(capsys, adapter):
     target = adapter(SIGN)
     status, out, err = run(capsys, "check", target, *FEW, "--no-diagnosis")
-    bad = [o for o in check(target, methods=["bong-lin-hess-fc"], levels=["L0"], diagnose=False).outcomes if o.status == "fail"]
+    bad = [
+        o
+        for o in check(target, methods=["bong-lin-hess-fc"], levels=["L0"], diagnose=False).outcomes
+        if o.status == "fail"
+    ]
     assert (status, err) == (1, "") and len(bad) == 3
-    assert f"✗ bong-lin-hess-fc: 3 of {len(vectors.load(['L0'], ['bong-lin-hess-fc']))} cases fail" in out
+    assert (
+        f"✗ bong-lin-hess-fc: 3 of {len(vectors.load(['L0'], ['bong-lin-hess-fc']))} cases fail"
+        in out
+    )
     gap = bad[0].gap
     got, wanted = np.asarray(gap.got)[gap.where], gap.wanted[gap.where]
     for line in (
@@ -136,7 +149,10 @@ def test_what_does_not(capsys, adapter):
     assert f"{gap.relative:.3g} relative, tolerance {gap.tolerance:.3g}" in out
     assert f"further     2 failing cases: {bad[1].case.id}, {bad[2].case.id}" in out
     assert "low-rank-G  G = -S S^T; catches a wrong sign of G" in out
-    assert out.splitlines()[-1].startswith("DOES NOT CONFORM: 3 of") and "in 1 method (" in out.splitlines()[-1]
+    assert (
+        out.splitlines()[-1].startswith("DOES NOT CONFORM: 3 of")
+        and "in 1 method (" in out.splitlines()[-1]
+    )
     status, out, _ = run(capsys, "check", target, *FEW, "--no-diagnosis", "-v")
     assert status == 1 and all(f"case        {o.case.id}" in out for o in bad)
 
@@ -144,10 +160,24 @@ def test_what_does_not(capsys, adapter):
 def test_the_mistake_is_named(capsys, adapter, tmp_path):
     """By the search for it, once for all that it explains, and in every report."""
     target = adapter(SIGN)
-    status, out, _ = run(capsys, "check", target, *FEW, "--report", "r.json", "--report", "r.html", "--report", "r.xml")
+    status, out, _ = run(
+        capsys,
+        "check",
+        target,
+        *FEW,
+        "--report",
+        "r.json",
+        "--report",
+        "r.html",
+        "--report",
+        "r.xml",
+    )
     assert status == 1 and "diagnosis   matches the sign of g (eq:bong-FC-mean)" in out
     data = json.loads((tmp_path / "r.json").read_text())
-    assert any("the sign of g" in line for line in data["diagnosis"]["common"] + data["diagnosis"]["methods"]["bong-lin-hess-fc"])
+    assert any(
+        "the sign of g" in line
+        for line in data["diagnosis"]["common"] + data["diagnosis"]["methods"]["bong-lin-hess-fc"]
+    )
     assert any("the sign of g" in line for case in data["cases"] for line in case["diagnosis"])
     assert all("the sign of g" in (tmp_path / f"r.{end}").read_text() for end in ("html", "xml"))
     assert "the sign of g" not in run(capsys, "check", target, *FEW, "--no-diagnosis")[1]
@@ -155,18 +185,30 @@ def test_the_mistake_is_named(capsys, adapter, tmp_path):
 
 def test_one_mistake_behind_all(wrong, tmp_path):
     """It stands on top; and the diagnoses of an estimator find their place."""
-    of = lambda why: wrong._replace(outcomes=tuple(o._replace(diagnosis=(why(o),)) if o.gap else o for o in wrong.outcomes))
+    of = lambda why: wrong._replace(
+        outcomes=tuple(o._replace(diagnosis=(why(o),)) if o.gap else o for o in wrong.outcomes)
+    )
     report = of(lambda o: "a slip")
     n = sum(o.gap is not None for o in wrong.failures)
-    assert reports.text(report).split("\n\n")[4] == f"one mistake explains all {n} wrong values: a slip"  # but not an exception
+    assert (
+        reports.text(report).split("\n\n")[4]
+        == f"one mistake explains all {n} wrong values: a slip"
+    )  # but not an exception
     assert reports.to_json(report)["diagnosis"]["common"] == ["a slip"]
     assert f"One mistake explains all {n} wrong values: a slip" in page_of(report, tmp_path).text
     numbers = report._replace(outcomes=tuple(o for o in report.outcomes if o.gap))
     assert "one mistake explains every failure: a slip" in reports.text(numbers)
     report = of(findings.subject)
-    assert "one mistake" not in reports.text(report) and reports.to_json(report)["diagnosis"]["common"] == []
-    assert findings.explained(report)[1] == {name: [name] for name, of in findings.failing(wrong).items() if any(o.gap for o in of)}
-    assert "✗ estimate mc-ef: 2 of 15 cases fail\n  diagnosis   estimate mc-ef\n" in reports.text(report, verbose=True)
+    assert (
+        "one mistake" not in reports.text(report)
+        and reports.to_json(report)["diagnosis"]["common"] == []
+    )
+    assert findings.explained(report)[1] == {
+        name: [name] for name, of in findings.failing(wrong).items() if any(o.gap for o in of)
+    }
+    assert "✗ estimate mc-ef: 2 of 15 cases fail\n  diagnosis   estimate mc-ef\n" in reports.text(
+        report, verbose=True
+    )
 
 
 def test_the_flag_that_tells_failing_cases_from_passing_ones(wrong):
@@ -174,7 +216,10 @@ def test_the_flag_that_tells_failing_cases_from_passing_ones(wrong):
     every = findings.groups(wrong.outcomes)["blr-lin-hess-dlr"]
     (bad,) = [o for o in every if o.status == "fail"]
     assert findings.only_with(bad, every) == ["alpha-one"]
-    assert "only with   alpha-one: a learning rate of 1; catches a division by 1 - alpha" in reports.text(wrong, verbose=True)
+    assert (
+        "only with   alpha-one: a learning rate of 1; catches a division by 1 - alpha"
+        in reports.text(wrong, verbose=True)
+    )
 
 
 def test_text_of_everything_that_can_go_wrong(wrong, monkeypatch):
@@ -193,21 +238,38 @@ def test_text_of_everything_that_can_go_wrong(wrong, monkeypatch):
     ):
         assert line in out, line
     counts = wrong.counts
-    assert counts["xfail"] == 2 and counts["xpass"] == 1 and f"{counts['fail']} fail, {counts['error']} error" in out.splitlines()[-1]
+    assert (
+        counts["xfail"] == 2
+        and counts["xpass"] == 1
+        and f"{counts['fail']} fail, {counts['error']} error" in out.splitlines()[-1]
+    )
     assert "likewise" not in out
     short = reports.text(wrong)
     assert "likewise  bbb-mc-ef-diag (4), bbb-lin-hess-diag (4), bbb-lin-ef-diag (4)" in short
     assert len(short) < len(out) / 2 and all(name in short for name in findings.failing(wrong))
     monkeypatch.setattr(reports, "IN_FULL", 2)
     shorter = reports.text(wrong)
-    bad = [line[2:].split(":")[0] for line in shorter.splitlines() if line.startswith("✗ ") and "cases fail" in line]
+    bad = [
+        line[2:].split(":")[0]
+        for line in shorter.splitlines()
+        if line.startswith("✗ ") and "cases fail" in line
+    ]
     rest = shorter.split(" more (-v shows them in full):\n")[1].split("\n\n")[0].splitlines()
-    assert len(bad) == 2 and f"and {len(rest)} more" in shorter and all(name in shorter for name in findings.failing(wrong))
+    assert (
+        len(bad) == 2
+        and f"and {len(rest)} more" in shorter
+        and all(name in shorter for name in findings.failing(wrong))
+    )
 
 
 def test_nothing_offered_is_no_success(capsys, adapter):
     status, out, _ = run(
-        capsys, "check", adapter("def predict(self, **kw): return NotImplemented\n".join(["class Adapter:\n    ", ""]), base="")
+        capsys,
+        "check",
+        adapter(
+            "def predict(self, **kw): return NotImplemented\n".join(["class Adapter:\n    ", ""]),
+            base="",
+        ),
     )
     assert status == 1 and out.splitlines()[-1].startswith("NOTHING OFFERED")
     assert "not offered: step, estimate, update, run, predictive, predict" in out
@@ -215,12 +277,26 @@ def test_nothing_offered_is_no_success(capsys, adapter):
 
 def test_marks_of_a_method():
     case = vectors.load(["L0"], ["bong-lin-hess-fc"])
-    value, refuse = (next(c for c in case if (c.result == "value") is kind) for kind in (True, False))
+    value, refuse = (
+        next(c for c in case if (c.result == "value") is kind) for kind in (True, False)
+    )
     of = lambda *statuses: findings.standing([Outcome(value, s) for s in statuses])
-    assert of() == "" and of("pass", "xpass", "not applicable") == "pass" and of("pass", "error", "xfail") == "fail"
-    assert of("pass", "not offered") == of("pass", "xfail") == of("xfail") == "part" and of("not offered", "not applicable") == "none"
-    assert findings.standing([Outcome(value, "not offered"), Outcome(refuse, "pass")]) == "none"  # by NotImplementedError
-    assert findings.together(["none", "pass", ""]) == "pass" and findings.together(["none", ""]) == "none"
+    assert (
+        of() == ""
+        and of("pass", "xpass", "not applicable") == "pass"
+        and of("pass", "error", "xfail") == "fail"
+    )
+    assert (
+        of("pass", "not offered") == of("pass", "xfail") == of("xfail") == "part"
+        and of("not offered", "not applicable") == "none"
+    )
+    assert (
+        findings.standing([Outcome(value, "not offered"), Outcome(refuse, "pass")]) == "none"
+    )  # by NotImplementedError
+    assert (
+        findings.together(["none", "pass", ""]) == "pass"
+        and findings.together(["none", ""]) == "none"
+    )
 
 
 def test_ctrl_c_shows_what_there_is(capsys, adapter, tmp_path):
@@ -232,7 +308,17 @@ def test_ctrl_c_shows_what_there_is(capsys, adapter, tmp_path):
             raise KeyboardInterrupt
         return super().step(**kw)
 """
-    status, out, _ = run(capsys, "check", adapter(body), "--levels", "L0", "--report", "part.json", "--write-xfails", "gaps.txt")
+    status, out, _ = run(
+        capsys,
+        "check",
+        adapter(body),
+        "--levels",
+        "L0",
+        "--report",
+        "part.json",
+        "--write-xfails",
+        "gaps.txt",
+    )
     assert status == 130 and out.splitlines()[-2].startswith("STOPPED after 3 cases (3 pass;")
     data = json.loads((tmp_path / "part.json").read_text())
     assert data["interrupted"] is True and data["ok"] is False and len(data["cases"]) == 3
@@ -242,12 +328,26 @@ def test_ctrl_c_shows_what_there_is(capsys, adapter, tmp_path):
 def test_known_failures(capsys, adapter, tmp_path):
     """Written, read back, and found to be outdated."""
     target = adapter(SIGN)
-    status, out, _ = run(capsys, "check", target, *FEW, "--no-diagnosis", "--write-xfails", "gaps.txt", "-q")
+    status, out, _ = run(
+        capsys, "check", target, *FEW, "--no-diagnosis", "--write-xfails", "gaps.txt", "-q"
+    )
     assert status == 1 and "written to gaps.txt" in out
     lines = (tmp_path / "gaps.txt").read_text().splitlines()
     assert len(lines) == 4 and all("mu (eq:bong-FC-mean)" in line for line in lines[1:])
-    status, out, _ = run(capsys, "check", target, *FEW, "--no-diagnosis", "--xfails", "gaps.txt", "--write-xfails", "again.txt")
-    assert status == 0 and "known to fail: 3 cases in gaps.txt" in out and "bong-lin-hess  ~··" in out
+    status, out, _ = run(
+        capsys,
+        "check",
+        target,
+        *FEW,
+        "--no-diagnosis",
+        "--xfails",
+        "gaps.txt",
+        "--write-xfails",
+        "again.txt",
+    )
+    assert (
+        status == 0 and "known to fail: 3 cases in gaps.txt" in out and "bong-lin-hess  ~··" in out
+    )
     assert (tmp_path / "again.txt").read_text() == (tmp_path / "gaps.txt").read_text()
     status, out, _ = run(capsys, "check", RIGHT, *FEW, "--xfails", "gaps.txt")
     assert status == 0 and out.count("now passes: remove step/bong-lin-hess-fc/") == 3
@@ -267,9 +367,18 @@ def test_known_failures(capsys, adapter, tmp_path):
         ([RIGHT, "--xfails", "none.txt"], "xfails: there is no file 'none.txt'"),
         ([RIGHT, "--vectors", "none"], "vectors: there is no folder 'none'"),
         ([RIGHT, "--vectors", "."], "no vectors in ."),
-        ([RIGHT, "--report", "report.pdf"], "report must end in .json, .xml, .html or .md, got 'report.pdf'"),
-        ([RIGHT, "--report", "/no/such/folder/report.xml"], "report must be in a folder that exists"),
-        ([RIGHT, "--write-xfails", "/no/such/folder/gaps"], "write-xfails must be in a folder that exists"),
+        (
+            [RIGHT, "--report", "report.pdf"],
+            "report must end in .json, .xml, .html or .md, got 'report.pdf'",
+        ),
+        (
+            [RIGHT, "--report", "/no/such/folder/report.xml"],
+            "report must be in a folder that exists",
+        ),
+        (
+            [RIGHT, "--write-xfails", "/no/such/folder/gaps"],
+            "write-xfails must be in a folder that exists",
+        ),
         ([RIGHT, "--fast"], "unrecognized arguments: --fast"),
         ([], "required: adapter"),
     ],
@@ -299,7 +408,9 @@ def test_bad_input_exits_with_2_before_the_run(capsys, monkeypatch, tmp_path, ar
 )
 def test_an_adapter_that_cannot_be_made(capsys, adapter, body, match):
     status, out, err = run(capsys, "check", adapter(body, base=""), *FEW)
-    assert status == 2 and out == "" and err.startswith("bongref: adapter") and "Traceback" not in err
+    assert (
+        status == 2 and out == "" and err.startswith("bongref: adapter") and "Traceback" not in err
+    )
     assert all(word in err for word in match)
 
 
@@ -318,7 +429,9 @@ def test_a_terminal_without_our_signs(adapter):
         "step",
         "--no-diagnosis",
     ]
-    done = subprocess.run(argv, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False)
+    done = subprocess.run(
+        argv, capture_output=True, env={**os.environ, "PYTHONIOENCODING": "ascii"}, check=False
+    )
     assert done.returncode == 1 and done.stderr == b"" and b"bong-lin-hess  X..  ..." in done.stdout
 
 
@@ -328,25 +441,46 @@ def test_a_terminal_without_our_signs(adapter):
 def test_json(wrong, right, tmp_path):
     for report in (wrong, right):
         reports.write(tmp_path / "r.json", report)
-        data = json.loads((tmp_path / "r.json").read_text(), parse_constant=pytest.fail)  # no NaN or Infinity: other languages read it too
-        assert data["schema"] == "bongref-report-1" and data["vectors"] == "bongref-vectors-1" and data["bongref"] == br.__version__
+        data = json.loads(
+            (tmp_path / "r.json").read_text(), parse_constant=pytest.fail
+        )  # no NaN or Infinity: other languages read it too
+        assert (
+            data["schema"] == "bongref-report-1"
+            and data["vectors"] == "bongref-vectors-1"
+            and data["bongref"] == br.__version__
+        )
         assert (data["adapter"], data["dtype"], data["ok"]) == (report.name, "float64", report.ok)
-        assert data["counts"]["cases"] == len(data["cases"]) == len(report.outcomes) and data["counts"]["offered"] == report.offered
+        assert (
+            data["counts"]["cases"] == len(data["cases"]) == len(report.outcomes)
+            and data["counts"]["offered"] == report.offered
+        )
         assert [c["id"] for c in data["cases"]] == [o.case.id for o in report.outcomes]
         for status, n in report.counts.items():
             assert data["counts"][status] == n == sum(c["status"] == status for c in data["cases"])
     by_id = {c["id"]: c for c in reports.to_json(wrong)["cases"]}
     nan = by_id["step/blr-lin-ef-diag/plain"]
-    assert nan["status"] == "fail" and nan["quantity"] == "var" and nan["got"] == ["nan"] * 5 and nan["relative"] == "inf"
+    assert (
+        nan["status"] == "fail"
+        and nan["quantity"] == "var"
+        and nan["got"] == ["nan"] * 5
+        and nan["relative"] == "inf"
+    )
     sign = by_id["step/bong-lin-ef-fc/plain"]
     assert (
         sign["equation"] == "eq:bong-FC-mean"
         and len(sign["got"]) == len(sign["wanted"]) == 5
         and sign["relative"] > 1e3 * sign["tolerance"]
     )
-    assert sign["subject"] == {"method": "bong-lin-ef-fc"} and sign["flags"] == ["low-rank-G"] and sign["seconds"] > 0
+    assert (
+        sign["subject"] == {"method": "bong-lin-ef-fc"}
+        and sign["flags"] == ["low-rank-G"]
+        and sign["seconds"] > 0
+    )
     shape = by_id["step/bbb-lin-ef-diag/plain"]
-    assert np.shape(shape["got"]) == (5, 1) and "raised RuntimeError" in by_id["step/bong-lin-hess-diag/plain"]["message"]
+    assert (
+        np.shape(shape["got"]) == (5, 1)
+        and "raised RuntimeError" in by_id["step/bong-lin-hess-diag/plain"]["message"]
+    )
 
 
 def test_junit(wrong, tmp_path):
@@ -354,7 +488,12 @@ def test_junit(wrong, tmp_path):
     root = ET.parse(tmp_path / "r.xml").getroot()
     counts, total = wrong.counts, len(wrong.outcomes)
     skipped = counts["xfail"] + counts["not offered"]
-    assert root.tag == "testsuites" and [s.get("name") for s in root] == ["L0 step", "L1 estimate", "L4 predictive", "predict"]
+    assert root.tag == "testsuites" and [s.get("name") for s in root] == [
+        "L0 step",
+        "L1 estimate",
+        "L4 predictive",
+        "predict",
+    ]
     assert [root.get(k) for k in ("tests", "failures", "errors", "skipped")] == [
         str(n) for n in (total, counts["fail"], counts["error"], skipped)
     ]
@@ -363,10 +502,19 @@ def test_junit(wrong, tmp_path):
         assert len(of) == int(suite.get("tests")) and float(suite.get("time")) >= 0
         for tag, key in (("failure", "failures"), ("error", "errors"), ("skipped", "skipped")):
             assert len(suite.findall(f"testcase/{tag}")) == int(suite.get(key))
-    assert [c.get("name") for c in root.iter("testcase")] == [o.case.id for level in findings.by_level(wrong).values() for o in level]
-    assert root.find(".//testcase[@name='step/bong-lin-ef-fc/plain']").get("classname") == "bongref.step.bong-lin-ef-fc"
+    assert [c.get("name") for c in root.iter("testcase")] == [
+        o.case.id for level in findings.by_level(wrong).values() for o in level
+    ]
+    assert (
+        root.find(".//testcase[@name='step/bong-lin-ef-fc/plain']").get("classname")
+        == "bongref.step.bong-lin-ef-fc"
+    )
     told = root.find(".//testcase[@name='step/bong-lin-ef-fc/plain']/failure").text
-    assert "quantity: mu (eq:bong-FC-mean)" in told and "wanted: " in told and "flags: low-rank-G" in told
+    assert (
+        "quantity: mu (eq:bong-FC-mean)" in told
+        and "wanted: " in told
+        and "flags: low-rank-G" in told
+    )
 
 
 class Page(HTMLParser):
@@ -377,13 +525,23 @@ class Page(HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.ids, self.links, self.tables, self.table, self.remote, self.text = [], [], [], {}, None, [], ""
+        self.open, self.ids, self.links, self.tables, self.table, self.remote, self.text = (
+            [],
+            [],
+            [],
+            {},
+            None,
+            [],
+            "",
+        )
 
     def handle_starttag(self, tag, attrs):
         attrs = dict(attrs)
         self.ids += [attrs["id"]] if "id" in attrs else []
         self.links += [attrs["href"]] if "href" in attrs else []
-        self.remote += [v for k, v in attrs.items() if k in ("src", "href") and not v.startswith("#")]
+        self.remote += [
+            v for k, v in attrs.items() if k in ("src", "href") and not v.startswith("#")
+        ]
         if tag == "table":
             self.table = self.tables.setdefault(attrs.get("id", ""), [])
         if tag == "td" and self.table is not None:
@@ -411,20 +569,38 @@ def page_of(report, tmp_path):
 def test_html(wrong, right, tmp_path):
     page = page_of(right, tmp_path)
     assert (
-        page.tables["methods"] == ["pass"] * 80 and page.tables["estimate"] == ["pass"] * 16 and page.tables["predictive"] == ["pass"] * 12
+        page.tables["methods"] == ["pass"] * 80
+        and page.tables["estimate"] == ["pass"] * 16
+        and page.tables["predictive"] == ["pass"] * 12
     )
-    assert set(page.tables["predict"]) == {"pass", None} and "CONFORMS" in page.text and "What fails" not in page.text
+    assert (
+        set(page.tables["predict"]) == {"pass", None}
+        and "CONFORMS" in page.text
+        and "What fails" not in page.text
+    )
     assert all(f"cases-{name}" in page.ids for name in br.methods())
 
     page = page_of(wrong, tmp_path)
-    cells = dict(zip((f"{r}-{h}-{f}" for r, h in findings.ROWS for f in FAMILIES), page.tables["methods"], strict=True))
+    cells = dict(
+        zip(
+            (f"{r}-{h}-{f}" for r, h in findings.ROWS for f in FAMILIES),
+            page.tables["methods"],
+            strict=True,
+        )
+    )
     assert len(cells) == 80 and {name for name, kind in cells.items() if kind == "fail"} == {
         n for n in findings.failing(wrong) if n in cells
     }
     assert {name for name, kind in cells.items() if kind == "none"} == set(br.methods("*-diag_mom"))
-    assert page.tables["predictive"] == ["pass"] * 8 + ["none"] * 4 and page.tables["estimate"].count("fail") == 1
+    assert (
+        page.tables["predictive"] == ["pass"] * 8 + ["none"] * 4
+        and page.tables["estimate"].count("fail") == 1
+    )
     assert "peer <b>2 &" in page.text and "no <such> thing" in page.text  # as text, not as tags
-    assert "now passes: remove step/bong-mc-hess-fc/zero-gradient" in page.text and "2 known failures" in page.text
+    assert (
+        "now passes: remove step/bong-mc-hess-fc/zero-gradient" in page.text
+        and "2 known failures" in page.text
+    )
     for flag in {f for o in wrong.outcomes for f in o.case.flags}:
         assert FLAGS[flag]["catches"] in page.text
 
@@ -435,7 +611,11 @@ def test_markdown(wrong, tmp_path):
     assert lines[0].startswith("# peer") and "DOES NOT CONFORM" in lines[2]
     row = next(line for line in lines if line.startswith("| bong-lin-hess |"))
     assert row.split(" | ")[1:] == ["✗··", "✓··", "✗··", "–··", "✓·· |"]
-    heads = [line.split(":")[0] for line in lines[lines.index("## What fails") :] if line.startswith("### ✗ ") and "`" not in line]
+    heads = [
+        line.split(":")[0]
+        for line in lines[lines.index("## What fails") :]
+        if line.startswith("### ✗ ") and "`" not in line
+    ]
     assert heads == [f"### ✗ {name}".replace("_", "\\_") for name in findings.failing(wrong)]
 
 
@@ -443,9 +623,18 @@ def test_reports_of_a_part(tmp_path, capsys, monkeypatch):
     """Of one level that no method owns, all three at once; the matrix of methods is left out."""
     monkeypatch.chdir(tmp_path)
     status, out, _ = run(
-        capsys, "check", RIGHT, "--levels", "predict", *(w for e in ("json", "xml", "html") for w in ("--report", f"r.{e}"))
+        capsys,
+        "check",
+        RIGHT,
+        "--levels",
+        "predict",
+        *(w for e in ("json", "xml", "html") for w in ("--report", f"r.{e}")),
     )
-    assert status == 0 and [f"written to r.{e}" in out for e in ("json", "xml", "html")] == [True] * 3 and "bong-mc-hess" not in out
+    assert (
+        status == 0
+        and [f"written to r.{e}" in out for e in ("json", "xml", "html")] == [True] * 3
+        and "bong-mc-hess" not in out
+    )
     page = Page()
     page.feed((tmp_path / "r.html").read_text(encoding="utf-8"))
     assert set(page.tables) >= {"predict"} and "methods" not in page.tables
@@ -457,13 +646,19 @@ def test_reports_of_a_part(tmp_path, capsys, monkeypatch):
 def test_summary_and_list(capsys):
     status, out, err = run(capsys, "vectors")
     every = vectors.load()
-    assert (status, err) == (0, "") and f"{len(every)} cases with" in out and "schema bongref-vectors-1" in out
+    assert (
+        (status, err) == (0, "")
+        and f"{len(every)} cases with" in out
+        and "schema bongref-vectors-1" in out
+    )
     for level in vectors.LEVELS.values():
         (line,) = [line.split() for line in out.splitlines() if level in line.split()[:2]]
         assert line[-2] == str(sum(c.level == level for c in every))
     assert all(flag in out for c in every for flag in c.flags)
     status, out, _ = run(capsys, "vectors", "--list", "--levels", "predict,L4")
-    assert status == 0 and [line.split()[0] for line in out.splitlines()] == [c.id for c in vectors.load(["predict", "predictive"])]
+    assert status == 0 and [line.split()[0] for line in out.splitlines()] == [
+        c.id for c in vectors.load(["predict", "predictive"])
+    ]
     assert run(capsys, "vectors", "--levels", "L7")[0] == 2
 
 
@@ -482,7 +677,12 @@ def test_made_and_derived_again(capsys, tmp_path):
     value[1] = np.nextafter(value[1], 9)
     made[0] = made[0]._replace(expected=(first._replace(value=value), *made[0].expected[1:]))
     last = made[1].expected[-1]
-    made[1] = made[1]._replace(expected=(*made[1].expected[:-1], last._replace(tolerance={**last.tolerance, "float64": 1e-13})))
+    made[1] = made[1]._replace(
+        expected=(
+            *made[1].expected[:-1],
+            last._replace(tolerance={**last.tolerance, "float64": 1e-13}),
+        )
+    )
     vectors.write(tmp_path / "predict.json", "predict", made, FLAGS)
     vectors._all.cache_clear()
     status, out, _ = run(capsys, *check)
@@ -491,11 +691,15 @@ def test_made_and_derived_again(capsys, tmp_path):
     assert lines[0].startswith("predict/fc/static: expected[mu].value[1]: shipped ")
     assert lines[1].startswith("predict/fc/ou: expected[Sigma].tolerance.float64: shipped ")
     zero = np.array([0.0, 1.0]).tolist()
-    assert [line.split(": ")[0] for line in shipped._differs({"x": zero}, {"x": [-v for v in zero]}, "")] == ["x[0]", "x[1]"]
+    assert [
+        line.split(": ")[0] for line in shipped._differs({"x": zero}, {"x": [-v for v in zero]}, "")
+    ] == ["x[0]", "x[1]"]
 
 
 def _plain(folder):
-    return [c._replace(input=vectors.plain(c)["input"]) for c in vectors.read(folder / "predict.json")]
+    return [
+        c._replace(input=vectors.plain(c)["input"]) for c in vectors.read(folder / "predict.json")
+    ]
 
 
 def test_without_mpmath_the_mistake_is_named_all_the_same():
@@ -530,7 +734,10 @@ print(main(["vectors", "--check", "--levels", "predict"]), main(["check", "bongr
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("CONFORMS") and done.stdout.splitlines()[-1] == "2 0"
-    assert "needs mpmath: pip install 'bongref[exact]'" in done.stderr and "Traceback" not in done.stderr
+    assert (
+        "needs mpmath: pip install 'bongref[exact]'" in done.stderr
+        and "Traceback" not in done.stderr
+    )
 
 
 def test_without_numba_the_compiled_adapter_says_what_to_install():

@@ -55,7 +55,9 @@ def test_a_claim_is_where_it_says_and_has_evidence(c):
     if c.verdict == "not tested":
         assert c.number, "why not?"
     else:
-        assert any(e.startswith("tests/") for e in c.evidence) or any(errata.erratum(e).test for e in c.evidence if e in ids), c.id
+        assert any(e.startswith("tests/") for e in c.evidence) or any(
+            errata.erratum(e).test for e in c.evidence if e in ids
+        ), c.id
     if c.verdict in ("does not hold", "holds with a condition"):
         assert c.number, "what is the condition, or by how much does it fail?"
     assert all(tables.methods(c._replace(methods=(g,))) for g in c.methods)
@@ -81,12 +83,23 @@ def test_the_normalisation_drops_out():
     """Linear regression: L(q) − KL(q | posterior) is −log Z for every q, with Z = N(y | Hμ, HΣHᵀ + R)."""
     rng = np.random.default_rng(0)
     prior, H, y, var = belief("fc", rng, 3), rng.standard_normal((1, 3)), 0.7, 0.5
-    post = br.step("bong-lin-hess-fc", prior, None, Curv(H[0] * (y - H[0] @ prior.mu) / var, S=H.T / np.sqrt(var)))[0]
+    post = br.step(
+        "bong-lin-hess-fc",
+        prior,
+        None,
+        Curv(H[0] * (y - H[0] @ prior.mu) / var, S=H.T / np.sqrt(var)),
+    )[0]
     s2 = float((H @ prior.Sigma @ H.T)[0, 0]) + var
     log_Z = -(np.log(2 * np.pi * s2) + (y - H[0] @ prior.mu) ** 2 / s2) / 2
     for _ in range(3):
         q = belief("fc", rng, 3)
-        expected = -(np.log(2 * np.pi * var) + ((y - H[0] @ q.mu) ** 2 + float((H @ q.Sigma @ H.T)[0, 0])) / var) / 2
+        expected = (
+            -(
+                np.log(2 * np.pi * var)
+                + ((y - H[0] @ q.mu) ** 2 + float((H @ q.Sigma @ H.T)[0, 0])) / var
+            )
+            / 2
+        )
         close("−log Z", -expected + gaussians.kl(q, prior) - gaussians.kl(q, post), -log_Z, 1e3)
 
 
@@ -100,10 +113,16 @@ def test_the_gradient_of_the_kl_is_zero_at_the_prior(family):
     def kl(v):
         mu, Sigma = psi.moments(v)
         d = mu - psi.turn.T @ q.mu
-        return (anp.dot(d, anp.dot(turned, d)) + anp.trace(anp.dot(turned, Sigma)) - anp.linalg.slogdet(Sigma)[1]) / 2
+        return (
+            anp.dot(d, anp.dot(turned, d))
+            + anp.trace(anp.dot(turned, Sigma))
+            - anp.linalg.slogdet(Sigma)[1]
+        ) / 2
 
     moved = grad(kl)(psi.psi * 1.1)  # the scale of a gradient that is not zero
-    assert np.max(np.abs(grad(kl)(psi.psi))) <= compare.C * 1e3 * compare.EPS * np.max(np.abs(moved))
+    assert np.max(np.abs(grad(kl)(psi.psi))) <= compare.C * 1e3 * compare.EPS * np.max(
+        np.abs(moved)
+    )
 
 
 @pytest.mark.parametrize("P", [1, 3])
@@ -140,12 +159,18 @@ def test_a_change_of_scale_of_the_parameters_moves_gd_and_not_ngd():
     scaled = Scaled(p.prior)
     steps = []
     for family in (base, scaled):
-        g = grad(definition.objective(family, p.prior, p.curv, p.prior.mu, with_kl=False))(family.psi)
+        g = grad(definition.objective(family, p.prior, p.curv, p.prior.mu, with_kl=False))(
+            family.psi
+        )
         F = definition.fisher(family, p.prior.mu, np.diag(p.prior.var))
         steps.append((np.linalg.solve(F, g), g))
     close("NGD", c * steps[1][0], steps[0][0], 1e4)
     close("GD", c * steps[1][1], c**2 * steps[0][1], 1e4)
-    agree(base.state(base.psi + steps[0][0]), plain(p.m)(p.prior, None, p.curv), {k: 1e2 * v for k, v in conditions(p).items()})
+    agree(
+        base.state(base.psi + steps[0][0]),
+        plain(p.m)(p.prior, None, p.curv),
+        {k: 1e2 * v for k, v in conditions(p).items()},
+    )
 
 
 def test_dlr_holds_the_diagonal_family_and_more():
@@ -154,7 +179,9 @@ def test_dlr_holds_the_diagonal_family_and_more():
     assert gaussians.kl(DLR(d.mu, 1 / d.var, np.zeros((4, 1))), d) <= compare.C * 1e2 * compare.EPS
     q = belief("dlr", rng, 4, 1)
     prec = np.diag(q.Ups) + q.W @ q.W.T
-    best = Diag(q.mu, np.diag(np.linalg.inv(prec)))  # KL(q | p) over diagonal p is least at the marginal variances
+    best = Diag(
+        q.mu, np.diag(np.linalg.inv(prec))
+    )  # KL(q | p) over diagonal p is least at the marginal variances
     close("kl", gaussians.kl(q, best), np.log(np.prod(best.var) * np.linalg.det(prec)) / 2, 1e3)
     assert gaussians.kl(q, best) > 0.01
 
@@ -169,13 +196,21 @@ def test_expected_outer_product_of_the_score_is_the_linearised_hessian(lik):
     rng = np.random.default_rng(0)
     C = 3 if lik.name == "categorical" else 1
     U, V = rng.standard_normal((4, 3)), rng.standard_normal((C, 4)) / 2
-    model = br.models.wrap(lambda theta, x: anp.dot(V, anp.tanh(anp.dot(U, theta) + x)), 3, n_outputs=C)
+    model = br.models.wrap(
+        lambda theta, x: anp.dot(V, anp.tanh(anp.dot(U, theta) + x)), 3, n_outputs=C
+    )
     mu, x = rng.standard_normal(3), rng.standard_normal(4)
     o = model(mu, x)
-    ys = np.eye(3) if C == 3 else np.arange(2 if lik.name == "bernoulli" else 80)[:, None].astype(float)
+    ys = (
+        np.eye(3)
+        if C == 3
+        else np.arange(2 if lik.name == "bernoulli" else 80)[:, None].astype(float)
+    )
     p = np.exp([lik.log_prob(o, y) for y in ys])
     close("all of it", p.sum(), 1.0)
-    outer = -sum(pk * dense(estimators.lin_ef(model, lik, x, y, mu)) for pk, y in zip(p, ys, strict=True))
+    outer = -sum(
+        pk * dense(estimators.lin_ef(model, lik, x, y, mu)) for pk, y in zip(p, ys, strict=True)
+    )
     close("E[g gᵀ]", outer, -dense(estimators.lin_hess(model, lik, x, ys[0], mu)), 1e3)
     e = ys - lik.mean(o)
     close("R", np.einsum("n,ni,nj->ij", p, e, e), lik.var(o), 1e3)
@@ -194,19 +229,34 @@ def test_the_equivalence_of_the_linearisations_needs_the_mean_of_q_only():
         return -anp.dot(e, e) / (2 * 0.5)
 
     close("g", (grad(loglik)(mu + shift) + 3 * grad(loglik)(mu - shift / 3)) / 4, right.g, 1e3)
-    close("G", (jacobian(grad(loglik))(mu + shift) + 3 * jacobian(grad(loglik))(mu - shift / 3)) / 4, dense(right), 1e3)
+    close(
+        "G",
+        (jacobian(grad(loglik))(mu + shift) + 3 * jacobian(grad(loglik))(mu - shift / 3)) / 4,
+        dense(right),
+        1e3,
+    )
 
 
 @pytest.mark.parametrize("name", [n for n in NAMES if "lin-" in n])
 def test_linearised_updates_are_deterministic(name):
     """No generator is asked for, and one that is given is not touched."""
-    m = br.method(name, **({"rank": 2} if name.endswith("dlr") else {}), **({} if name.startswith("bong") else {"alpha": 0.01}))
+    m = br.method(
+        name,
+        **({"rank": 2} if name.endswith("dlr") else {}),
+        **({} if name.startswith("bong") else {"alpha": 0.01}),
+    )
     rng = np.random.default_rng(0)
     model, lik = br.models.linear(3), Gaussian(0.5)
     prior, x, y = m.prior(np.ones(3), 1.0), np.ones(3), np.zeros(1)
     before = rng.bit_generator.state
-    a, b = br.update(m, model, lik, prior, x, y)[0], br.update(m, model, lik, prior, x, y, rng=rng)[0]
-    assert all(np.array_equal(u, v) for u, v in zip(a, b, strict=True)) and rng.bit_generator.state == before
+    a, b = (
+        br.update(m, model, lik, prior, x, y)[0],
+        br.update(m, model, lik, prior, x, y, rng=rng)[0],
+    )
+    assert (
+        all(np.array_equal(u, v) for u, v in zip(a, b, strict=True))
+        and rng.bit_generator.state == before
+    )
 
 
 # --- steps ------------------------------------------------------------------------------------------------------------------------------
@@ -231,7 +281,9 @@ def test_the_moment_update_is_the_natural_one_without_a_term():
 def test_the_moment_form_loses_the_variance_where_the_natural_form_cannot(scale):
     """LIN-EF: σ² − σ⁴g² < 0 as soon as σg > 1, while σ⁻² + g² > 0 always."""
     prior, curv = Diag(np.zeros(1), np.ones(1)), Curv(np.full(1, scale), S=np.full((1, 1), scale))
-    moment, natural = (br.step(f"bong-lin-ef-{f}", prior, None, curv)[0] for f in ("diag_mom", "diag"))
+    moment, natural = (
+        br.step(f"bong-lin-ef-{f}", prior, None, curv)[0] for f in ("diag_mom", "diag")
+    )
     close("moment", moment.var, [1 - scale**2])
     close("natural", natural.var, [1 / (1 + scale**2)])
     assert is_valid(natural) and is_valid(moment) == (scale < 1)
@@ -256,7 +308,11 @@ def test_the_mean_of_bog_in_moments_is_gradient_descent(name):
     m = br.method(name, alpha=0.01, **({"rank": 2} if name.endswith("dlr") else {}))
     wanted = theta + 0.01 * grad(lambda t: lik.log_prob(model(t, x), y))(theta)
     for var in (0.1, 1.0):
-        close(f"mean with variance {var}", br.update(m, model, lik, m.prior(theta, var), x, y)[0].mu, wanted)
+        close(
+            f"mean with variance {var}",
+            br.update(m, model, lik, m.prior(theta, var), x, y)[0].mu,
+            wanted,
+        )
 
 
 @pytest.mark.eq("eq:bong-dlr-Wtilde", "eq:blr-dlr-Wtilde")
@@ -278,7 +334,11 @@ def test_the_low_rank_part_of_the_new_precision(rule, columns):
 def test_what_each_estimator_hands_to_a_step(hess):
     """MC-EF: the P × M matrix of gradients; LIN-EF: one gradient; diag(G) is all that a diagonal family uses."""
     p = make(f"bong-{hess}-diag", ONE)
-    agree(plain(p.m)(p.prior, None, Curv(p.curv.g, d=np.diag(dense(p.curv)).copy())), plain(p.m)(p.prior, None, p.curv), conditions(p))
+    agree(
+        plain(p.m)(p.prior, None, Curv(p.curv.g, d=np.diag(dense(p.curv)).copy())),
+        plain(p.m)(p.prior, None, p.curv),
+        conditions(p),
+    )
     assert p.curv.S.shape == (4, 1 if hess == "lin-ef" else 2)
     if hess == "lin-ef":
         assert np.array_equal(p.curv.S[:, 0], p.curv.g)
@@ -290,14 +350,21 @@ def test_discarded_singular_vectors_leave_their_diagonal():
     Ups, W = rng.uniform(1, 2, 6), rng.standard_normal((6, 5))
     new_Ups, new_W = br.dlr.project(Ups, W, 2)
     lost = np.diag(Ups) + W @ W.T - np.diag(new_Ups) - new_W @ new_W.T
-    assert np.max(np.abs(np.diag(lost))) <= compare.C * 10 * compare.EPS * np.max(np.abs(W @ W.T)) < np.max(np.abs(lost))
+    assert (
+        np.max(np.abs(np.diag(lost)))
+        <= compare.C * 10 * compare.EPS * np.max(np.abs(W @ W.T))
+        < np.max(np.abs(lost))
+    )
 
 
 # --- counts -------------------------------------------------------------------------------------------------------------------------------
 
 
 def test_sixteen_methods_in_each_family():
-    assert len(set(itertools.product(RULES, HESSIANS))) == 16 and len(NAMES) == 16 * len(FAMILIES) == 80
+    assert (
+        len(set(itertools.product(RULES, HESSIANS))) == 16
+        and len(NAMES) == 16 * len(FAMILIES) == 80
+    )
     assert all(sum(n.endswith("-" + f) for n in NAMES) == 16 for f in FAMILIES)
 
 
@@ -312,10 +379,16 @@ def test_the_parameters_of_the_cnn():
     assert size(valid) == 23_930
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if "mc-hess" in n and n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")])
+@pytest.mark.parametrize(
+    "name",
+    [n for n in NAMES if "mc-hess" in n and n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")],
+)
 def test_mc_hess_never_costs_less_than_mc_ef(name):
     """As an order in P, M, R, I: the counts themselves may differ by a constant factor either way."""
-    hess, ef = (costs.polynomial(n) + costs.polynomial(n, "estimator") for n in (name, name.replace("mc-hess", "mc-ef")))
+    hess, ef = (
+        costs.polynomial(n) + costs.polynomial(n, "estimator")
+        for n in (name, name.replace("mc-hess", "mc-ef"))
+    )
     assert costs.is_O(ef, hess, leading=True)
     if name.endswith("-fc") and name.startswith("bong"):
         assert not costs.is_O(hess, ef, leading=True)  # P³ against MP²
@@ -367,20 +440,31 @@ def test_the_page_is_made_from_the_ledger(tmp_path):
     [
         ([], lambda c: True),
         (["--verdict", "does not hold"], lambda c: c.verdict == "does not hold"),
-        (["--kind", "cost", "--section", "tab:"], lambda c: c.kind == "cost" and any(w.startswith("tab:") for w in (c.where, *c.also))),
+        (
+            ["--kind", "cost", "--section", "tab:"],
+            lambda c: c.kind == "cost" and any(w.startswith("tab:") for w in (c.where, *c.also)),
+        ),
         (["--method", "bong-lin-hess-diag"], lambda c: "bong-lin-hess-diag" in tables.methods(c)),
     ],
 )
 def test_claims_on_the_command_line(options, wanted, capsys):
     assert cli.main(["claims", *options]) == 0
-    assert re.findall(r"^(C\d\d) ", capsys.readouterr().out, re.MULTILINE) == [c.id for c in CLAIMS if wanted(c)] != []
+    assert (
+        re.findall(r"^(C\d\d) ", capsys.readouterr().out, re.MULTILINE)
+        == [c.id for c in CLAIMS if wanted(c)]
+        != []
+    )
 
 
 def test_one_claim_in_full_and_refusals(capsys):
     c = claims.claim("C07")
     assert cli.main(["claims", "C07"]) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert " ".join(c.statement.split()) in text and c.verdict in text and all(e in text for e in c.evidence)
+    assert (
+        " ".join(c.statement.split()) in text
+        and c.verdict in text
+        and all(e in text for e in c.evidence)
+    )
     for bad in (["C00"], ["--verdict", "maybe"], ["--kind", "maybe"], ["--method", "adam"]):
         assert cli.main(["claims", *bad]) == 2 and capsys.readouterr().err
 

@@ -74,7 +74,13 @@ def test_audit_of_every_method(audited):
         assert f"{name:<24}  refuses: not derived" in out
     report = json.loads(file.read_text())
     assert f"written to {file}" in out
-    assert report["agree"] is True and report["options"] == {"seed": 0, "P": 3, "C": 2, "M": 2, "R": 1}
+    assert report["agree"] is True and report["options"] == {
+        "seed": 0,
+        "P": 3,
+        "C": 2,
+        "M": 2,
+        "R": 1,
+    }
     assert report["bongref"] == br.__version__ and report["summary"] in out
     assert [row["name"] for row in report["methods"]] == br.methods()
     for row in report["methods"]:
@@ -93,14 +99,19 @@ def test_audit_finds_a_broken_step_and_names_it(capsys, monkeypatch, tmp_path):
         return FC(2 * prior.mu - q.mu, q.Sigma)
 
     monkeypatch.setattr(fc_nat, "bong", wrong)
-    monkeypatch.setattr(audit, "NAMES", tuple(br.methods("bong-*-fc")) + tuple(br.methods("b*g-lin-hess-diag")))
+    monkeypatch.setattr(
+        audit, "NAMES", tuple(br.methods("bong-*-fc")) + tuple(br.methods("b*g-lin-hess-diag"))
+    )
     file = tmp_path / "report.html"
     status, out, _ = run(capsys, "audit", *SMALL, "--out", str(file))
     assert status == 1
     bad = {line.split()[0] for line in out.splitlines() if "DISAGREES" in line}
     assert bad == set(br.methods("bong-*-fc"))
     assert "2 of 6 methods agree by all routes, 0 refuse" in out
-    assert "gaussian, mu" in next(line for line in out.splitlines() if "DISAGREES" in line).split("DISAGREES")[1]
+    assert (
+        "gaussian, mu"
+        in next(line for line in out.splitlines() if "DISAGREES" in line).split("DISAGREES")[1]
+    )
     page = file.read_text()
     assert page.count('fail">') >= 4
     table = Table()
@@ -108,7 +119,9 @@ def test_audit_finds_a_broken_step_and_names_it(capsys, monkeypatch, tmp_path):
     assert [row[0] for row in table.rows[1:]] == list(audit.NAMES)
 
 
-@pytest.mark.parametrize("factor", [1 + Fraction(1, 10**9), -1, 1.0, float("nan")], ids=["1e-9", "sign", "float", "nan"])
+@pytest.mark.parametrize(
+    "factor", [1 + Fraction(1, 10**9), -1, 1.0, float("nan")], ids=["1e-9", "sign", "float", "nan"]
+)
 def test_audit_finds_small_slips_and_what_is_not_exact(monkeypatch, tmp_path, factor):
     """A factor on the mean: one that changes it by a billionth, its sign, a float among exact numbers, and NaN."""
     right = fc_nat.bog
@@ -124,19 +137,28 @@ def test_audit_finds_small_slips_and_what_is_not_exact(monkeypatch, tmp_path, fa
     rows = audit.audit(P=3, C=2, M=2, R=1)
     audit.write(str(file), rows, {}, 0.0)
     assert not rows[0].agrees and "DISAGREES" in audit.table(rows)
-    report = json.loads(file.read_text(), parse_constant=pytest.fail)  # no NaN or Infinity: other languages read it too
+    report = json.loads(
+        file.read_text(), parse_constant=pytest.fail
+    )  # no NaN or Infinity: other languages read it too
     assert report["agree"] is False and report["methods"][0]["agrees"] is False
 
 
 def test_html_report(audited):
     data = json.loads(audited[2].read_text())
-    rows = [audit.Row(r["name"], r["units"], r["worst"], r["positive"], r["refused"]) for r in data["methods"]]
+    rows = [
+        audit.Row(r["name"], r["units"], r["worst"], r["positive"], r["refused"])
+        for r in data["methods"]
+    ]
     page = reports.html(audit.document(rows, data["options"], data["seconds"]))
     table = Table()
     table.feed(page)
     assert not table.open and len(table.rows) == 81
     assert [row[0] for row in table.rows[1:]] == br.methods()
-    assert "78 of 78 methods agree by all routes, 2 refuse" in page and 'fail"' not in page and page.count('right pass"') > 300
+    assert (
+        "78 of 78 methods agree by all routes, 2 refuse" in page
+        and 'fail"' not in page
+        and page.count('right pass"') > 300
+    )
     assert "P = 3" in page and "but not MC-HESS, which we omit" in page
 
 
@@ -148,7 +170,11 @@ def test_audits_repeat_with_the_seed_and_differ_without(monkeypatch):
 
 @pytest.mark.parametrize("sizes", [(1, 1, 1, 1), (2, 3, 1, 2), (5, 1, 4, 3)])
 def test_audit_at_other_sizes(monkeypatch, sizes):
-    monkeypatch.setattr(audit, "NAMES", tuple(f"{r}-lin-hess-{f}" for r in ("bong", "bbb") for f in ("fc", "diag_mom", "dlr")))
+    monkeypatch.setattr(
+        audit,
+        "NAMES",
+        tuple(f"{r}-lin-hess-{f}" for r in ("bong", "bbb") for f in ("fc", "diag_mom", "dlr")),
+    )
     assert all(r.agrees for r in audit.audit(**dict(zip("PCMR", sizes, strict=True))))
 
 
@@ -163,11 +189,17 @@ def test_audit_at_other_sizes(monkeypatch, sizes):
         (["audit", "--seed", "-5"], "seed must be an integer >= 0, got -5"),
         (["audit", "-P", "six"], "invalid int value: 'six'"),
         (["audit", "--out", "report.pdf"], "out must end in .json or .html, got 'report.pdf'"),
-        (["audit", "--out", "/no/such/folder/report.json"], "out must be in a folder that exists, got '/no/such/folder/report.json'"),
+        (
+            ["audit", "--out", "/no/such/folder/report.json"],
+            "out must be in a folder that exists, got '/no/such/folder/report.json'",
+        ),
         (["audit", "--fast"], "unrecognized arguments: --fast"),
         (["adit"], "invalid choice: 'adit'"),
         ([], "required: COMMAND"),
-        (["eq", "eq:bong-FC-pre"], "no equation 'eq:bong-FC-pre' in the paper; nearest: eq:bong-FC-prec"),
+        (
+            ["eq", "eq:bong-FC-pre"],
+            "no equation 'eq:bong-FC-pre' in the paper; nearest: eq:bong-FC-prec",
+        ),
         (["eq", "nonsense"], "no equation 'nonsense' in the paper"),
         (["methods", "bing-*"], "pattern must match one of the 80 names, got 'bing-*'"),
     ],
@@ -199,9 +231,15 @@ def test_ctrl_c(capsys, monkeypatch):
 
 def test_eq_by_label_row_section_and_algorithm(capsys):
     status, out, err = run(capsys, "eq", "eq:bong-FC-prec")
-    assert (status, err) == (0, "") and out.startswith("eq:bong-FC-prec ") and "computed  bongref/families/fc_nat.py:" in out
+    assert (
+        (status, err) == (0, "")
+        and out.startswith("eq:bong-FC-prec ")
+        and "computed  bongref/families/fc_nat.py:" in out
+    )
     status, out, _ = run(capsys, "eq", "sec:pseudocode#4")
-    assert status == 0 and "computed  bongref/dynamics.py:" in out and "algorithm  algo:predict" in out
+    assert (
+        status == 0 and "computed  bongref/dynamics.py:" in out and "algorithm  algo:predict" in out
+    )
     status, out, _ = run(capsys, "eq", "sec:pseudocode")
     assert status == 0 and all(f"sec:pseudocode#{k} " in out for k in range(1, 32))
     status, out, _ = run(capsys, "eq", "algo:predict")
@@ -229,7 +267,21 @@ def test_version_and_help(capsys):
 
 
 def test_as_a_module():
-    done = subprocess.run([sys.executable, "-m", "bongref", "methods", "bong-lin-*-fc"], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "bongref", "methods", "bong-lin-*-fc"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     assert done.returncode == 0 and done.stderr == "" and done.stdout.splitlines()[-1] == "2 names"
-    done = subprocess.run([sys.executable, "-m", "bongref", "eq", "eq:nothing"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2 and done.stdout == "" and done.stderr.startswith("bongref: no equation")
+    done = subprocess.run(
+        [sys.executable, "-m", "bongref", "eq", "eq:nothing"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (
+        done.returncode == 2
+        and done.stdout == ""
+        and done.stderr.startswith("bongref: no equation")
+    )

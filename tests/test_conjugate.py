@@ -27,12 +27,18 @@ def make(name, problem):
     seed, n, strength = problem
     pair = PAIRS[name]
     *ys, y = pair.sample(np.random.default_rng(seed), n + 1)
-    return pair, strength * pair.prior + sum((pair.tau(y) for y in ys), np.zeros(len(pair.prior))), y
+    return (
+        pair,
+        strength * pair.prior + sum((pair.tau(y) for y in ys), np.zeros(len(pair.prior))),
+        y,
+    )
 
 
 def weight_error(pair, psi, at):
     """What rounding may do to a weight exp(ψᵀT − Φ), relative: c · eps · (|ψ|ᵀ(|ρ| + sd T) + |Φ|)."""
-    return C * EPS * (1 + np.abs(psi) @ (np.abs(at.rho) + np.sqrt(np.diag(at.F))) + abs(pair.Phi(psi)))
+    return (
+        C * EPS * (1 + np.abs(psi) @ (np.abs(at.rho) + np.sqrt(np.diag(at.F))) + abs(pair.Phi(psi)))
+    )
 
 
 # --- the family: integrals against derivatives --------------------------------------------------------------------------------
@@ -56,7 +62,13 @@ def test_integrals_are_derivatives_of_the_log_partition(name, problem):
     assert abs(ell - pair.expected(psi, y)) <= tol * (size + abs(ell))
 
 
-@pytest.mark.eq("eq:conjugate-likelihood", "sec:proofs#1", "sec:proofs#2", "sec:proofs#3", "eq:bayes-conjugate-update")
+@pytest.mark.eq(
+    "eq:conjugate-likelihood",
+    "sec:proofs#1",
+    "sec:proofs#2",
+    "sec:proofs#3",
+    "eq:bayes-conjugate-update",
+)
 @pytest.mark.parametrize("name", PAIR_NAMES)
 @given(problem=problems)
 def test_posterior_is_prior_times_likelihood(name, problem):
@@ -66,9 +78,16 @@ def test_posterior_is_prior_times_likelihood(name, problem):
     theta, log_volume = pair.grid(posterior)
     joint = conjugate.log_prior(pair, psi, theta) + pair.loglik(y, theta)
     evidence = math.log(np.sum(np.exp(joint + log_volume)))
-    tol = C * EPS * (1 + np.abs(pair.T(theta)) @ np.abs(posterior) + abs(pair.Phi(posterior)) + abs(evidence))
+    tol = (
+        C
+        * EPS
+        * (1 + np.abs(pair.T(theta)) @ np.abs(posterior) + abs(pair.Phi(posterior)) + abs(evidence))
+    )
     at = conjugate.by_autodiff(pair, posterior, y)
-    assert np.all(np.abs(conjugate.log_prior(pair, posterior, theta) - joint + evidence) <= tol + weight_error(pair, posterior, at))
+    assert np.all(
+        np.abs(conjugate.log_prior(pair, posterior, theta) - joint + evidence)
+        <= tol + weight_error(pair, posterior, at)
+    )
 
 
 @pytest.mark.eq("eq:bayes-conjugate-update")
@@ -78,22 +97,33 @@ def test_counting_is_the_rule_of_the_textbook(name, problem):
     pair, psi, y = make(name, problem)
     F = conjugate.by_autodiff(pair, psi, y).F
     sd = np.sqrt(np.diag(F))
-    diff = compare.difference("psi", pair.textbook(psi, y), conjugate.bayes(pair, psi, y), np.linalg.cond(F / np.outer(sd, sd)))
+    diff = compare.difference(
+        "psi",
+        pair.textbook(psi, y),
+        conjugate.bayes(pair, psi, y),
+        np.linalg.cond(F / np.outer(sd, sd)),
+    )
     assert diff.agrees, f"{name}: {diff}"
 
 
 # --- the proposition -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.eq("eq:bong-MD", "eq:bayes-conjugate-update", "sec:proofs#7", "sec:proofs#8", "sec:proofs#9")
+@pytest.mark.eq(
+    "eq:bong-MD", "eq:bayes-conjugate-update", "sec:proofs#7", "sec:proofs#8", "sec:proofs#9"
+)
 @pytest.mark.parametrize("route", ROUTES)
 @pytest.mark.parametrize("name", PAIR_NAMES)
 @given(problem=problems)
 def test_bong_is_bayes(name, route, problem):
     pair, psi, y = make(name, problem)
     (got, bound), wanted = conjugate.step(pair, psi, y, route), conjugate.bayes(pair, psi, y)
-    assert np.all(bound <= 1e-6 * np.max(np.abs(wanted - psi))), f"{name}: the bound {bound} would hide a mistake"
-    assert np.all(np.abs(got - wanted) <= bound), f"{name} by {route}: {got - wanted}, bound {bound}"
+    assert np.all(bound <= 1e-6 * np.max(np.abs(wanted - psi))), (
+        f"{name}: the bound {bound} would hide a mistake"
+    )
+    assert np.all(np.abs(got - wanted) <= bound), (
+        f"{name} by {route}: {got - wanted}, bound {bound}"
+    )
 
 
 @pytest.mark.eq("eq:bong-MD", "eq:bayes-conjugate-update", "sec:proofs#9")
@@ -106,7 +136,9 @@ def test_a_thousand_observations_stay_exact(name):
     for y in ys:
         psi, one = conjugate.step(pair, psi, y)
         bound = bound + one
-    wanted = np.array([math.fsum(column) for column in np.vstack([pair.prior, [pair.tau(y) for y in ys]]).T])
+    wanted = np.array(
+        [math.fsum(column) for column in np.vstack([pair.prior, [pair.tau(y) for y in ys]]).T]
+    )
     bound = bound + len(ys) * EPS * np.abs(wanted)
     assert np.max(bound) <= 1e-6 * np.max(np.abs(wanted)), f"the bound {bound} would hide a mistake"
     assert np.all(np.abs(psi - wanted) <= bound), f"{name}: {psi - wanted}, bound {bound}"
@@ -116,36 +148,63 @@ def test_a_thousand_observations_stay_exact(name):
 def test_a_stream_by_autodiff():
     pair = PAIRS["beta-bernoulli"]
     ys = pair.sample(np.random.default_rng(8), 300)
-    got = conjugate.stream(pair, pair.prior, ys, lambda pair, psi, y: conjugate.bong(pair, psi, y, "autodiff"))
+    got = conjugate.stream(
+        pair, pair.prior, ys, lambda pair, psi, y: conjugate.bong(pair, psi, y, "autodiff")
+    )
     wanted = conjugate.stream(pair, pair.prior, ys, conjugate.bayes)
-    np.testing.assert_array_equal(wanted - pair.prior, [ys.sum(), 300])  # whole numbers: no rounding
-    worst = np.max([conjugate.rounding(pair, wanted, y, "autodiff") for y in ([0.0], [1.0])], axis=0)  # grows with ν
+    np.testing.assert_array_equal(
+        wanted - pair.prior, [ys.sum(), 300]
+    )  # whole numbers: no rounding
+    worst = np.max(
+        [conjugate.rounding(pair, wanted, y, "autodiff") for y in ([0.0], [1.0])], axis=0
+    )  # grows with ν
     assert np.all(np.abs(got - wanted) <= 300 * worst)
 
 
 # --- against the rest of the library ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.eq("eq:bong-MD", "eq:bayes-conjugate-update", "eq:RVGA-explicit-mean", "eq:RVGA-explicit-cov")
+@pytest.mark.eq(
+    "eq:bong-MD", "eq:bayes-conjugate-update", "eq:RVGA-explicit-mean", "eq:RVGA-explicit-cov"
+)
 def test_linear_regression_is_the_filter_of_the_library():
     pair = PAIRS["linear-regression"]
     obs = pair.sample(np.random.default_rng(3), 40)
     m, prior = br.method("bong-lin-hess-fc"), FC(np.zeros(2), np.eye(2))
-    q = br.run(m, br.models.linear(2), br.likelihoods.Gaussian(var=0.5), prior, obs[:, :2], obs[:, 2:]).state
+    q = br.run(
+        m, br.models.linear(2), br.likelihoods.Gaussian(var=0.5), prior, obs[:, :2], obs[:, 2:]
+    ).state
     h, upper = np.split(conjugate.stream(pair, pair.prior, obs), [2])
     prec = np.array([[upper[0], upper[1]], [upper[1], upper[2]]])
-    cond = np.linalg.cond(prec) * sum(np.max(conjugate.rounding(pair, pair.prior, y)) for y in obs) / EPS
-    for diff in compare.differences(FC(np.linalg.solve(prec, h), np.linalg.inv(prec)), q, {"mu": cond, "Sigma": cond}, c=1.0):
+    cond = (
+        np.linalg.cond(prec)
+        * sum(np.max(conjugate.rounding(pair, pair.prior, y)) for y in obs)
+        / EPS
+    )
+    for diff in compare.differences(
+        FC(np.linalg.solve(prec, h), np.linalg.inv(prec)), q, {"mu": cond, "Sigma": cond}, c=1.0
+    ):
         assert diff.tolerance < 1e-8 and diff.agrees, str(diff)
 
 
-@pytest.mark.eq("eq:bong-MD", "eq:bayes-conjugate-update", "eq:RVGA-explicit-mean", "eq:RVGA-explicit-cov")
+@pytest.mark.eq(
+    "eq:bong-MD", "eq:bayes-conjugate-update", "eq:RVGA-explicit-mean", "eq:RVGA-explicit-cov"
+)
 def test_gaussian_mean_is_the_step_of_the_library():
-    R, psi, y = np.array([[1.0, 0.5], [0.5, 2.0]]), np.array([0.5, -0.5, 1.5]), np.array([2.0, -1.0])
+    R, psi, y = (
+        np.array([[1.0, 0.5], [0.5, 2.0]]),
+        np.array([0.5, -0.5, 1.5]),
+        np.array([2.0, -1.0]),
+    )
     prior, prec = FC(psi[:2] / psi[2], R / psi[2]), np.linalg.inv(R)
     q = fc_nat.bong(prior, None, Curv(prec @ (y - prior.mu), G=-prec))
     got = conjugate.bong(PAIRS["gaussian-mean"], psi, y)
-    cond = {key: max(np.linalg.cond(R), np.max(conjugate.rounding(PAIRS["gaussian-mean"], psi, y)) / EPS) for key in ("mu", "Sigma")}
+    cond = {
+        key: max(
+            np.linalg.cond(R), np.max(conjugate.rounding(PAIRS["gaussian-mean"], psi, y)) / EPS
+        )
+        for key in ("mu", "Sigma")
+    }
     for diff in compare.differences(FC(got[:2] / got[2], R / got[2]), q, cond, c=1.0):
         assert diff.tolerance < 1e-8 and diff.agrees, str(diff)
 
@@ -161,14 +220,22 @@ def test_without_conjugacy_it_is_bong_and_not_bayes():
     )
     psi, y = np.array([0.6, 2.0]), 9.0
     mean = rate(psi)
-    q = fc_nat.bong(FC(np.array([0.3]), np.array([[0.5]])), None, Curv(np.array([y - mean]), G=np.array([[-mean]])))
+    q = fc_nat.bong(
+        FC(np.array([0.3]), np.array([[0.5]])),
+        None,
+        Curv(np.array([y - mean]), G=np.array([[-mean]])),
+    )
     wanted = np.array([q.mu[0] / q.Sigma[0, 0], 1 / q.Sigma[0, 0]])
     kappa = weight_error(pair, psi, conjugate.by_autodiff(pair, psi, y)) / (C * EPS)
     for route in ROUTES:
         bound = kappa * conjugate.rounding(pair, psi, y, route)
-        assert np.all(bound < 1e-8) and np.all(np.abs(conjugate.bong(pair, psi, y, route) - wanted) <= bound), route
+        assert np.all(bound < 1e-8) and np.all(
+            np.abs(conjugate.bong(pair, psi, y, route) - wanted) <= bound
+        ), route
     p, tp = (
-        conjugate.expectation(pair, psi, lambda theta, f=f: f(theta[:, 0]) * np.exp(pair.loglik(y, theta)))
+        conjugate.expectation(
+            pair, psi, lambda theta, f=f: f(theta[:, 0]) * np.exp(pair.loglik(y, theta))
+        )
         for f in (np.ones_like, lambda t: t)
     )
     assert abs(tp / p - q.mu[0]) > 1e6 * np.max(bound)  # the mean of the true posterior
@@ -181,9 +248,14 @@ def test_without_conjugacy_it_is_bong_and_not_bayes():
 def test_one_step_in_mean_and_count_misses_bayes():
     """Beta(2, 3) after a success: the mean goes to 2/5 + (1 − 2/5)/5 = 0.52; Bayes has 3/6."""
     pair, psi, y = PAIRS["beta-bernoulli"], np.array([2.0, 5.0]), np.array([1.0])
-    to, back = lambda psi: np.array([psi[0] / psi[1], psi[1]]), lambda lam: anp.array([lam[0] * lam[1], lam[1]])
+    to, back = (
+        lambda psi: np.array([psi[0] / psi[1], psi[1]]),
+        lambda lam: anp.array([lam[0] * lam[1], lam[1]]),
+    )
     got, exact = conjugate.bong_in(pair, psi, y, to, back), conjugate.bayes(pair, psi, y)
-    bound = 8 * np.max(conjugate.rounding(pair, psi, y, "autodiff"))  # the Jacobian has entries up to 5
+    bound = 8 * np.max(
+        conjugate.rounding(pair, psi, y, "autodiff")
+    )  # the Jacobian has entries up to 5
     assert abs(to(got)[0] - 0.52) <= bound and to(exact)[0] == 0.5
     assert abs(to(got)[1] - 6) <= bound
 
@@ -194,7 +266,10 @@ def test_one_step_in_mean_and_variance_is_the_moment_family(nu):
     """N(m, R/ν): the variance goes to R/ν − R/ν² as fc_mom has it, 0 at ν = 1, where Bayes has R/(ν + 1)."""
     pair, R, m, y = pairs.gaussian_mean([[2.0]], prior=[0.0, 1.0]), 2.0, 0.75, np.array([-1.5])
     psi = np.array([m * nu, nu])
-    to, back = lambda psi: np.array([psi[0] / psi[1], R / psi[1]]), lambda lam: anp.array([lam[0] * R / lam[1], R / lam[1]])
+    to, back = (
+        lambda psi: np.array([psi[0] / psi[1], R / psi[1]]),
+        lambda lam: anp.array([lam[0] * R / lam[1], R / lam[1]]),
+    )
     lam = to(psi)
     _, F, g = conjugate.by_autodiff(pair, psi, y)
     J = jacobian(back)(lam)
@@ -202,7 +277,9 @@ def test_one_step_in_mean_and_variance_is_the_moment_family(nu):
     q = fc_mom.bong(FC(lam[:1], lam[1:, None]), None, Curv((y - m) / R, G=np.array([[-1 / R]])))
     bound = C * EPS * np.linalg.cond(J.T @ F @ J)
     assert np.all(np.abs(got - [q.mu[0], q.Sigma[0, 0]]) <= bound)
-    assert abs(got[0] - (m + (y[0] - m) / nu)) <= bound and abs(got[1] - (R / nu - R / nu**2)) <= bound
+    assert (
+        abs(got[0] - (m + (y[0] - m) / nu)) <= bound and abs(got[1] - (R / nu - R / nu**2)) <= bound
+    )
     if nu > 1:
         stepped, exact = conjugate.bong_in(pair, psi, y, to, back), conjugate.bayes(pair, psi, y)
         assert abs(to(stepped)[1] - got[1]) <= bound
@@ -213,9 +290,15 @@ def test_one_step_in_mean_and_variance_is_the_moment_family(nu):
 def test_a_linear_change_of_natural_parameters_keeps_it_exact():
     """Beta's own (a, b) = (χ, ν − χ) are natural parameters too."""
     pair, psi, y = PAIRS["beta-bernoulli"], np.array([2.0, 5.0]), np.array([0.0])
-    to, back = lambda psi: np.array([psi[0], psi[1] - psi[0]]), lambda lam: anp.array([lam[0], lam[0] + lam[1]])
+    to, back = (
+        lambda psi: np.array([psi[0], psi[1] - psi[0]]),
+        lambda lam: anp.array([lam[0], lam[0] + lam[1]]),
+    )
     got = conjugate.bong_in(pair, psi, y, to, back)
-    assert np.all(np.abs(got - conjugate.bayes(pair, psi, y)) <= 2 * conjugate.rounding(pair, psi, y, "autodiff"))
+    assert np.all(
+        np.abs(got - conjugate.bayes(pair, psi, y))
+        <= 2 * conjugate.rounding(pair, psi, y, "autodiff")
+    )
 
 
 # --- the pieces ----------------------------------------------------------------------------------------------------------------
@@ -249,5 +332,7 @@ def test_spacing_of_the_nodes(ratio):
 
 def test_an_unknown_route_is_refused():
     pair = PAIRS["gamma-poisson"]
-    with pytest.raises(ValueError, match=r"route must be one of quadrature, autodiff, got 'sampling'"):
+    with pytest.raises(
+        ValueError, match=r"route must be one of quadrature, autodiff, got 'sampling'"
+    ):
         conjugate.bong(pair, pair.prior, np.array([1.0]), "sampling")

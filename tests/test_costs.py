@@ -93,7 +93,9 @@ def cholesky(n):
     done = 0
     for j in range(n):
         done += 2 * j + 1  # the pivot less the squares before it, and its root
-        done += (n - j - 1) * (2 * j + 1)  # each entry below: less the products before it, by the pivot
+        done += (n - j - 1) * (
+            2 * j + 1
+        )  # each entry below: less the products before it, by the pivot
     return done
 
 
@@ -121,7 +123,16 @@ def test_shapes_alone_count_as_numbers_do(name, form):
     """The same update on numbers, which takes the branches that numbers take, has the same count."""
     rng = np.random.default_rng(0)
     sizes = {x: dict(P=17, R=2, M=3, C=4, N=2, I=3)[x] for x in costs.sizes_of(name)}
-    m = br.method(name, **({"n_iter": 3, "alpha": 0.01} if "I" in sizes else {} if name.startswith("bong") else {"alpha": 0.01}))
+    m = br.method(
+        name,
+        **(
+            {"n_iter": 3, "alpha": 0.01}
+            if "I" in sizes
+            else {}
+            if name.startswith("bong")
+            else {"alpha": 0.01}
+        ),
+    )
     prior = problems.belief(m.family, rng, 17, 2)
     K = sizes.get("M", sizes.get("C", 1))
     curv = problems.curvature(m.hess, m.family, rng, 17, K)
@@ -129,7 +140,9 @@ def test_shapes_alone_count_as_numbers_do(name, form):
     counted = [type(q)(*(None if a is None else tally.wrap(a) for a in q)) for q in (prior, curv)]
     got, wanted = costs.update(m, *counted, form), costs.update(m, prior, curv, form)
     assert tally.total == costs.count(name, form=form, **sizes) > 0
-    for a, b in zip(got, wanted, strict=True):  # and the numbers are the ones of the uncounted update
+    for a, b in zip(
+        got, wanted, strict=True
+    ):  # and the numbers are the ones of the uncounted update
         assert isinstance(a, Counted) and np.array_equal(a.view(np.ndarray), b)
 
 
@@ -160,7 +173,11 @@ def test_interpolation_is_exact():
     assert str(interpolate(lambda P, M: 7 * P**3 + M * P - M**2, "PM")) == "7 P^3 + M P - M^2"
     assert interpolate(lambda P: P * (P - 1) // 2, "P").terms[(0, 2, 0, 0, 0, 0)] == Fraction(1, 2)
     assert str(interpolate(lambda P: 0, "P")) == "0"
-    for no_polynomial in (lambda P: 2**P, lambda P: P * P if P < 100 else P**3, lambda P: P + P % 2):
+    for no_polynomial in (
+        lambda P: 2**P,
+        lambda P: P * P if P < 100 else P**3,
+        lambda P: P + P % 2,
+    ):
         with pytest.raises(ArithmeticError):
             interpolate(no_polynomial, "P")
 
@@ -184,7 +201,11 @@ def test_interpolation_is_exact():
 def test_orders(f, g, yes):
     assert is_O(parse(f), parse(g)) == yes
     # the same by numbers: along every direction that doubles some of the sizes, the quotient stays put or grows without bound
-    growing = [letters for letters in ("R", "M", "C", "I", "RM", "P", "RP", "MP", "RMP") if grows(parse(f), parse(g), letters)]
+    growing = [
+        letters
+        for letters in ("R", "M", "C", "I", "RM", "P", "RP", "MP", "RMP")
+        if grows(parse(f), parse(g), letters)
+    ]
     assert (not growing) == yes, growing
 
 
@@ -193,7 +214,9 @@ def grows(f, g, letters):
 
     A monomial above all those of g is so by 2^20; with at most 4 terms and coefficients up to 4 a bounded quotient is below 2^4.
     """
-    sizes = {x: 2 ** (20 * (x in letters)) for x in "RMCI"} | {"P": 2 ** (20 + 20 * ("P" in letters))}
+    sizes = {x: 2 ** (20 * (x in letters)) for x in "RMCI"} | {
+        "P": 2 ** (20 + 20 * ("P" in letters))
+    }
     return f(**sizes) / g(**sizes) > 2**10
 
 
@@ -203,9 +226,19 @@ def grows(f, g, letters):
 def test_the_table_is_whole():
     cells = [r for r in rows().values() if r.place == "tab:methods" and r.cell in NAMES]
     assert len(cells) == 36 and {r.verdict for r in rows().values()} == set(make_costs.VERDICTS)
-    assert {r.cell for r in rows().values()} >= {n for n in DERIVED if not n.endswith("mc-hess-dlr")}
-    for name, place, printed in make_costs.printed_costs():  # what the package says of a method is what the paper says of it
-        if place.startswith("tab:") and name != "blr-mc-ef-dlr":  # (R+M)² in the table, (2R+M)² in the text: the package takes the text's
+    assert {r.cell for r in rows().values()} >= {
+        n for n in DERIVED if not n.endswith("mc-hess-dlr")
+    }
+    for (
+        name,
+        place,
+        printed,
+    ) in (
+        make_costs.printed_costs()
+    ):  # what the package says of a method is what the paper says of it
+        if (
+            place.startswith("tab:") and name != "blr-mc-ef-dlr"
+        ):  # (R+M)² in the table, (2R+M)² in the text: the package takes the text's
             assert parse(printed) == parse(br.method(name).cost), name
 
 
@@ -222,27 +255,50 @@ def test_the_exponent_of_P_by_doubling(key):
     which tall products go by blocks of rows.
     """
     row = rows()[key]
-    P, sizes = 2**8, {x: dict(R=3, M=4, C=4, N=2, I=2)[x] for x in costs.sizes_of(row.cell) if x != "P"}
+    P, sizes = (
+        2**8,
+        {x: dict(R=3, M=4, C=4, N=2, I=2)[x] for x in costs.sizes_of(row.cell) if x != "P"},
+    )
     total = costs.polynomial(row.cell) + costs.polynomial(row.cell, "estimator")
     top = Poly({e: c for e, c in total.terms.items() if e[1] == row.exponent})(**sizes, P=P)
-    rest = sum(abs(Poly({e: c})(**sizes, P=P)) for e, c in total.terms.items() if e[1] < row.exponent)
+    rest = sum(
+        abs(Poly({e: c})(**sizes, P=P)) for e, c in total.terms.items() if e[1] < row.exponent
+    )
     rho = float(rest / top)
     assert rho < 1 / 4  # so that the neighbouring exponents are out of reach
-    once, twice = (costs.count(row.cell, **sizes, P=n) + costs.count_estimator(row.cell, **sizes, P=n) for n in (P, 2 * P))
+    once, twice = (
+        costs.count(row.cell, **sizes, P=n) + costs.count_estimator(row.cell, **sizes, P=n)
+        for n in (P, 2 * P)
+    )
     assert abs(math.log2(twice / once) - row.exponent) <= math.log2((1 + rho / 2) / (1 - rho))
 
 
 WANTED = {
     "does not hold": {"bog-mc-ef-dlr", "bog-lin-hess-dlr", "bog-lin-ef-dlr"},
-    "holds with a condition": {"bong-mc-ef-fc", "bong-mc-ef-fc_mom", "bog-mc-ef-fc_mom", "bbb-lin-hess-dlr"},
+    "holds with a condition": {
+        "bong-mc-ef-fc",
+        "bong-mc-ef-fc_mom",
+        "bog-mc-ef-fc_mom",
+        "bbb-lin-hess-dlr",
+    },
     "cheaper exists": {f"{r}-{h}-fc" for r in ("blr", "bog") for h in ("lin-hess", "lin-ef")}
-    | {"bog-mc-ef-fc", "blr-mc-ef-fc", "blr-mc-ef-fc_mom", "blr-lin-hess-fc_mom", "blr-lin-ef-fc_mom"},
+    | {
+        "bog-mc-ef-fc",
+        "blr-mc-ef-fc",
+        "blr-mc-ef-fc_mom",
+        "blr-lin-hess-fc_mom",
+        "blr-lin-ef-fc_mom",
+    },
 }
 
 
 @pytest.mark.parametrize("verdict", WANTED)
 def test_the_verdicts_on_the_table(verdict):
-    assert {r.cell for r in rows().values() if r.verdict == verdict and r.place.startswith("tab:") and r.cell in NAMES} == WANTED[verdict]
+    assert {
+        r.cell
+        for r in rows().values()
+        if r.verdict == verdict and r.place.startswith("tab:") and r.cell in NAMES
+    } == WANTED[verdict]
 
 
 def test_the_text_and_the_table_differ_on_bbb_lin_hess_dlr():
@@ -263,7 +319,10 @@ def test_what_bog_dlr_costs(name):
         assert not is_O(total, parse(wrong), leading=True)
 
 
-@pytest.mark.parametrize("name", [n for n in DERIVED if (n.split("-")[0], n.split("-")[3]) in EFFICIENT and "mc-hess" not in n])
+@pytest.mark.parametrize(
+    "name",
+    [n for n in DERIVED if (n.split("-")[0], n.split("-")[3]) in EFFICIENT and "mc-hess" not in n],
+)
 def test_the_efficient_forms_cost_less_than_the_displayed_ones(name):
     efficient, plain = costs.polynomial(name), costs.polynomial(name, form="plain")
     assert plain.degree() == 3 and efficient.degree() == (1 if name.endswith("dlr") else 2)
@@ -280,8 +339,14 @@ def test_a_cubic_function_does_not_pass_for_a_quadratic_one():
     assert make_costs.judge(parse("O(MP^2)"), found, none, none, leading=True) == "does not hold"
     assert make_costs.judge(parse("O(P^3)"), found, none, none, leading=True) == "holds"
     assert make_costs.judge(parse("O(P^4)"), found, none, none, leading=True) == "cheaper exists"
-    assert make_costs.judge(parse("O(MP^2)"), none, found, none, leading=True) == "holds with a condition"
-    assert make_costs.judge(parse("O(MP^2)"), parse("O(MP^2)"), none, found, leading=True) == "holds with a condition"
+    assert (
+        make_costs.judge(parse("O(MP^2)"), none, found, none, leading=True)
+        == "holds with a condition"
+    )
+    assert (
+        make_costs.judge(parse("O(MP^2)"), parse("O(MP^2)"), none, found, leading=True)
+        == "holds with a condition"
+    )
 
 
 # --- forms that cost less than the ones that are run --------------------------------------------------------------------------
@@ -317,7 +382,9 @@ def order(fn, letters):
 
     def cost(**s):
         tally, P = Tally(), s["P"]
-        curvs = [Curv(tally.array(P), S=tally.array(P, s.get("C", 1))) for _ in range(s.get("I", 1))]
+        curvs = [
+            Curv(tally.array(P), S=tally.array(P, s.get("C", 1))) for _ in range(s.get("I", 1))
+        ]
         fn(FC(tally.array(P), tally.array(P, P)), curvs, Fraction(1, 4), tally)
         return tally.total
 
@@ -371,7 +438,9 @@ def bbb_krylov(prior, curvs, alpha, tally=None):
         J = k.grow(np.concatenate([(prior.Sigma @ curv.g)[:, None], prior.Sigma @ curv.S], axis=1))
         n, K = len(J), curv.S.shape[1]
         m = eye(n)[0] - J @ w  # μ_{i-1} = X m
-        r = eye(n)[n - K - 1] + J @ (w - M @ (Y.T @ curv.g + T @ w))  # Σ(g + Σ₀⁻¹(μ₀ − μ_{i-1})) = X r
+        r = eye(n)[n - K - 1] + J @ (
+            w - M @ (Y.T @ curv.g + T @ w)
+        )  # Σ(g + Σ₀⁻¹(μ₀ − μ_{i-1})) = X r
         V = columns(n, n - K, K) - J @ (M @ (Y.T @ curv.S))  # ΣS = X V
         D = -2 * alpha * (np.outer(r, m) + np.outer(m, r) + J @ (M - M @ T @ M) @ J.T - V @ V.T)
         y = alpha * r - D @ ((k.X.T @ k.X) @ m)  # μ_i = μ_{i-1} + Σ_i X y
@@ -403,7 +472,9 @@ SHAPES = [(4, 2, 1), (3, 2, 2), (3, 1, 3)]  # P, K, I: the fractions grow fast
 @pytest.mark.parametrize("shape", SHAPES)
 def test_bbb_fc_in_a_krylov_basis(shape):
     prior, curvs = stream(0, *shape)
-    same(bbb_krylov(prior, curvs, Fraction(1, 4)), iterate(fc_nat.bbb, prior, curvs, Fraction(1, 4)))
+    same(
+        bbb_krylov(prior, curvs, Fraction(1, 4)), iterate(fc_nat.bbb, prior, curvs, Fraction(1, 4))
+    )
 
 
 @pytest.mark.parametrize("shape", [*SHAPES, (4, 2, 3)])
@@ -413,18 +484,24 @@ def test_bbb_fc_mom_in_a_krylov_basis(shape):
     got, prec = bbb_mom_krylov(prior, curvs, Fraction(1, 4), prec=inverse(prior.Sigma))
     wanted = iterate(fc_mom.bbb, prior, curvs, Fraction(1, 4))
     same(got, wanted)
-    assert np.array_equal(prec, inverse(wanted.Sigma))  # so that the next observation needs no inverse either
+    assert np.array_equal(
+        prec, inverse(wanted.Sigma)
+    )  # so that the next observation needs no inverse either
 
 
 @pytest.mark.parametrize("fn", [bbb_krylov, bbb_mom_krylov])
 def test_the_krylov_forms_are_quadratic_in_P(fn):
     """In P and the number K of columns, for 1, 2, 3 iterations; products with Σ₀ or its inverse: I(I+1)/2 · K and less."""
     for n_iter in (1, 2, 3):
-        found = order(lambda prior, curvs, alpha, tally, n=n_iter: fn(prior, curvs * n, alpha, tally), "PC")
+        found = order(
+            lambda prior, curvs, alpha, tally, n=n_iter: fn(prior, curvs * n, alpha, tally), "PC"
+        )
         (top,) = found.leading().terms.items()
         assert top[0] == (0, 2, 0, 0, 1, 0)  # C P²
         assert is_O(found, parse("O(CP^2+C^2 P+C^3)"))
-        assert top[1] <= 2 * n_iter + 4 * 2 * n_iter * (n_iter + 1) / 2  # ΣS each time; A·x and two products in the end for each column
+        assert (
+            top[1] <= 2 * n_iter + 4 * 2 * n_iter * (n_iter + 1) / 2
+        )  # ΣS each time; A·x and two products in the end for each column
 
 
 def root_times(L, A, B, z):
@@ -452,7 +529,11 @@ def test_a_root_of_the_prior_is_a_root_of_every_iterate():
         wanted = family.finish(prior, current).Sigma
         X = current.U if family is fc_nat else current.Y
         n = X.shape[1]
-        B = -current.d[:, None] * solve(eye(n) + X.T @ prior.Sigma @ X * current.d, eye(n)) if family is fc_nat else current.B
+        B = (
+            -current.d[:, None] * solve(eye(n) + X.T @ prior.Sigma @ X * current.d, eye(n))
+            if family is fc_nat
+            else current.B
+        )
         roots = root_times(L, L.T @ X, B, np.eye(P))
         cond = float(np.linalg.cond(prior.Sigma)) * float(np.linalg.cond(wanted))
         diff = compare.difference("Sigma", roots.T @ roots, wanted, cond)
@@ -464,7 +545,9 @@ def test_drawing_from_a_carried_root_is_quadratic():
     """M rows from an iterate with R columns: R P² for LᵀX, M P² for the rows, and no P³."""
 
     def cost(P, M, R):
-        return tallied(lambda L, X, B, z: root_times(L, L.T @ X, B, z), (P, P), (P, R), (R, R), (M, P))
+        return tallied(
+            lambda L, X, B, z: root_times(L, L.T @ X, B, z), (P, P), (P, R), (R, R), (M, P)
+        )
 
     assert str(interpolate(cost, "PRM").leading()) == "2 R P^2 + 2 M P^2"
     assert costs.polynomial("blr-mc-ef-fc", "sampling").degree() == 3
@@ -482,7 +565,10 @@ def test_the_factor_of_a_softmax_in_linear_time():
     diff = compare.difference("S", softmax_factor(J, lik.mean(o)), J.T @ lik.info_factor(o))
     assert diff.agrees, str(diff)
     fast = interpolate(lambda P, C: tallied(softmax_factor, (C, P), (C,)), "PC")
-    assert str(fast.leading()) == "5 C P" and str(costs.polynomial("bong-lin-hess-diag", "estimator").leading()) == "2 C^2 P"
+    assert (
+        str(fast.leading()) == "5 C P"
+        and str(costs.polynomial("bong-lin-hess-diag", "estimator").leading()) == "2 C^2 P"
+    )
 
 
 # --- at size -----------------------------------------------------------------------------------------------------------------------
@@ -497,7 +583,11 @@ def test_the_polynomial_at_size(name):
     between a third and 1 + 1/32 of the polynomial.
     """
     sizes = dict(P=57_722, R=10, C=10) | ({"I": 1} if name[:3] in ("blr", "bbb") else {})
-    assert Fraction(1, 3) < costs.count(name, **sizes) / costs.polynomial(name)(**sizes) < 1 + Fraction(1, 32)
+    assert (
+        Fraction(1, 3)
+        < costs.count(name, **sizes) / costs.polynomial(name)(**sizes)
+        < 1 + Fraction(1, 32)
+    )
 
 
 # --- the page ------------------------------------------------------------------------------------------------------------------
@@ -514,11 +604,19 @@ def test_the_command(capsys, monkeypatch, tmp_path):
     two = list(rows().values())[:2]
     monkeypatch.setattr(make_costs, "table", lambda: two)
     monkeypatch.setattr(make_costs, "PAGE", tmp_path / "costs.md")
-    make_costs.PAGE.write_text("Costs\n\n" + make_costs.markdown(two[:1]) + "\n\nend", encoding="utf-8")
-    assert make_costs.main([]) == 0 and make_costs.main(["--page"]) == 0 and make_costs.main(["--what"]) == 2
+    make_costs.PAGE.write_text(
+        "Costs\n\n" + make_costs.markdown(two[:1]) + "\n\nend", encoding="utf-8"
+    )
+    assert (
+        make_costs.main([]) == 0
+        and make_costs.main(["--page"]) == 0
+        and make_costs.main(["--what"]) == 2
+    )
     out, err = capsys.readouterr()
     assert "bong-mc-ef-fc  " in out and "2 statements: 1 holds" in out and "usage" in err
-    assert make_costs.PAGE.read_text(encoding="utf-8") == f"Costs\n\n{make_costs.markdown(two)}\n\nend"
+    assert (
+        make_costs.PAGE.read_text(encoding="utf-8") == f"Costs\n\n{make_costs.markdown(two)}\n\nend"
+    )
     make_costs.PAGE.write_text("no table", encoding="utf-8")
     with pytest.raises(ValueError, match="one table"):
         make_costs.main(["--page"])

@@ -26,7 +26,10 @@ def said(adapter, levels, methods=None):
 
 def first_lines(adapter, levels, methods):
     report = runner.check(adapter, levels=levels, methods=methods)
-    return {subject: lines[0] if lines else "" for subject, lines in diagnosis.verdict(report.outcomes).items()}
+    return {
+        subject: lines[0] if lines else ""
+        for subject, lines in diagnosis.verdict(report.outcomes).items()
+    }
 
 
 # --- steps written out in numpy, each with one mistake -------------------------------------------------------------------------
@@ -60,7 +63,10 @@ def blr_diag(var_of="current", pull=True, alpha_G=True, std=False):
         prec = (1 - alpha) / old + alpha / prior["var"] - (alpha if alpha_G else 1) * curv["d"]
         var = 1 / prec
         d = (prior["mu"] - current["mu"]) / prior["var"] if pull else 0
-        return {"mu": current["mu"] + alpha * var * (d + curv["g"]), "var": np.sqrt(var) if std else var}
+        return {
+            "mu": current["mu"] + alpha * var * (d + curv["g"]),
+            "var": np.sqrt(var) if std else var,
+        }
 
     return fn
 
@@ -90,11 +96,19 @@ def bong_dlr(lost=True, mean="new"):
         (bong_fc(old=True), "bong-*-fc", "covariance of the prior in place of the new one"),
         (bong_fc(returned=np.linalg.inv), "bong-*-fc", "precision returned"),
         (bong_fc(returned=np.linalg.cholesky), "bong-*-fc", "Cholesky factor returned"),
-        (bong_fc(returned=lambda S: S + 1e-5 * np.eye(len(S))), "bong-*-fc", "1e-05 I added to the new covariance"),
+        (
+            bong_fc(returned=lambda S: S + 1e-5 * np.eye(len(S))),
+            "bong-*-fc",
+            "1e-05 I added to the new covariance",
+        ),
         (bong_diag_full_gain, "bong-lin-*-diag", "full gain in a diagonal family"),
         (blr_diag(var_of="prior"), "blr-*-diag", "`prior.var` instead of `current.var`"),
         (blr_diag(pull=False), "blr-*-diag", "KL term left out of the mean"),
-        (blr_diag(alpha_G=False), "blr-*-diag", "`diagonal(curv)` instead of `alpha * diagonal(curv)`"),
+        (
+            blr_diag(alpha_G=False),
+            "blr-*-diag",
+            "`diagonal(curv)` instead of `alpha * diagonal(curv)`",
+        ),
         (blr_diag(std=True), "blr-*-diag", "standard deviation returned"),
         (bong_dlr(lost=False), "bong-mc-ef-dlr", "does not absorb"),
         (bong_dlr(mean="projected"), "bong-mc-ef-dlr", "projection before the mean"),
@@ -122,7 +136,9 @@ def test_a_right_step_is_not_named():
 def estimate_adapter(fn):
     class Adapter(Base):
         def estimate(self, hess, model, likelihood, theta, x, y, samples):
-            return fn(hess, vectors.model(model), vectors.likelihood(likelihood), theta, x, y, samples)
+            return fn(
+                hess, vectors.model(model), vectors.likelihood(likelihood), theta, x, y, samples
+            )
 
     return Adapter()
 
@@ -135,7 +151,10 @@ def mc_ef(weight=lambda M: 1 / M, centre=False, sign=-1.0, g_weight=lambda M: 1 
     def fn(hess, model, lik, theta, x, y, samples):
         grads = gradients(model, lik, x, y, samples)
         rows = grads - grads.mean(axis=0) if centre else grads
-        return {"g": grads.sum(axis=0) * g_weight(len(grads)), "G": sign * weight(len(grads)) * rows.T @ rows}
+        return {
+            "g": grads.sum(axis=0) * g_weight(len(grads)),
+            "G": sign * weight(len(grads)) * rows.T @ rows,
+        }
 
     return fn
 
@@ -145,13 +164,18 @@ def lin_hess(factor=None, jitter=0.0, residual=1.0):
         lin = curvature.linearise(model, lik, x, y, theta)
         R = lin.R + jitter * np.eye(len(lin.R))
         info = np.linalg.pinv(R, rcond=1e-12) if factor is None else factor(R)
-        return {"g": residual * lin.H.T @ np.linalg.pinv(R, rcond=1e-12) @ lin.e, "G": -lin.H.T @ info @ lin.H}
+        return {
+            "g": residual * lin.H.T @ np.linalg.pinv(R, rcond=1e-12) @ lin.e,
+            "G": -lin.H.T @ info @ lin.H,
+        }
 
     return fn
 
 
 def mean_only(hess, model, lik, theta, x, y, samples):
-    curv = getattr(curvature, hess.replace("-", "_"))(model, lik, x, y, theta[None] if hess.startswith("mc") else theta)
+    curv = getattr(curvature, hess.replace("-", "_"))(
+        model, lik, x, y, theta[None] if hess.startswith("mc") else theta
+    )
     return {k: v for k, v in curv._asdict().items() if v is not None}
 
 
@@ -164,7 +188,12 @@ def transposed(R):
     "fn, methods, only, words",
     [
         (mc_ef(weight=lambda M: 1.0), "*-mc-ef-fc", "", "no 1/M in G"),
-        (mc_ef(weight=lambda M: 1.0, g_weight=lambda M: 1.0), "*-mc-ef-fc", "", "no 1/M: the sum over the samples"),
+        (
+            mc_ef(weight=lambda M: 1.0, g_weight=lambda M: 1.0),
+            "*-mc-ef-fc",
+            "",
+            "no 1/M: the sum over the samples",
+        ),
         (mc_ef(weight=lambda M: 1 / (M - 1)), "*-mc-ef-fc", "", "1/(M - 1)"),
         (mc_ef(centre=True), "*-mc-ef-fc", "", "covariance of the gradients"),
         (mc_ef(sign=1.0, weight=lambda M: 1.0), "*-mc-ef-fc", "", "erratum outer-product"),
@@ -172,13 +201,22 @@ def transposed(R):
         (lin_hess(residual=-1.0), "*-lin-hess-fc", "gaussian", "sign of g"),
         (lin_hess(factor=transposed), "*-lin-hess-fc", "gaussian", "erratum chol"),
         (lin_hess(factor=lambda R: R), "*-lin-hess-fc", "gaussian", "R in place of R^-1 in G"),
-        (lin_hess(factor=lambda R: np.diag(1 / np.diag(R))), "*-lin-hess-fc", "gaussian", "diagonal of R alone in G"),
+        (
+            lin_hess(factor=lambda R: np.diag(1 / np.diag(R))),
+            "*-lin-hess-fc",
+            "gaussian",
+            "diagonal of R alone in G",
+        ),
         (lin_hess(jitter=1e-3), "*-lin-hess-fc", "categorical", "0.001 I added to R"),
     ],
 )
 def test_a_wrong_estimate_is_named(fn, methods, only, words):
     adapter = estimate_adapter(fn)
-    cases = [c for c in vectors.load(["L1"], [methods]) if (not only or only in c.flags) and "saturated" not in c.flags]
+    cases = [
+        c
+        for c in vectors.load(["L1"], [methods])
+        if (not only or only in c.flags) and "saturated" not in c.flags
+    ]
     outcomes = [runner.run_case(adapter, case) for case in cases]
     lines = [line for lines in diagnosis.verdict(outcomes).values() for line in lines]
     assert any(words in line for line in lines), lines
@@ -189,14 +227,18 @@ def test_a_wrong_estimate_is_named(fn, methods, only, words):
 
 class Static(Reference):
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
-        return super().run(method, model, likelihood, prior, X, Y, samples, {"kind": "static"}, params)
+        return super().run(
+            method, model, likelihood, prior, X, Y, samples, {"kind": "static"}, params
+        )
 
 
 class Restarts(Reference):
     def update(self, method, model, likelihood, prior, x, y, samples, params):
         for i in range(params["n_iter"]):
             here = None if samples is None else samples[i : i + 1]
-            state = super().update(method, model, likelihood, prior, x, y, here, {**params, "n_iter": 1})
+            state = super().update(
+                method, model, likelihood, prior, x, y, here, {**params, "n_iter": 1}
+            )
         return state
 
 
@@ -204,12 +246,24 @@ class Late(Reference):
     """The final state alone, and the samples of the first step throughout."""
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
-        return super().run(method, model, likelihood, prior, X, Y, np.stack([samples[0]] * len(X)), dynamics, params)[-1]
+        return super().run(
+            method,
+            model,
+            likelihood,
+            prior,
+            X,
+            Y,
+            np.stack([samples[0]] * len(X)),
+            dynamics,
+            params,
+        )[-1]
 
 
 class NoDrift(Reference):
     def predict(self, family, state, dynamics):
-        return super().predict(family, state, {**dynamics, "b": 0 * dynamics["b"]} if "b" in dynamics else dynamics)
+        return super().predict(
+            family, state, {**dynamics, "b": 0 * dynamics["b"]} if "b" in dynamics else dynamics
+        )
 
 
 @pytest.mark.parametrize(
@@ -233,7 +287,15 @@ def test_the_parts_of_an_update_are_looked_at_first():
             return {"g": 2 * out["g"], "S": out["S"]}
 
         def update(self, method, model, likelihood, prior, x, y, samples, params):
-            curv = self.estimate(hess="lin-hess", model=model, likelihood=likelihood, theta=prior["mu"], x=x, y=y, samples=None)
+            curv = self.estimate(
+                hess="lin-hess",
+                model=model,
+                likelihood=likelihood,
+                theta=prior["mu"],
+                x=x,
+                y=y,
+                samples=None,
+            )
             return super().step(method, prior, None, curv, params)
 
     outcome = runner.run_case(Wrong(), CASES["update/bong-lin-hess-fc/curve"])
@@ -295,7 +357,10 @@ def test_right_values_have_no_diagnosis(level):
 def test_noise_has_no_diagnosis(level):
     rng = np.random.default_rng(0)
     for case in some(level, 6):
-        values = {q.name: q.value + 0.1 * q.scale * rng.standard_normal(q.value.shape) for q in case.expected}
+        values = {
+            q.name: q.value + 0.1 * q.scale * rng.standard_normal(q.value.shape)
+            for q in case.expected
+        }
         assert diagnosis.diagnose(Base(), case, values, "float64")[1] == (), case.id
 
 
@@ -306,7 +371,9 @@ def test_nothing_raises(bad):
             values = {q.name: np.full(q.value.shape, bad) for q in case.expected}
             _, lines = diagnosis.diagnose(Base(), case, values, "float64")
             assert len(lines) <= diagnosis.SHOWN
-            assert diagnosis.diagnose(None, case, {q.name: np.zeros(7) for q in case.expected}, "float64") == (None, ())
+            assert diagnosis.diagnose(
+                None, case, {q.name: np.zeros(7) for q in case.expected}, "float64"
+            ) == (None, ())
 
 
 def test_two_mistakes_at_once_do_not_stop_it():
@@ -337,8 +404,15 @@ def test_keys_are_unique_and_texts_are_plain():
 
 
 UNSEEN = (
-    *("G-absolute", "G-clipped"),  # no case that stays positive definite has a positive entry on the diagonal of G
-    *("kernel-channels-first", "kernel-channels-swapped", "flatten-channels-first"),  # unless an image has several channels
+    *(
+        "G-absolute",
+        "G-clipped",
+    ),  # no case that stays positive definite has a positive entry on the diagonal of G
+    *(
+        "kernel-channels-first",
+        "kernel-channels-swapped",
+        "flatten-channels-first",
+    ),  # unless an image has several channels
     "ece-left",  # unless a confidence lies at the edge of a bin
 )
 LEVELS = {
@@ -360,18 +434,27 @@ def wrong_values(mistake, case):
             values = pipeline.values(mistake.pieces, case)
     except Exception:
         return None
-    kept = {q.name: np.asarray(values[q.name], dtype=float) for q in case.expected if q.name in values}
+    kept = {
+        q.name: np.asarray(values[q.name], dtype=float) for q in case.expected if q.name in values
+    }
     seen = [q for q in case.expected if q.name in kept and np.shape(kept[q.name]) == q.value.shape]
     if len(seen) < len(kept) or not all(np.all(np.isfinite(a)) for a in kept.values()):
         return None
-    clear = any(np.max(np.abs(kept[q.name] - q.value)) > 1e4 * q.scale * q.tolerance["float64"] for q in seen)
+    clear = any(
+        np.max(np.abs(kept[q.name] - q.value)) > 1e4 * q.scale * q.tolerance["float64"]
+        for q in seen
+    )
     return kept if clear else None
 
 
 def where_it_shows(mistake):
     """The first case in which a mistake shows, and what it returns there."""
     for case in CASES.values():
-        if case.level in LEVELS[mistake.piece] and mistake.applies(case) and (values := wrong_values(mistake, case)):
+        if (
+            case.level in LEVELS[mistake.piece]
+            and mistake.applies(case)
+            and (values := wrong_values(mistake, case))
+        ):
             return case, values
     assert mistake.key in UNSEEN, f"no case shows {mistake.key}"
     return None, None
@@ -382,7 +465,9 @@ def test_every_named_mistake_shows_and_is_recognised():
         case, values = where_it_shows(mistake)
         if case:
             with np.errstate(all="ignore"):
-                assert diagnosis.reproduces(mistake, case, diagnosis.targets(case, values, "float64")), (mistake.key, case.id)
+                assert diagnosis.reproduces(
+                    mistake, case, diagnosis.targets(case, values, "float64")
+                ), (mistake.key, case.id)
 
 
 @pytest.mark.parametrize("mistake", NAMED[::9], ids=lambda m: m.key)
@@ -398,7 +483,9 @@ def test_verdict_and_common_take_what_explains_most():
     adapter = step_adapter(bong_fc(sign=-1))
     report = runner.check(adapter, levels=["L0"], methods=["bong-*-fc"])
     assert "the sign of G" in diagnosis.common(report.outcomes)
-    assert set(diagnosis.verdict(report.outcomes)) == {f"bong-{h}-fc" for h in ("mc-hess", "mc-ef", "lin-hess", "lin-ef")}
+    assert set(diagnosis.verdict(report.outcomes)) == {
+        f"bong-{h}-fc" for h in ("mc-hess", "mc-ef", "lin-hess", "lin-ef")
+    }
     assert diagnosis.common([]) == [] and diagnosis.verdict([]) == {}
 
 
@@ -417,12 +504,20 @@ def test_the_prediction_is_edited_in_its_equations():
     found = mistakes.edited_predictions()
     by_equation = {m.text.split(" ")[0] for m in found}
     assert {"sec:pseudocode#3", "sec:pseudocode#4"} <= by_equation and len(found) > 100
-    assert {"predict.matrices", "predict._predict_dlr", "predict.predict_dlr"} <= {m.key.split(":")[0] for m in found}
-    right = {case.id: pipeline.values(pipeline.RIGHT, case) for case in CASES.values() if case.level == "predict"}
+    assert {"predict.matrices", "predict._predict_dlr", "predict.predict_dlr"} <= {
+        m.key.split(":")[0] for m in found
+    }
+    right = {
+        case.id: pipeline.values(pipeline.RIGHT, case)
+        for case in CASES.values()
+        if case.level == "predict"
+    }
     shown = set()
     for mistake in found:
         for case_id, values in right.items():
-            if mistake.applies(CASES[case_id]) and diagnosis.reproduces(mistake, CASES[case_id], _targets(mistake, CASES[case_id], values)):
+            if mistake.applies(CASES[case_id]) and diagnosis.reproduces(
+                mistake, CASES[case_id], _targets(mistake, CASES[case_id], values)
+            ):
                 shown.add(mistake.text.split(" ")[0])
     assert {"sec:pseudocode#3", "sec:pseudocode#4"} <= shown
 

@@ -31,7 +31,14 @@ PUBLIC = {
     "metrics": ("ece", "error", "kl_to", "nlpd", "on", "prequential", "rmse"),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
     "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
-    "routes.compare": ("Difference", "condition", "difference", "differences", "invariants", "perturb"),
+    "routes.compare": (
+        "Difference",
+        "condition",
+        "difference",
+        "differences",
+        "invariants",
+        "perturb",
+    ),
     "routes.oracle": ("step",),
     "states": ("DLR", "FC", "Diag"),
     "tables": ("values",),
@@ -75,9 +82,13 @@ def check(thing, where):
     assert doc, f"{where} has no docstring"
     parts = sections(doc)
     first = inspect.cleandoc(doc).split("\n\n")[0]
-    assert first.rstrip().endswith((".", ":")), f"{where}: the first sentence does not end: {first!r}"
+    assert first.rstrip().endswith((".", ":")), (
+        f"{where}: the first sentence does not end: {first!r}"
+    )
     assert any(">>> " in line for line in parts.get("Examples", [])), f"{where} has no example"
-    if getattr(thing, "_is_protocol", False) or (inspect.isclass(thing) and "Attributes" in parts and not hasattr(thing, "_fields")):
+    if getattr(thing, "_is_protocol", False) or (
+        inspect.isclass(thing) and "Attributes" in parts and not hasattr(thing, "_fields")
+    ):
         return
     wanted = parameters(thing)
     named = described(parts.get("Parameters", []) + parts.get("Attributes", []))
@@ -94,7 +105,9 @@ def test_examples_run(name):
         warnings.simplefilter("error")
         result = doctest.testmod(module, optionflags=doctest.FAIL_FAST)
     assert result.failed == 0
-    assert ">>> " in (module.__doc__ or "") or name == "curvature", "the module does not show its use"
+    assert ">>> " in (module.__doc__ or "") or name == "curvature", (
+        "the module does not show its use"
+    )
 
 
 @pytest.mark.parametrize("name", sorted(WITH_EXAMPLES - set(MODULES)))
@@ -129,8 +142,17 @@ def test_the_table_holds_all_public_names():
     """A function or class of a public module that has no underscore is in the table, or is a part that other modules use."""
     for module in ("metrics", "predictive", "dynamics", "routes.oracle", "states"):
         home = import_module(f"bongref.{module}")
-        own = {n for n, v in vars(home).items() if getattr(v, "__module__", "") == home.__name__ and callable(v) and not n.startswith("_")}
-        parts = {"metrics": {"On", "Prequential", "KLTo"}, "dynamics": {"matrices", "propagate"}}.get(module, set())
+        own = {
+            n
+            for n, v in vars(home).items()
+            if getattr(v, "__module__", "") == home.__name__
+            and callable(v)
+            and not n.startswith("_")
+        }
+        parts = {
+            "metrics": {"On", "Prequential", "KLTo"},
+            "dynamics": {"matrices", "propagate"},
+        }.get(module, set())
         assert own - parts == set(PUBLIC[module])
 
 

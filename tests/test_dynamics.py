@@ -11,12 +11,24 @@ from bongref.routes.compare import difference
 from bongref.states import DLR, FC, Diag
 
 P, R = 4, 2
-FULL_F = np.array([[0.9, 0.2, 0.0, -0.1], [0.0, 1.1, 0.3, 0.0], [0.1, 0.0, 0.8, 0.2], [0.0, -0.3, 0.0, 1.0]])
+FULL_F = np.array(
+    [[0.9, 0.2, 0.0, -0.1], [0.0, 1.1, 0.3, 0.0], [0.1, 0.0, 0.8, 0.2], [0.0, -0.3, 0.0, 1.0]]
+)
 ROOT_Q = np.array([[0.5, 0.0, 0.0], [0.2, 0.3, 0.0], [-0.1, 0.4, 0.2], [0.3, 0.1, -0.2]])
 FULL_Q = ROOT_Q @ ROOT_Q.T  # positive semi-definite, of rank 3
 
-F_VALUES = {"scalar": 0.8, "negative": -1.2, "diagonal": np.array([0.5, -0.9, 1.3, 2.0]), "matrix": np.diag([0.5, 0.9, 1.3, 2.0])}
-Q_VALUES = {"none": 0.0, "scalar": 0.3, "diagonal": np.array([0.0, 0.1, 2.0, 5.0]), "matrix": np.diag([0.4, 0.0, 0.1, 1.0])}
+F_VALUES = {
+    "scalar": 0.8,
+    "negative": -1.2,
+    "diagonal": np.array([0.5, -0.9, 1.3, 2.0]),
+    "matrix": np.diag([0.5, 0.9, 1.3, 2.0]),
+}
+Q_VALUES = {
+    "none": 0.0,
+    "scalar": 0.3,
+    "diagonal": np.array([0.0, 0.1, 2.0, 5.0]),
+    "matrix": np.diag([0.4, 0.0, 0.1, 1.0]),
+}
 
 
 def state(kind, seed=0):
@@ -69,12 +81,18 @@ def test_diagonal_dynamics_in_every_family(kind, F, Q):
         F2, Sigma = as_matrix(F), dense(q)
         assert_is(got, F2 @ q.mu + b, F2 @ Sigma @ F2.T + as_matrix(Q), Sigma)
         if kind == "dlr":
-            assert got.W.shape == q.W.shape  # the rank is kept, and above the result is exact: nothing was projected
+            assert (
+                got.W.shape == q.W.shape
+            )  # the rank is kept, and above the result is exact: nothing was projected
 
 
 @pytest.mark.eq("algo:predict", "sec:pseudocode#3", "sec:pseudocode#4")
-@pytest.mark.parametrize("F", [1.0, np.array([0.5, 0.9, 1.3, 2.0]), FULL_F], ids=["scalar", "diagonal", "full"])
-@pytest.mark.parametrize("Q", [0.1, np.array([0.1, 0.0, 2.0, 5.0]), FULL_Q], ids=["scalar", "diagonal", "full"])
+@pytest.mark.parametrize(
+    "F", [1.0, np.array([0.5, 0.9, 1.3, 2.0]), FULL_F], ids=["scalar", "diagonal", "full"]
+)
+@pytest.mark.parametrize(
+    "Q", [0.1, np.array([0.1, 0.0, 2.0, 5.0]), FULL_Q], ids=["scalar", "diagonal", "full"]
+)
 def test_full_dynamics_in_fc(F, Q):
     q = state("fc", 3)
     F2 = as_matrix(F)
@@ -99,9 +117,16 @@ def test_dlr_with_negative_entries_of_Ups():
     q = DLR(np.ones(3), np.array([-0.3, 1.0, 2.0]), np.array([[1.5], [0.5], [0.0]]))
     assert np.linalg.eigvalsh(np.diag(q.Ups) + q.W @ q.W.T)[0] > 0
     f, noise = np.array([0.9, 1.0, 0.7]), np.array([0.2, 0.0, 1.0])
-    assert_is(br.predict(q, Linear(f, 0.0, noise)), f * q.mu, np.outer(f, f) * dense(q) + np.diag(noise), dense(q))
+    assert_is(
+        br.predict(q, Linear(f, 0.0, noise)),
+        f * q.mu,
+        np.outer(f, f) * dense(q) + np.diag(noise),
+        dense(q),
+    )
     assert_is(br.predict(q, OU(0.0, 2.0, 3.0)), np.full(3, 2.0), 3 * np.eye(3))
-    with pytest.raises(ValueError, match=r"Q must be smaller than F\^2/\|Ups\| where Ups < 0.*for parameter 0"):
+    with pytest.raises(
+        ValueError, match=r"Q must be smaller than F\^2/\|Ups\| where Ups < 0.*for parameter 0"
+    ):
         br.predict(q, Linear(0.9, 0.0, 10.0))
 
 
@@ -114,7 +139,10 @@ def test_monte_carlo_of_the_process():
     got = br.predict(q, Linear(F, b, Q))
     d, Sigma = theta - got.mu, dense(got)
     assert np.all(np.abs(d.mean(axis=0)) <= 6 * np.sqrt(np.diag(Sigma) / n))
-    assert np.all(np.abs(d.T @ d / n - Sigma) <= 6 * np.sqrt((np.outer(np.diag(Sigma), np.diag(Sigma)) + Sigma**2) / n))
+    assert np.all(
+        np.abs(d.T @ d / n - Sigma)
+        <= 6 * np.sqrt((np.outer(np.diag(Sigma), np.diag(Sigma)) + Sigma**2) / n)
+    )
 
 
 @pytest.mark.parametrize("n", [1, 5])
@@ -136,7 +164,9 @@ def test_diag_takes_a_full_F_when_the_result_is_diagonal():
     q = state("diag", 6)
     permutation = np.eye(P)[[2, 0, 3, 1]]
     got = br.predict(q, Linear(permutation, 0.0, 0.1))
-    assert_is(got, permutation @ q.mu, permutation @ np.diag(q.var) @ permutation.T + 0.1 * np.eye(P))
+    assert_is(
+        got, permutation @ q.mu, permutation @ np.diag(q.var) @ permutation.T + 0.1 * np.eye(P)
+    )
     rotation = np.linalg.qr(FULL_F)[0]
     same = Diag(q.mu, np.full(P, 0.7))  # a rotation of a sphere is a sphere, up to rounding
     assert_is(br.predict(same, Linear(rotation)), rotation @ q.mu, 0.7 * np.eye(P))
@@ -145,20 +175,30 @@ def test_diag_takes_a_full_F_when_the_result_is_diagonal():
 def test_diag_takes_a_full_Q_that_makes_up_for_F():
     q = Diag(np.ones(2), np.array([1.0, 2.0]))
     F = np.array([[1.0, 1.0], [0.0, 1.0]])  # F Σ Fᵀ = [[3, 2], [2, 2]]
-    assert_is(br.predict(q, Linear(F, 0.0, [[4.0, -2.0], [-2.0, 5.0]])), [2.0, 1.0], np.diag([7.0, 7.0]))
+    assert_is(
+        br.predict(q, Linear(F, 0.0, [[4.0, -2.0], [-2.0, 5.0]])), [2.0, 1.0], np.diag([7.0, 7.0])
+    )
 
 
 @pytest.mark.parametrize(
     ("kind", "dynamics", "match"),
     [
-        ("diag", Linear(F=FULL_F), "F must be diagonal for a diagonal family, or such that .* got a full one"),
+        (
+            "diag",
+            Linear(F=FULL_F),
+            "F must be diagonal for a diagonal family, or such that .* got a full one",
+        ),
         ("diag", Linear(Q=FULL_Q), "Q must be diagonal for a diagonal family"),
         ("diag", Linear(F=FULL_F, Q=FULL_Q), "F and Q must be diagonal for a diagonal family"),
         ("diag", OU(0.9, 0.0, FULL_Q + np.eye(P)), "var0 must be diagonal for a diagonal family"),
         ("dlr", Linear(F=FULL_F), "F must be diagonal for the DLR family.*got a full F"),
         ("dlr", Linear(Q=FULL_Q), "Q must be diagonal for the DLR family.*got a full Q"),
         ("dlr", Linear(F=FULL_F, Q=FULL_Q), "got a full F and Q"),
-        ("dlr", OU(0.9, 0.0, FULL_Q + np.eye(P)), "var0 must be diagonal for the DLR family.*got a full var0"),
+        (
+            "dlr",
+            OU(0.9, 0.0, FULL_Q + np.eye(P)),
+            "var0 must be diagonal for the DLR family.*got a full var0",
+        ),
     ],
 )
 def test_what_would_need_a_projection_is_refused(kind, dynamics, match):
@@ -175,7 +215,12 @@ def test_what_would_need_a_projection_is_refused(kind, dynamics, match):
 @kinds
 def test_static_is_the_identity_and_so_is_gamma_1(kind):
     q = state(kind)
-    for dynamics in (Static(), OU(1.0, mu0=5.0, var0=3.0), OU(1, np.arange(P), np.arange(1, P + 1)), Linear()):
+    for dynamics in (
+        Static(),
+        OU(1.0, mu0=5.0, var0=3.0),
+        OU(1, np.arange(P), np.arange(1, P + 1)),
+        Linear(),
+    ):
         for got, wanted in zip(br.predict(q, dynamics), q, strict=True):
             np.testing.assert_array_equal(got, wanted)
 
@@ -193,9 +238,15 @@ def test_gamma_0_forgets_everything(kind):
 def test_ou_reverts_to_its_mean_and_keeps_its_law(kind, gamma):
     q, mu0, var0 = state(kind, 7), np.array([1.0, -1.0, 0.5, 2.0]), np.array([0.5, 1.0, 2.0, 3.0])
     got = br.predict(q, OU(gamma, mu0, var0))
-    assert_is(got, gamma * q.mu + (1 - gamma) * mu0, gamma**2 * dense(q) + (1 - gamma**2) * np.diag(var0), dense(q))
+    assert_is(
+        got,
+        gamma * q.mu + (1 - gamma) * mu0,
+        gamma**2 * dense(q) + (1 - gamma**2) * np.diag(var0),
+        dense(q),
+    )
     m = br.method(
-        {"fc": "bong-lin-ef-fc", "diag": "bong-lin-ef-diag", "dlr": "bong-lin-ef-dlr"}[kind], **{"rank": R} if kind == "dlr" else {}
+        {"fc": "bong-lin-ef-fc", "diag": "bong-lin-ef-diag", "dlr": "bong-lin-ef-dlr"}[kind],
+        **{"rank": R} if kind == "dlr" else {},
     )
     stationary = m.prior(mu0, var0)
     assert_is(br.predict(stationary, OU(gamma, mu0, var0)), mu0, np.diag(var0))
@@ -230,26 +281,50 @@ NAN = float("nan")
         (OU("fast"), TypeError, "gamma must be a real number, got str 'fast'"),
         (OU(True), TypeError, "gamma must be a real number, got bool True"),
         (OU([0.5, 0.5]), ValueError, r"gamma must be a real number, got shape \(2,\)"),
-        (OU(0.5, mu0=[1.0, 2.0]), ValueError, r"mu0 must be a scalar or have shape \(4,\), got \(2,\)"),
+        (
+            OU(0.5, mu0=[1.0, 2.0]),
+            ValueError,
+            r"mu0 must be a scalar or have shape \(4,\), got \(2,\)",
+        ),
         (OU(0.5, mu0=NAN), ValueError, "mu0 must be finite, got nan"),
         (OU(0.5, var0=0.0), ValueError, "var0 must be positive definite"),
         (OU(0.5, var0=-1.0), ValueError, "var0 must be positive definite"),
-        (OU(0.5, var0=[1.0, 2.0, 3.0]), ValueError, r"var0 must be a scalar or have shape \(4,\), got \(3,\)"),
+        (
+            OU(0.5, var0=[1.0, 2.0, 3.0]),
+            ValueError,
+            r"var0 must be a scalar or have shape \(4,\), got \(3,\)",
+        ),
         (OU(0.5, var0=-np.eye(P) - FULL_Q), ValueError, "var0 must be positive definite"),
         (Linear(F=[1.0, 2.0]), ValueError, r"F must be a scalar or have shape \(4,\), got \(2,\)"),
         (Linear(F=np.eye(3)), ValueError, r"F must have shape \(4, 4\), got \(3, 3\)"),
         (Linear(F=NAN), ValueError, "F must be finite, got nan"),
         (Linear(F=1j), TypeError, "F must be an array of real numbers, got complex 1j"),
         (Linear(b=np.inf), ValueError, "b must be finite, got inf"),
-        (Linear(b=np.zeros((P, 1))), ValueError, r"b must have 0 or 1 dimensions, got shape \(4, 1\)"),
-        (Linear(Q=-0.1), ValueError, "Q must be positive semi-definite, got smallest eigenvalue -0.1"),
+        (
+            Linear(b=np.zeros((P, 1))),
+            ValueError,
+            r"b must have 0 or 1 dimensions, got shape \(4, 1\)",
+        ),
+        (
+            Linear(Q=-0.1),
+            ValueError,
+            "Q must be positive semi-definite, got smallest eigenvalue -0.1",
+        ),
         (Linear(Q=[1.0, 1.0, 1.0, -1e-18]), ValueError, "Q must be positive semi-definite.*-1e-18"),
         (Linear(Q=FULL_Q - 0.1 * np.eye(P)), ValueError, "Q must be positive semi-definite.*-0.1"),
         (Linear(Q=FULL_F), ValueError, r"Q must be symmetric, got max\|A - A\^T\| = 0.3"),
-        (Linear(Q=np.full((P, P), NAN)), ValueError, r"Q must be finite, got nan at index \(0, 0\)"),
+        (
+            Linear(Q=np.full((P, P), NAN)),
+            ValueError,
+            r"Q must be finite, got nan at index \(0, 0\)",
+        ),
         (Linear(F=0.0), ValueError, "F"),
         (Linear(F=[1.0, 1.0, 0.0, 1.0], Q=[1.0, 1.0, 0.0, 1.0]), ValueError, "F"),
-        ("static", TypeError, r"dynamics must be Static\(\), OU\(...\) or Linear\(...\), got str 'static'"),
+        (
+            "static",
+            TypeError,
+            r"dynamics must be Static\(\), OU\(...\) or Linear\(...\), got str 'static'",
+        ),
         (Static, TypeError, "dynamics must be"),
         (None, TypeError, "dynamics must be"),
     ],
@@ -266,9 +341,21 @@ def test_bad_dynamics_are_refused(kind, dynamics, error, match):
 @pytest.mark.parametrize(
     ("q", "error", "match"),
     [
-        (FC(np.zeros(2), -np.eye(2)), ValueError, "state must be positive definite, got 2 x 2 Sigma with smallest eigenvalue -1"),
-        (Diag(np.zeros(2), np.array([1.0, NAN])), ValueError, r"state.var must be finite, got nan at index \(1,\)"),
-        (Diag(np.zeros(2), np.ones(3)), ValueError, r"state.var must have shape \(2,\), got \(3,\)"),
+        (
+            FC(np.zeros(2), -np.eye(2)),
+            ValueError,
+            "state must be positive definite, got 2 x 2 Sigma with smallest eigenvalue -1",
+        ),
+        (
+            Diag(np.zeros(2), np.array([1.0, NAN])),
+            ValueError,
+            r"state.var must be finite, got nan at index \(1,\)",
+        ),
+        (
+            Diag(np.zeros(2), np.ones(3)),
+            ValueError,
+            r"state.var must have shape \(2,\), got \(3,\)",
+        ),
         (np.zeros(2), TypeError, "state must be a FC, Diag or DLR state, got ndarray"),
     ],
 )

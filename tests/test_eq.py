@@ -87,7 +87,9 @@ def test_every_number_finds_its_equation_and_every_part_its_page():
 def test_what_is_not_there_says_what_is(query, said):
     with pytest.raises(paper.UnknownEquation) as error:
         paper.show(query)
-    assert said in str(error.value) and all(isinstance(error.value, kind) for kind in (KeyError, ValueError, br.errors.BongrefError))
+    assert said in str(error.value) and all(
+        isinstance(error.value, kind) for kind in (KeyError, ValueError, br.errors.BongrefError)
+    )
 
 
 # --- by words -----------------------------------------------------------------------------------
@@ -112,7 +114,9 @@ def test_what_is_not_there_says_what_is(query, said):
 def test_search_finds_it_among_the_first(words, among_the_first, id):
     hits = lookup.search(words)
     assert id in [h.target.id for h in hits][:among_the_first] and not hits[0].missing
-    assert len(hits) <= 15 and [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+    assert len(hits) <= 15 and [h.score for h in hits] == sorted(
+        (h.score for h in hits), reverse=True
+    )
 
 
 def test_search_with_a_word_that_is_not_there(capsys):
@@ -124,7 +128,11 @@ def test_search_with_a_word_that_is_not_there(capsys):
 
 def test_search_that_finds_nothing_says_what_to_try(capsys):
     status, out, err = run(capsys, "--search", "projektion")
-    assert (status, out) == (2, "") and "words that are there: projection" in err and "bongref eq 'eq:*dlr*'" in err
+    assert (
+        (status, out) == (2, "")
+        and "words that are there: projection" in err
+        and "bongref eq 'eq:*dlr*'" in err
+    )
     assert run(capsys, "--search", "+++")[0] == 2
     assert run(capsys, "eq:bong", "--search", "gain")[0] == 2
 
@@ -137,10 +145,17 @@ def test_one_equation_shows_its_lines_of_code():
         text, e = paper.show(id), paper.equation(id)
         found = paper.computed()
         for place in [*found.get(id, ()), *found.get(e.algorithm, ())]:
-            source_line = (ROOT / place.file).read_text(encoding="utf-8").splitlines()[place.line - 1]
+            source_line = (
+                (ROOT / place.file).read_text(encoding="utf-8").splitlines()[place.line - 1]
+            )
             assert f">{place.line:>4}  {source_line}" in text and f"computed  {place.file}:" in text
             assert all(re.search(rf"[> ] *{n}\b", text) for n in (place.line - 1, place.line + 1))
-        assert e.section in text and e.kind in text and e.latex in text and formula.plain(e.latex) in text
+        assert (
+            e.section in text
+            and e.kind in text
+            and e.latex in text
+            and formula.plain(e.latex) in text
+        )
         assert all(node in text for node in paper.tests().get(id, ()))
     assert "(121)" in paper.show("eq:bong-FC-prec").splitlines()[0]
     assert "algorithm  algo:predict (Algorithm 2)" in paper.show("sec:pseudocode#4")
@@ -153,13 +168,21 @@ def test_marks_near_each_other_are_shown_once():
     assert [line[:5] for line in lines if line.startswith(">")] == [">  10", ">  12", ">  40"]
 
 
-@pytest.mark.parametrize("i", [i for i in source.items() if i.kind == "section"], ids=lambda i: i.number)
+@pytest.mark.parametrize(
+    "i", [i for i in source.items() if i.kind == "section"], ids=lambda i: i.number
+)
 def test_a_section_has_its_rows_under_its_headings(i):
-    data = paper.document(i.name).data if i in lookup.find(i.name) and len(lookup.find(i.name)) == 1 else None
+    data = (
+        paper.document(i.name).data
+        if i in lookup.find(i.name) and len(lookup.find(i.name)) == 1
+        else None
+    )
     text = paper.show(i.id or i.name)
     rows = [e for e in EQUATIONS.values() if e.id in text]
     lines = text.splitlines()
-    inside = [s for s in source.items() if s.kind == "section" and s.number.startswith(i.number + ".")]
+    inside = [
+        s for s in source.items() if s.kind == "section" and s.number.startswith(i.number + ".")
+    ]
     for e in data["rows"] if data else ():
         (row,) = [line for line in lines if f"  {e['id']}  " in line]
         assert f"({e['number']})" in row if e["number"] else True
@@ -179,11 +202,17 @@ def test_rows_of_a_list_can_be_told_apart():
 
 def test_a_proposition_a_table_and_an_algorithm():
     text = paper.show("Proposition 4.1")
-    assert "conjugate exponential family" in text and "eq:conjugate-likelihood" in text and "$" not in text
+    assert (
+        "conjugate exponential family" in text
+        and "eq:conjugate-likelihood" in text
+        and "$" not in text
+    )
     assert all(id in paper.show("Table 1") for id in ("eq:gMC", "eq:GMCH", "eq:gL", "eq:GLEF"))
     text = " ".join(paper.show("Table 3").split())
     assert all(e.corrected in text for e in paper.for_equation("tab:methods"))
-    assert [line.split()[0] for line in paper.show("Algorithm 2").splitlines() if "pseudocode#" in line] == [
+    assert [
+        line.split()[0] for line in paper.show("Algorithm 2").splitlines() if "pseudocode#" in line
+    ] == [
         "sec:pseudocode#3",
         "sec:pseudocode#4",
     ]
@@ -191,7 +220,10 @@ def test_a_proposition_a_table_and_an_algorithm():
 
 def test_the_overview_names_the_paper_and_its_source():
     text = reports.text(paper.overview())
-    assert all(w in text for w in ("Jones, M., Chang, P., & Murphy, K.", "(2024)", "NeurIPS", "arXiv:2405.19681"))
+    assert all(
+        w in text
+        for w in ("Jones, M., Chang, P., & Murphy, K.", "(2024)", "NeurIPS", "arXiv:2405.19681")
+    )
     assert source.read("paper")["source"]["sha256"] in text and "bong-paper.tex" in text
     assert all(i.name in text and i.id in text for i in source.items())
 
@@ -207,17 +239,31 @@ def test_to_a_file(tmp_path, capsys, monkeypatch):
         assert "eq:bong-FC-prec" in text and "bong_woodbury" in text.replace("\\_", "_")
     data = json.loads(Path("x.json").read_text(encoding="utf-8"))
     e = paper.equation("eq:bong-FC-prec")
-    assert data["latex"] == e.latex and data["number"] == 121 and data["plain"] == formula.plain(e.latex)
-    assert [p["line"] for p in data["computed"]] == [p.line for p in paper.computed()[e.id]] and data["tests"]
+    assert (
+        data["latex"] == e.latex
+        and data["number"] == 121
+        and data["plain"] == formula.plain(e.latex)
+    )
+    assert [p["line"] for p in data["computed"]] == [
+        p.line for p in paper.computed()[e.id]
+    ] and data["tests"]
     assert f"```math\n{e.latex}\n```" in Path("x.md").read_text(encoding="utf-8")
     assert run(capsys, "eq:bong", "--out", "x.pdf")[0] == 2
-    assert run(capsys, "--search", "gain", "--out", "s.html")[0] == run(capsys, "--out", "o.md")[0] == 0
+    assert (
+        run(capsys, "--search", "gain", "--out", "s.html")[0]
+        == run(capsys, "--out", "o.md")[0]
+        == 0
+    )
 
 
 def test_html_has_a_picture_of_the_formula_where_matplotlib_can_draw_it():
     pytest.importorskip("matplotlib")
     page = reports.html(paper.document("eq:bong-FC-prec"))
-    assert page.count("<svg ") == 1 and 'fill="currentColor"' in page and "http" not in page.split("<body>")[1]
+    assert (
+        page.count("<svg ") == 1
+        and 'fill="currentColor"' in page
+        and "http" not in page.split("<body>")[1]
+    )
     box = re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', page)
     x, y, width, height = map(float, box.groups())
     points = [tuple(map(float, p)) for p in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", page)]
@@ -260,4 +306,6 @@ def test_no_latex_is_left_in_any_equation():
     for e in EQUATIONS.values():
         text = formula.plain(e.latex)
         assert not re.search(r"\\|[⟦⟧⦃⦄ˆ]", text), (e.id, text)
-        assert text.count("{") == text.count("}") and text.count("(") - text.count(")") == e.latex.count("(") - e.latex.count(")"), e.id
+        assert text.count("{") == text.count("}") and text.count("(") - text.count(
+            ")"
+        ) == e.latex.count("(") - e.latex.count(")"), e.id

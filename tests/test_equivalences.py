@@ -3,7 +3,19 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from problems import DERIVED, LOW_RANK, Size, agree, belief, conditions, curvature, make, plain, sizes, spd
+from problems import (
+    DERIVED,
+    LOW_RANK,
+    Size,
+    agree,
+    belief,
+    conditions,
+    curvature,
+    make,
+    plain,
+    sizes,
+    spd,
+)
 
 import bongref as br
 from bongref import gaussians
@@ -21,7 +33,9 @@ def ends(name, *families):
 @given(size=sizes())
 def test_blr_with_one_iteration_and_unit_rate_is_bong(name, size):
     p = make(name, size)
-    blr = br.method(name.replace("bong", "blr"), alpha=1.0, **({"rank": size.R} if ends(name, "dlr") else {}))
+    blr = br.method(
+        name.replace("bong", "blr"), alpha=1.0, **({"rank": size.R} if ends(name, "dlr") else {})
+    )
     for form in ("plain", "auto"):
         got, _ = br.step(blr, p.prior, p.prior, p.curv, form=form)
         agree(got, plain(p.m)(p.prior, None, p.curv), conditions(p), f"{blr.name} as {name}")
@@ -31,7 +45,10 @@ def test_blr_with_one_iteration_and_unit_rate_is_bong(name, size):
 @given(size=sizes())
 def test_bbb_with_one_iteration_is_bog(name, size):
     p = make(name, size)
-    bbb = br.method(name.replace("bog", "bbb"), **{k: p.m.params[k] for k in ("alpha", "rank") if k in p.m.params})
+    bbb = br.method(
+        name.replace("bog", "bbb"),
+        **{k: p.m.params[k] for k in ("alpha", "rank") if k in p.m.params},
+    )
     for form in ("plain", "auto"):
         got, _ = br.step(bbb, p.prior, p.prior, p.curv, form=form)
         agree(got, plain(p.m)(p.prior, None, p.curv), conditions(p), f"{bbb.name} as {name}")
@@ -49,7 +66,12 @@ def test_dlr_of_full_rank_is_fc(rule, size):
     wanted, _ = br.step(fc, *full, p.curv)
     cond = {**compare.condition(plain(fc), *full, p.curv)}
     woodbury = conditions(p)["mu"]
-    agree(FC(got.mu, gaussians.covariance(got)), wanted, {k: max(v, woodbury) for k, v in cond.items()}, rule)
+    agree(
+        FC(got.mu, gaussians.covariance(got)),
+        wanted,
+        {k: max(v, woodbury) for k, v in cond.items()},
+        rule,
+    )
 
 
 @pytest.mark.parametrize("hess, K", [("lin-ef", 1), ("mc-ef", 2)])
@@ -72,30 +94,51 @@ def test_dlr_is_fc_along_a_stream_until_its_rank_is_used_up(hess, K):
 @given(size=sizes())
 def test_diagonal_family_is_fc_at_one_parameter(rule, kind, size):
     p = make(f"{rule}-mc-ef-diag{kind}", size._replace(P=1, R=1))
-    fc = br.method(f"{rule}-mc-ef-fc{kind}", **({"alpha": p.m.params["alpha"]} if rule != "bong" else {}))
+    fc = br.method(
+        f"{rule}-mc-ef-fc{kind}", **({"alpha": p.m.params["alpha"]} if rule != "bong" else {})
+    )
     full = [FC(q.mu, q.var[:, None]) for q in (p.prior, p.current)]
     got, wanted = plain(p.m)(p.prior, p.current, p.curv), plain(fc)(*full, p.curv)
     cond = conditions(p)
     agree(got, Diag(wanted.mu, np.diag(wanted.Sigma)), cond, rule)
 
 
-@pytest.mark.parametrize("name", ["bong-fc", "blr-fc", "bong-fc_mom", "blr-fc_mom", "bog-fc_mom", "bbb-fc_mom", "bog-fc", "bbb-fc"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "bong-fc",
+        "blr-fc",
+        "bong-fc_mom",
+        "blr-fc_mom",
+        "bog-fc_mom",
+        "bbb-fc_mom",
+        "bog-fc",
+        "bbb-fc",
+    ],
+)
 @given(size=sizes())
 def test_diagonal_family_is_fc_when_prior_and_hessian_are_diagonal(name, size):
     rule, family = name.split("-")
     p = make(f"{rule}-mc-hess-{family.replace('fc', 'diag')}", size)
     prior, current, curv = p.prior, p.current, p.curv
-    fc = br.method(f"{rule}-mc-hess-{family}", **({"alpha": p.m.params["alpha"]} if rule != "bong" else {}))
+    fc = br.method(
+        f"{rule}-mc-hess-{family}", **({"alpha": p.m.params["alpha"]} if rule != "bong" else {})
+    )
     if family == "fc" and rule in ("bog", "bbb"):
         # plain gradients in natural parameters mix: the gradient in the precision has the outer product of Σg and μ, so that only
         # with μ = 0 does the full family stay diagonal
         prior, current = (q._replace(mu=np.zeros(size.P)) for q in (prior, current))
     full = [FC(q.mu, np.diag(q.var)) for q in (prior, current)]
-    got, wanted = plain(p.m)(prior, current, curv), plain(fc)(*full, Curv(curv.g, G=np.diag(curv.d)))
+    got, wanted = (
+        plain(p.m)(prior, current, curv),
+        plain(fc)(*full, Curv(curv.g, G=np.diag(curv.d))),
+    )
     cond = compare.condition(plain(p.m), prior, current, curv)
     agree(got, Diag(wanted.mu, np.diag(wanted.Sigma)), cond, name)
     off = wanted.Sigma - np.diag(np.diag(wanted.Sigma))
-    assert np.max(np.abs(off)) <= compare.C * cond["var"] * compare.EPS * np.max(np.abs(wanted.Sigma))
+    assert np.max(np.abs(off)) <= compare.C * cond["var"] * compare.EPS * np.max(
+        np.abs(wanted.Sigma)
+    )
 
 
 @pytest.mark.parametrize("rule", ["bong", "blr"])
@@ -122,7 +165,9 @@ def test_natural_and_moment_forms_agree_to_first_order(rule, family, size):
     assert abs(float(gaps[0] / gaps[1]) - 4) < 2.0**-15
 
 
-@pytest.mark.eq("sec:lbong-fc#1", "sec:lbong-fc#2", "sec:pseudocode#2", "sec:pseudocode#3", "sec:pseudocode#4")
+@pytest.mark.eq(
+    "sec:lbong-fc#1", "sec:lbong-fc#2", "sec:pseudocode#2", "sec:pseudocode#3", "sec:pseudocode#4"
+)
 @pytest.mark.filterwarnings("ignore::bongref.errors.Diverging")  # Y is not drawn from this model
 @pytest.mark.parametrize("seed", range(3))
 def test_bong_lin_hess_fc_is_the_kalman_filter(seed):
@@ -130,7 +175,12 @@ def test_bong_lin_hess_fc_is_the_kalman_filter(seed):
     rng = np.random.default_rng(seed)
     D, C, T = 3, 2, 20
     P = C * D
-    F, b, Q, R = 0.9 * np.eye(P) + 0.05 * rng.standard_normal((P, P)), rng.standard_normal(P), spd(rng, P, 1.0) / 10, spd(rng, C, 1.0)
+    F, b, Q, R = (
+        0.9 * np.eye(P) + 0.05 * rng.standard_normal((P, P)),
+        rng.standard_normal(P),
+        spd(rng, P, 1.0) / 10,
+        spd(rng, C, 1.0),
+    )
     X, Y = rng.standard_normal((T, D)), rng.standard_normal((T, C))
     prior = FC(rng.standard_normal(P), spd(rng, P, 2.0))
     lik, dynamics = br.likelihoods.Gaussian(R), br.dynamics.Linear(F, b, Q)
@@ -153,7 +203,12 @@ def test_bong_lin_hess_fc_is_the_batch_posterior(seed):
     res = br.run("bong-lin-hess-fc", br.models.linear(P), br.likelihoods.Gaussian(var), prior, X, Y)
     prec = np.linalg.inv(prior.Sigma) + X.T @ X / var
     mean = np.linalg.solve(prec, np.linalg.solve(prior.Sigma, prior.mu) + X.T @ Y / var)
-    agree(res.state, FC(mean, np.linalg.inv(prec)), dict.fromkeys(("mu", "Sigma"), 1e3 * T), "batch posterior")
+    agree(
+        res.state,
+        FC(mean, np.linalg.inv(prec)),
+        dict.fromkeys(("mu", "Sigma"), 1e3 * T),
+        "batch posterior",
+    )
 
 
 def test_zero_w_is_a_fixed_point_of_bog_and_bbb():
@@ -162,7 +217,9 @@ def test_zero_w_is_a_fixed_point_of_bog_and_bbb():
     curv = curvature("lin-hess", "dlr", rng, 5, 3)
     for rule in ("bog", "bbb"):
         for form in ("plain", "efficient"):
-            state, _ = br.step(br.method(f"{rule}-lin-hess-dlr", rank=2, alpha=0.1), q, q, curv, form=form)
+            state, _ = br.step(
+                br.method(f"{rule}-lin-hess-dlr", rank=2, alpha=0.1), q, q, curv, form=form
+            )
             assert not np.any(state.W) and np.any(state.Ups != q.Ups)
 
 

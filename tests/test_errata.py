@@ -26,7 +26,9 @@ from bongref.theory import batch
 
 EPS = compare.EPS
 ONE = Size(3, 4, 2, 2, 1.0)
-SQUARE = br.models.wrap(lambda theta, x: theta**2, 1, n_outputs=1)  # f(θ) = θ²: the smallest network that is not linear
+SQUARE = br.models.wrap(
+    lambda theta, x: theta**2, 1, n_outputs=1
+)  # f(θ) = θ²: the smallest network that is not linear
 
 
 def close(what, got, wanted, cond=100.0):
@@ -112,7 +114,10 @@ def test_implicit_update_has_solutions_that_are_no_minimum():
     g = lambda m, v: 5 * (16 * m - 4 * (m**3 + 3 * m * v))  # E[∇ log p]
     G = lambda m, v: 5 * (16 - 12 * (m**2 + v))  # E[∇² log p]
     v = (79.75 + np.sqrt(79.75**2 + 240)) / 120
-    prec, shift = 1 / 4 - G(0.0, v), g(0.0, v) - G(0.0, v) * 0.0  # the natural parameters of the right-hand side
+    prec, shift = (
+        1 / 4 - G(0.0, v),
+        g(0.0, v) - G(0.0, v) * 0.0,
+    )  # the natural parameters of the right-hand side
     close("precision", prec, 1 / v)
     assert shift == 0.0  # and the mean: ψ⁽¹⁾ = 0
     assert loss(0.0, v) > 50 > 10 > loss(1.99213, 0.0062995)
@@ -144,7 +149,13 @@ def test_dlr_covariance_and_dlr_precision_are_different_families():
 def test_f_must_be_the_natural_parameter():
     """Gaussian with R = 0.1: the exact gradient and Hessian are ten and a hundred times those with F = ∂m/∂θ."""
     rng = np.random.default_rng(0)
-    model, lik, mu, x, y = br.models.linear(3), Gaussian(0.1), rng.standard_normal(3), rng.standard_normal(3), np.ones(1)
+    model, lik, mu, x, y = (
+        br.models.linear(3),
+        Gaussian(0.1),
+        rng.standard_normal(3),
+        rng.standard_normal(3),
+        np.ones(1),
+    )
     exact = definition.linear_h_gaussian(model, lik, x, y, mu)
     right = curvature.lin_hess(model, lik, x, y, mu)
     close("g", right.g, exact[0])
@@ -157,7 +168,9 @@ def test_f_must_be_the_natural_parameter():
 def test_gamma_is_what_is_kept():
     rng = np.random.default_rng(0)
     q, mu0, var0 = belief("fc", rng, 3), rng.standard_normal(3), 0.7
-    kept, forgotten = (br.predict(q, br.dynamics.OU(gamma=g, mu0=mu0, var0=var0)) for g in (1.0, 0.0))
+    kept, forgotten = (
+        br.predict(q, br.dynamics.OU(gamma=g, mu0=mu0, var0=var0)) for g in (1.0, 0.0)
+    )
     assert all(np.array_equal(a, b) for a, b in zip(kept, q, strict=True))
     agree(forgotten, FC(mu0, var0 * np.eye(3)), {"mu": 1.0, "Sigma": 1.0})
 
@@ -177,16 +190,26 @@ def test_fisher_over_all_matrices_is_singular(P):
     F = _vec_moments(spd(np.random.default_rng(P), P, 1.0))
     assert len(F) == P + P * P and np.linalg.matrix_rank(F) == P + P * (P + 1) // 2
     rng = np.random.default_rng(0)
-    theta = br.sample(FC(np.zeros(P), spd(np.random.default_rng(P), P, 1.0)), 4000, rng)  # and by sampling
-    T = np.concatenate([theta, np.einsum("ni,nj->nij", theta, theta).reshape(len(theta), -1)], axis=1)
+    theta = br.sample(
+        FC(np.zeros(P), spd(np.random.default_rng(P), P, 1.0)), 4000, rng
+    )  # and by sampling
+    T = np.concatenate(
+        [theta, np.einsum("ni,nj->nij", theta, theta).reshape(len(theta), -1)], axis=1
+    )
     blocks = np.stack([np.cov(t.T, bias=True) for t in T.reshape(40, 100, -1)])
-    assert np.all(np.abs(blocks.mean(axis=0) - F * 0.99) <= 6 * blocks.std(axis=0, ddof=1) / np.sqrt(40))
+    assert np.all(
+        np.abs(blocks.mean(axis=0) - F * 0.99) <= 6 * blocks.std(axis=0, ddof=1) / np.sqrt(40)
+    )
 
 
 def test_a_singular_covariance_has_no_natural_parameters():
     q = FC(np.ones(2), np.ones((2, 2)))
-    assert np.min(np.linalg.eigvalsh(q.Sigma)) >= -EPS and not br.gaussians.is_valid(q)  # positive semi-definite, not a belief
-    assert np.all(np.isnan(fc_nat.natural(q)[1]))  # and the step of the library says so in place of a number
+    assert np.min(np.linalg.eigvalsh(q.Sigma)) >= -EPS and not br.gaussians.is_valid(
+        q
+    )  # positive semi-definite, not a belief
+    assert np.all(
+        np.isnan(fc_nat.natural(q)[1])
+    )  # and the step of the library says so in place of a number
 
 
 @pytest.mark.eq("eq:gL", "eq:GL")
@@ -201,7 +224,9 @@ def test_softmax_has_no_inverse_and_jitter_is_another_filter(p, off):
     right = curvature.lin_hess(model, lik, x, y, mu)
     close("g", right.g, exact[0])
     close("G", dense(right), exact[1])
-    pinv = np.linalg.pinv(lin.R, rcond=1e-10)  # e and the columns of H sum to 0, so the pseudo-inverse is an inverse for them
+    pinv = np.linalg.pinv(
+        lin.R, rcond=1e-10
+    )  # e and the columns of H sum to 0, so the pseudo-inverse is an inverse for them
     close("g by pinv", lin.H.T @ pinv @ lin.e, exact[0], 1e4)
     close("G by pinv", -lin.H.T @ pinv @ lin.H, exact[1], 1e4)
     apart("G with jitter", printed.lin_hess(lin, 1e-3)[1], exact[1], off)
@@ -209,12 +234,20 @@ def test_softmax_has_no_inverse_and_jitter_is_another_filter(p, off):
 
 def test_a_right_mean_is_not_enough_for_the_empirical_fisher():
     """By Gauss–Hermite: y ~ N(ŷ, 2R), so E[g gᵀ] = −2G, where y ~ N(ŷ, R) gives −G."""
-    model, lik, mu, x = br.models.linear(2), Gaussian(0.5), np.array([0.3, -1.0]), np.array([1.0, 2.0])
+    model, lik, mu, x = (
+        br.models.linear(2),
+        Gaussian(0.5),
+        np.array([0.3, -1.0]),
+        np.array([1.0, 2.0]),
+    )
     G = dense(curvature.lin_hess(model, lik, x, np.zeros(1), mu))
     z, w = np.polynomial.hermite_e.hermegauss(20)
     for factor in (1.0, 2.0):
         ys = model(mu, x) + np.sqrt(factor * 0.5) * z
-        outer = sum(wk * dense(curvature.lin_ef(model, lik, x, np.array([yk]), mu)) for wk, yk in zip(w / w.sum(), ys, strict=True))
+        outer = sum(
+            wk * dense(curvature.lin_ef(model, lik, x, np.array([yk]), mu))
+            for wk, yk in zip(w / w.sum(), ys, strict=True)
+        )
         close(f"{factor} R", outer, factor * G, 1e3)
 
 
@@ -239,7 +272,9 @@ def test_blr_with_the_fisher_in_place_of_its_inverse():
     curv = Curv(np.ones(1), d=-np.ones(1))
     right, wrong = (f(m, prior, current, curv) for f in (definition.step, printed.blr_rule))
     agree(plain(m)(prior, current, curv), right, {"mu": 10.0, "var": 10.0})
-    close("step of the variance", (wrong.var - current.var) * 4 * 0.5**4, right.var - current.var, 1e3)
+    close(
+        "step of the variance", (wrong.var - current.var) * 4 * 0.5**4, right.var - current.var, 1e3
+    )
     close("step of the mean", (wrong.mu - current.mu) * 0.5**2, right.mu - current.mu, 1e3)
 
 
@@ -249,13 +284,25 @@ def test_dlr_parameters_are_not_natural():
     def hessian(family, theta):
         def log_q(psi):
             mu, Sigma = family.moments(psi)
-            return -(anp.linalg.slogdet(Sigma)[1] + anp.dot(theta - mu, anp.linalg.solve(Sigma, theta - mu))) / 2
+            return (
+                -(
+                    anp.linalg.slogdet(Sigma)[1]
+                    + anp.dot(theta - mu, anp.linalg.solve(Sigma, theta - mu))
+                )
+                / 2
+            )
 
         return jacobian(grad(log_q))(family.psi)
 
     rng = np.random.default_rng(0)
     a, b = rng.standard_normal((2, 3))
-    for name, natural in (("fc", True), ("diag", True), ("dlr", False), ("fc_mom", False), ("diag_mom", False)):
+    for name, natural in (
+        ("fc", True),
+        ("diag", True),
+        ("dlr", False),
+        ("fc_mom", False),
+        ("diag_mom", False),
+    ):
         family = definition.FAMILIES[name](belief(name, rng, 3))
         one, other = hessian(family, a), hessian(family, b)
         assert compare.difference(name, one, other, 1e4).agrees == natural
@@ -454,8 +501,13 @@ def test_gradient_rules_of_fc_without_the_symmetric_part(rule):
 
 
 def test_the_asymmetry_in_the_effect_of_the_erratum():
-    prior, curv = FC(np.array([1.0, 2.0]), np.diag([1.0, 2.0])), Curv(np.array([1.0, 0.0]), G=np.zeros((2, 2)))
-    change = np.linalg.inv(prior.Sigma) - np.linalg.inv(printed.bog_fc(prior, None, curv, 0.1).Sigma)
+    prior, curv = (
+        FC(np.array([1.0, 2.0]), np.diag([1.0, 2.0])),
+        Curv(np.array([1.0, 0.0]), G=np.zeros((2, 2))),
+    )
+    change = np.linalg.inv(prior.Sigma) - np.linalg.inv(
+        printed.bog_fc(prior, None, curv, 0.1).Sigma
+    )
     close("4αΣgμᵀ", change, [[0.4, 0.8], [0.0, 0.0]])
 
 
@@ -463,7 +515,9 @@ def test_the_asymmetry_in_the_effect_of_the_erratum():
 def test_bbb_fc_psi2_with_the_indices_of_the_prior():
     p = make("bbb-lin-hess-fc", ONE, alpha=0.02)
     start = fc_nat.natural(p.current)[1]
-    right, wrong = (f(p.prior, p.current, p.curv, 0.02)[1] for f in (fc_nat.bbb_psi, printed.bbb_fc_psi))
+    right, wrong = (
+        f(p.prior, p.current, p.curv, 0.02)[1] for f in (fc_nat.bbb_psi, printed.bbb_fc_psi)
+    )
     wanted = definition.step(p.m, p.prior, p.current, p.curv)
     close("psi2", right, -np.linalg.inv(wanted.Sigma) / 2, 1e3)
     apart("increment of psi2", wrong - start, right - start, 0.1)
@@ -490,11 +544,16 @@ def test_second_order_fisher_of_vec_sigma_is_full_rank_and_the_first_order_one_i
 def test_mean_of_bog_depends_on_the_covariance_through_the_samples():
     """f(θ) = θ², y = 2, μ = 1: E[g] = 2 − 6σ², by Gauss–Hermite points as samples; linearised, g is 2 for any σ²."""
     lik, x, y, mu = Gaussian(1.0), np.zeros(1), np.array([2.0]), np.ones(1)
-    z = np.array([-np.sqrt(3.0), 0.0, 0.0, 0.0, 0.0, np.sqrt(3.0)])  # three points, weights 1/6, 2/3, 1/6: exact to degree 5
+    z = np.array(
+        [-np.sqrt(3.0), 0.0, 0.0, 0.0, 0.0, np.sqrt(3.0)]
+    )  # three points, weights 1/6, 2/3, 1/6: exact to degree 5
     for var in (1.0, 0.01):
         samples = (mu + np.sqrt(var) * z)[:, None]
         prior = FC(mu, var * np.eye(1))
-        mc, lin = curvature.mc_ef(SQUARE, lik, x, y, samples), curvature.lin_ef(SQUARE, lik, x, y, mu)
+        mc, lin = (
+            curvature.mc_ef(SQUARE, lik, x, y, samples),
+            curvature.lin_ef(SQUARE, lik, x, y, mu),
+        )
         for curv, g in ((mc, 2 - 6 * var), (lin, 2.0)):
             state = br.step(br.method("bog-mc-ef-fc_mom", alpha=0.125), prior, None, curv)[0]
             close(f"mean at variance {var}", state.mu, mu + 0.125 * g)
@@ -598,10 +657,15 @@ def test_blr_dlr_has_no_low_rank_factor_beyond_alpha_one():
     W, Wp, S = rng.standard_normal((3, 6, 2))
     low = lambda a: (1 - a) * W @ W.T + a * (Wp @ Wp.T + S @ S.T)
     assert np.linalg.eigvalsh(low(1.5))[0] < -0.1 and np.linalg.eigvalsh(low(0.5))[0] > -1e2 * EPS
-    for name in ("blr-lin-hess-dlr", "blr-lin-hess-fc"):  # the weight of the old precision is 1 − α in every family
+    for name in (
+        "blr-lin-hess-dlr",
+        "blr-lin-hess-fc",
+    ):  # the weight of the old precision is 1 − α in every family
         with pytest.raises(ValueError, match="alpha must be in"):
             br.method(name, alpha=1.5)
-    p = make("blr-lin-hess-fc", ONE)  # but the equations of FC can be evaluated: from the prior, Σ⁻¹ = Σ_p⁻¹ − αG
+    p = make(
+        "blr-lin-hess-fc", ONE
+    )  # but the equations of FC can be evaluated: from the prior, Σ⁻¹ = Σ_p⁻¹ − αG
     prec = np.linalg.inv(fc_nat.blr(p.prior, p.prior, p.curv, 1.5).Sigma)
     close("precision at α = 1.5", prec, np.linalg.inv(p.prior.Sigma) - 1.5 * dense(p.curv), 1e3)
 
@@ -610,11 +674,18 @@ def test_blr_dlr_has_no_low_rank_factor_beyond_alpha_one():
 def test_bbb_dlr_with_the_gradient_of_the_first_iteration():
     p = make("bbb-lin-hess-dlr", ONE, alpha=0.05)
     first = Curv(-p.curv.g, S=p.curv.S)
-    right, wrong = dlr.bbb(p.prior, p.current, p.curv, 0.05), printed.bbb_dlr(p.prior, p.current, p.curv, 0.05, first)
+    right, wrong = (
+        dlr.bbb(p.prior, p.current, p.curv, 0.05),
+        printed.bbb_dlr(p.prior, p.current, p.curv, 0.05, first),
+    )
     agree(right, definition.step(p.m, p.prior, p.current, p.curv), conditions(p), whole=True)
     apart("step of the mean", wrong.mu - p.current.mu, right.mu - p.current.mu, 0.1)
     start = dlr.bbb(p.prior, p.prior, first, 0.05)  # at i = 1 the two are the same
-    agree(printed.bbb_dlr(p.prior, p.prior, first, 0.05, first), start, dict.fromkeys(("mu", "Ups", "W W^T"), 1.0))
+    agree(
+        printed.bbb_dlr(p.prior, p.prior, first, 0.05, first),
+        start,
+        dict.fromkeys(("mu", "Ups", "W W^T"), 1.0),
+    )
 
 
 def test_slang_lin_ef_with_an_identity_of_rank():
@@ -659,7 +730,10 @@ def _ids(text):
             ["--section", "sec:diag-Nat", "--kind", "index"],
             lambda e: e.kind == "index" and "sec:diag-Nat" in map(tables.section, tables.places(e)),
         ),
-        (["--method", "bbb-*-dlr"], lambda e: any("bbb" in m and m.endswith("dlr") for m in tables.methods(e))),
+        (
+            ["--method", "bbb-*-dlr"],
+            lambda e: any("bbb" in m and m.endswith("dlr") for m in tables.methods(e)),
+        ),
     ],
 )
 def test_errata_on_the_command_line(options, wanted, capsys):
@@ -675,7 +749,9 @@ def test_one_erratum_in_full(capsys):
         assert all(part in text for part in (e.printed, e.corrected, e.effect, e.test, str(e.line)))
     assert cli.main(["errata", "E00"]) == 2 and "E01 to" in capsys.readouterr().err
     assert cli.main(["errata", "--kind", "mistake"]) == 2
-    assert cli.main(["errata", "--section", "sec:none"]) == 2 and "nothing" in capsys.readouterr().err
+    assert (
+        cli.main(["errata", "--section", "sec:none"]) == 2 and "nothing" in capsys.readouterr().err
+    )
 
 
 def test_errata_to_a_file(tmp_path, capsys):
@@ -687,10 +763,15 @@ def test_errata_to_a_file(tmp_path, capsys):
         assert not any(e.id in text for e in ERRATA if e.kind == "wrong cost")
     rows = json.loads((tmp_path / "e.json").read_text(encoding="utf-8"))["errata"]
     assert [r["id"] for r in rows] == [e.id for e in ERRATA if e.kind == "index"]
-    assert cli.main(["errata", "--out", str(tmp_path / "e.txt")]) == 2 and ".json" in capsys.readouterr().err
+    assert (
+        cli.main(["errata", "--out", str(tmp_path / "e.txt")]) == 2
+        and ".json" in capsys.readouterr().err
+    )
 
 
 def test_an_equation_shows_its_errata_and_claims():
     text = paper.show("eq:BLR-FC-Nat-prec")
-    assert "blr-FC-cost" in text and errata.erratum("blr-FC-cost").corrected in " ".join(text.split())
+    assert "blr-FC-cost" in text and errata.erratum("blr-FC-cost").corrected in " ".join(
+        text.split()
+    )
     assert re.search(r"^claim     C\d\d \(", text, re.MULTILINE)

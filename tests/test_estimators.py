@@ -28,9 +28,16 @@ def problem(kind, seed, C=3, P=5):
         "poisson": Poisson,
     }[kind]()
     U, V = rng.standard_normal((P + 1, P)), rng.standard_normal((C, P + 1)) / np.sqrt(P)
-    model = br.models.wrap(lambda theta, x: anp.dot(V, anp.tanh(anp.dot(U, theta) + x)), P, n_outputs=C)
+    model = br.models.wrap(
+        lambda theta, x: anp.dot(V, anp.tanh(anp.dot(U, theta) + x)), P, n_outputs=C
+    )
     x, mu = rng.standard_normal(P + 1), rng.standard_normal(P)
-    y = lik.encode(np.argmax(lik.sample(model(mu, x), rng)) if kind == "categorical" else lik.sample(model(mu, x), rng), C)
+    y = lik.encode(
+        np.argmax(lik.sample(model(mu, x), rng))
+        if kind == "categorical"
+        else lik.sample(model(mu, x), rng),
+        C,
+    )
     return model, lik, x, y, mu, mu + 0.3 * rng.standard_normal((4, P))
 
 
@@ -42,7 +49,17 @@ def same(what, got, wanted, cond=100.0):
 seeds, outputs = st.integers(0, 2**32 - 1), st.integers(1, 4)
 
 
-@pytest.mark.eq("eq:gMC", "eq:GMCH", "eq:GMCEF", "eq:gL", "eq:GL", "eq:gL-cheap", "eq:GLEF", "sec:derivations#18", "sec:derivations#19")
+@pytest.mark.eq(
+    "eq:gMC",
+    "eq:GMCH",
+    "eq:GMCEF",
+    "eq:gL",
+    "eq:GL",
+    "eq:gL-cheap",
+    "eq:GLEF",
+    "sec:derivations#18",
+    "sec:derivations#19",
+)
 @pytest.mark.parametrize("kind", LIKELIHOODS)
 @given(seed=seeds, C=outputs)
 @settings(max_examples=8)
@@ -63,8 +80,24 @@ def test_estimators_are_their_definitions(kind, seed, C):
     same("mc-hess d", d.d, np.diag(curvature.mc_hess(model, lik, x, y, samples).G))
 
 
-@pytest.mark.eq("eq:gL", "eq:GL", "eqn:jacH", "eq:hbar", "eq:fbar", "eqn:jacF", "eq:gaussian-likelihood", "sec:linearized#3")
-@pytest.mark.eq("sec:linearized#8", "sec:EF#2", "sec:proofs#11", "sec:proofs#13", "sec:proofs#19", "sec:proofs#23")
+@pytest.mark.eq(
+    "eq:gL",
+    "eq:GL",
+    "eqn:jacH",
+    "eq:hbar",
+    "eq:fbar",
+    "eqn:jacF",
+    "eq:gaussian-likelihood",
+    "sec:linearized#3",
+)
+@pytest.mark.eq(
+    "sec:linearized#8",
+    "sec:EF#2",
+    "sec:proofs#11",
+    "sec:proofs#13",
+    "sec:proofs#19",
+    "sec:proofs#23",
+)
 @pytest.mark.parametrize("kind", LIKELIHOODS)
 @given(seed=seeds, C=outputs)
 @settings(max_examples=10)
@@ -78,7 +111,9 @@ def test_linear_h_gaussian_is_linear_f_delta(kind, seed, C):
     Sigma = spd(np.random.default_rng(seed), len(mu), 1.0)
     g_h, G_h = definition.linear_h_gaussian(model, lik, x, y, mu, Sigma)
     cond = 100 * np.linalg.cond(lik.var(model(mu, x)))
-    floor = float(np.max(np.abs(G_h))) * 10  # the size of the terms whose mean is g: H'R^-1 H times offsets of a few units
+    floor = (
+        float(np.max(np.abs(G_h))) * 10
+    )  # the size of the terms whose mean is g: H'R^-1 H times offsets of a few units
     diff = compare.difference("g", g_h, g, cond, size=floor)
     assert diff.agrees, str(diff)
     g_h = definition.linear_h_gaussian(model, lik, x, y, mu)[0]
@@ -98,7 +133,9 @@ def test_lower_cholesky_factor_of_the_precision_is_wrong_beyond_one_output():
         G = dense(curvature.lin_hess(model, lik, x, y, mu))
         upper, wrong = lower.T, lower
         same("A = upper factor", -(J.T @ upper.T @ upper @ J), G)
-        assert compare.difference("A = lower factor", -(J.T @ wrong.T @ wrong @ J), G, 100.0).agrees == (C == 1)
+        assert compare.difference(
+            "A = lower factor", -(J.T @ wrong.T @ wrong @ J), G, 100.0
+        ).agrees == (C == 1)
 
 
 @pytest.mark.parametrize("kind", LIKELIHOODS)
@@ -107,11 +144,18 @@ def test_hutchinson_is_unbiased(kind):
     rng = np.random.default_rng(0)
     wanted = curvature.mc_hess(model, lik, x, y, samples[:2], diag=True).d
     draws = np.stack(
-        [curvature.mc_hess(model, lik, x, y, samples[:2], diag=True, probes=rng.choice([-1.0, 1.0], (2, 5, 5))).d for _ in range(40)]
+        [
+            curvature.mc_hess(
+                model, lik, x, y, samples[:2], diag=True, probes=rng.choice([-1.0, 1.0], (2, 5, 5))
+            ).d
+            for _ in range(40)
+        ]
     )
     error = draws.std(axis=0, ddof=1) / np.sqrt(len(draws))
     assert np.all(np.abs(draws.mean(axis=0) - wanted) <= 6 * error + 1e-12)
-    identity = np.eye(5) * np.sqrt(5)  # probes e_k √P: the mean over all of them is the exact diagonal
+    identity = np.eye(5) * np.sqrt(
+        5
+    )  # probes e_k √P: the mean over all of them is the exact diagonal
     exact = curvature.mc_hess(model, lik, x, y, samples[:2], probes=np.stack([identity] * 2))
     same("exact probes", exact.d, wanted)
 
@@ -146,7 +190,8 @@ def test_monte_carlo_estimators_against_exact_expectations():
         "g": np.sum(w * (1 - p)) * x,
         "hess": -np.sum(w * p * (1 - p)) * np.outer(x, x),
         "ef": -np.sum(w * (1 - p) ** 2) * np.outer(x, x),
-        "virtual": -np.sum(w * p * (1 - p)) * np.outer(x, x),  # the more accurate one of sec:EF: its mean is the expected Hessian
+        "virtual": -np.sum(w * p * (1 - p))
+        * np.outer(x, x),  # the more accurate one of sec:EF: its mean is the expected Hessian
     }
     for key, values in got.items():
         values = np.stack(values)
@@ -158,7 +203,9 @@ def test_virtual_observation_of_lin_ef():
     """The mean of G over the virtual observations, each class with its probability, is the expected Hessian."""
     model, lik, x, y, mu, _ = problem("categorical", 4)
     p = lik.mean(model(mu, x))
-    virtual = [curvature.lin_ef(model, lik, x, y, mu, virtual=one_hot) for one_hot in np.eye(len(p))]
+    virtual = [
+        curvature.lin_ef(model, lik, x, y, mu, virtual=one_hot) for one_hot in np.eye(len(p))
+    ]
     wanted = dense(curvature.lin_hess(model, lik, x, y, mu))
     same("E[G]", sum(p_k * dense(c) for p_k, c in zip(p, virtual, strict=True)), wanted)
     assert not compare.difference("G", dense(virtual[0]), wanted, 100.0).agrees
@@ -176,7 +223,10 @@ def test_a_batch_is_one_likelihood(kind, hess):
     Y = np.stack([lik.sample(model(mu, row), rng) for row in X])
     at = samples if hess.startswith("mc") else mu
     fn = getattr(curvature, hess)
-    batch, single = fn(model, lik, X, Y, at), [fn(model, lik, *xy, at) for xy in zip(X, Y, strict=True)]
+    batch, single = (
+        fn(model, lik, X, Y, at),
+        [fn(model, lik, *xy, at) for xy in zip(X, Y, strict=True)],
+    )
     same("g", batch.g, sum(c.g for c in single))
     if hess.endswith("hess"):
         same("G", dense(batch), sum(dense(c) for c in single))
@@ -194,7 +244,12 @@ def test_saturated_likelihoods_give_finite_and_right_curvature(logit):
     tiny = np.exp(-700.0)
     for lik, y, model, mu in (
         (Bernoulli(), np.array([float(logit > 0)]), br.models.linear(1), np.array([logit])),
-        (Categorical(), np.array([float(logit > 0), float(logit < 0)]), br.models.linear(1, 2), np.array([logit / 2, -logit / 2])),
+        (
+            Categorical(),
+            np.array([float(logit > 0), float(logit < 0)]),
+            br.models.linear(1, 2),
+            np.array([logit / 2, -logit / 2]),
+        ),
     ):
         c = curvature.lin_hess(model, lik, x, y, mu)
         assert np.all(np.isfinite(c.g)) and np.all(np.isfinite(c.S))

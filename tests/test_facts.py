@@ -11,7 +11,9 @@ from jsonschema import Draft202012Validator
 from bongref.paper import KINDS, claims, errata
 
 ROOT = Path(__file__).resolve().parents[1]
-FACTS = sorted(p for folder in ("paper", "theory") for p in (ROOT / "bongref" / folder).glob("*.json"))
+FACTS = sorted(
+    p for folder in ("paper", "theory") for p in (ROOT / "bongref" / folder).glob("*.json")
+)
 NAMES = {"claims", "equations", "errata", "nist", "paper", "tests", "uncomputed"}
 
 
@@ -81,8 +83,13 @@ def test_a_missing_key_is_seen(name):
 
 
 def test_schemas_and_code_have_the_same_words():
-    words = lambda name, key: tuple(schema(ROOT / "bongref/paper" / name)["items"]["properties"][key]["enum"])
-    assert words("claims.json", "kind") == claims.KINDS and words("claims.json", "verdict") == claims.VERDICTS
+    words = lambda name, key: tuple(
+        schema(ROOT / "bongref/paper" / name)["items"]["properties"][key]["enum"]
+    )
+    assert (
+        words("claims.json", "kind") == claims.KINDS
+        and words("claims.json", "verdict") == claims.VERDICTS
+    )
     assert words("errata.json", "kind") == errata.KINDS and words("equations.json", "kind") == KINDS
 
 
@@ -93,14 +100,18 @@ def shipped(text):
     """A function that says whether setup.cfg's globs take a file of the package along."""
     config = configparser.ConfigParser()
     config.read_string(text)
-    globs = {k: [g.strip() for g in v.split(",")] for k, v in config["options.package_data"].items()}
+    globs = {
+        k: [g.strip() for g in v.split(",")] for k, v in config["options.package_data"].items()
+    }
 
     def covers(path):
         for package, patterns in globs.items():
             folder = ROOT / package.replace(".", "/")
             if path.is_relative_to(folder):
                 inside = path.relative_to(folder).as_posix()
-                if any(fnmatchcase(inside, g) and inside.count("/") == g.count("/") for g in patterns):
+                if any(
+                    fnmatchcase(inside, g) and inside.count("/") == g.count("/") for g in patterns
+                ):
                     return True
         return False
 
@@ -109,7 +120,13 @@ def shipped(text):
 
 def test_every_data_file_is_shipped():
     text = (ROOT / "setup.cfg").read_text(encoding="utf-8")
-    data = [p for p in (ROOT / "bongref").rglob("*") if p.suffix in (".json", ".css", ".typed", ".js", ".html")]
+    data = [
+        p
+        for p in (ROOT / "bongref").rglob("*")
+        if p.suffix in (".json", ".css", ".typed", ".js", ".html")
+    ]
     assert len(data) > 20 and [str(p.relative_to(ROOT)) for p in data if not shipped(text)(p)] == []
-    without = shipped(text.replace("bongref.theory =", "bongref.other ="))  # and a lost line is seen
+    without = shipped(
+        text.replace("bongref.theory =", "bongref.other =")
+    )  # and a lost line is seen
     assert not all(map(without, data))

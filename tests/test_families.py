@@ -19,7 +19,11 @@ MODERATE = dict(max_P=6, max_log_cond=3.0)
 def expected(curv, mu0):
     """(μ, Σ) ↦ E[ℓ] of the quadratic ℓ whose expected gradient and Hessian at μ₀ are g and G."""
     G = dense(curv)
-    return lambda mu, Sigma: anp.dot(curv.g, mu - mu0) + anp.dot(mu - mu0, anp.dot(G, mu - mu0)) / 2 + anp.trace(anp.dot(G, Sigma)) / 2
+    return lambda mu, Sigma: (
+        anp.dot(curv.g, mu - mu0)
+        + anp.dot(mu - mu0, anp.dot(G, mu - mu0)) / 2
+        + anp.trace(anp.dot(G, Sigma)) / 2
+    )
 
 
 def divergence(mu_p, Sigma_p):
@@ -29,7 +33,9 @@ def divergence(mu_p, Sigma_p):
     def kl(mu, Sigma):
         d = mu - mu_p
         logs = anp.linalg.slogdet(Sigma)[1] - np.linalg.slogdet(Sigma_p)[1]
-        return (anp.dot(d, anp.dot(prec, d)) + anp.trace(anp.dot(prec, Sigma)) - logs - len(mu_p)) / 2
+        return (
+            anp.dot(d, anp.dot(prec, d)) + anp.trace(anp.dot(prec, Sigma)) - logs - len(mu_p)
+        ) / 2
 
     return kl
 
@@ -75,7 +81,15 @@ def pair(family, size):
     return q, prior, curvature("mc-ef", family, rng, size.P, size.K), cond
 
 
-@pytest.mark.eq("sec:FC-Nat#1", "sec:FC-Nat#2", "sec:FC-Nat#3", "sec:FC-Nat#4", "sec:diag-Nat#1", "sec:diag-Nat#2", "sec:diag-Nat#3")
+@pytest.mark.eq(
+    "sec:FC-Nat#1",
+    "sec:FC-Nat#2",
+    "sec:FC-Nat#3",
+    "sec:FC-Nat#4",
+    "sec:diag-Nat#1",
+    "sec:diag-Nat#2",
+    "sec:diag-Nat#3",
+)
 @pytest.mark.parametrize("family, module", [("fc", fc_nat), ("diag", diag_nat)])
 @given(size=sizes(**MODERATE))
 def test_natural_and_dual_parameters_and_back(family, module, size):
@@ -87,7 +101,15 @@ def test_natural_and_dual_parameters_and_back(family, module, size):
         assert compare.difference("dual", a, b, cond, size=size_of_rho).agrees
 
 
-@pytest.mark.eq("sec:FC-Nat#8", "sec:FC-Nat#9", "sec:FC-Nat#11", "sec:FC-Nat#18", "sec:FC-Nat#21", "sec:FC-Nat#6", "sec:FC-Nat#7")
+@pytest.mark.eq(
+    "sec:FC-Nat#8",
+    "sec:FC-Nat#9",
+    "sec:FC-Nat#11",
+    "sec:FC-Nat#18",
+    "sec:FC-Nat#21",
+    "sec:FC-Nat#6",
+    "sec:FC-Nat#7",
+)
 @pytest.mark.eq("eq:FC-NLL-rho1", "eq:FC-NLL-rho2", "eq:FC-KL-rho1", "eq:FC-KL-rho2")
 @pytest.mark.eq("eq:FC-NLL-psi1", "eq:FC-NLL-psi2", "eq:FC-KL-psi1", "eq:FC-KL-psi2")
 @given(size=sizes(**MODERATE))
@@ -102,16 +124,31 @@ def test_gradients_of_fc_nat(size):
         by_moments = (grad(f, 0)(*q), sym(grad(f, 1)(*q)))
         same(in_moments, by_moments, cond, f"{name} in (mu, Sigma)", terms(lambda f: f, q))
         dual, natural = (lambda f: through("dual", f)), (lambda f: through("natural", f))
-        by_rho, of_rho = [grad(dual(f), k)(*fc_nat.dual(q)) for k in (0, 1)], terms(dual, fc_nat.dual(q))
+        by_rho, of_rho = (
+            [grad(dual(f), k)(*fc_nat.dual(q)) for k in (0, 1)],
+            terms(dual, fc_nat.dual(q)),
+        )
         same(in_rho, by_rho, cond, f"{name} in rho", of_rho)
         same(fc_nat.to_rho(q, *by_moments), by_rho, cond, f"{name} to rho", of_rho)
-        by_psi, of_psi = [grad(natural(f), k)(*fc_nat.natural(q)) for k in (0, 1)], terms(natural, fc_nat.natural(q))
+        by_psi, of_psi = (
+            [grad(natural(f), k)(*fc_nat.natural(q)) for k in (0, 1)],
+            terms(natural, fc_nat.natural(q)),
+        )
         same(in_psi, by_psi, cond, f"{name} in psi", of_psi)
         same(fc_nat.to_psi(q, *by_moments), by_psi, cond, f"{name} to psi", of_psi)
 
 
-@pytest.mark.eq("sec:diag-Nat#8", "sec:diag-Nat#9", "sec:diag-Nat#11", "sec:diag-Nat#18", "sec:diag-Nat#21", "sec:diag-Nat#6")
-@pytest.mark.eq("eq:diag-NLL-rho1", "eq:diag-NLL-rho2", "eq:diag-KL-rho1", "eq:diag-KL-rho2", "sec:diag-Nat#7")
+@pytest.mark.eq(
+    "sec:diag-Nat#8",
+    "sec:diag-Nat#9",
+    "sec:diag-Nat#11",
+    "sec:diag-Nat#18",
+    "sec:diag-Nat#21",
+    "sec:diag-Nat#6",
+)
+@pytest.mark.eq(
+    "eq:diag-NLL-rho1", "eq:diag-NLL-rho2", "eq:diag-KL-rho1", "eq:diag-KL-rho2", "sec:diag-Nat#7"
+)
 @pytest.mark.eq("eq:diag-NLL-psi1", "eq:diag-NLL-psi2", "eq:diag-KL-psi1", "eq:diag-KL-psi2")
 @given(size=sizes(**MODERATE))
 def test_gradients_of_diag_nat(size):
@@ -119,7 +156,12 @@ def test_gradients_of_diag_nat(size):
     dual = lambda f: lambda a, b: diagonal(f)(a, b - a**2)
     natural = lambda f: lambda a, b: diagonal(f)(-a / b / 2, -1 / b / 2)
     parts = {
-        "ell": (diag_mom.ell_moments(q, curv), expected(curv, q.mu), diag_nat.ell_rho(q, curv), diag_nat.ell_psi(q, curv)),
+        "ell": (
+            diag_mom.ell_moments(q, curv),
+            expected(curv, q.mu),
+            diag_nat.ell_rho(q, curv),
+            diag_nat.ell_psi(q, curv),
+        ),
         "kl": (
             diag_nat.kl_moments(q, prior),
             divergence(prior.mu, np.diag(prior.var)),
@@ -130,30 +172,64 @@ def test_gradients_of_diag_nat(size):
     for name, (in_moments, f, in_rho, in_psi) in parts.items():
         by_moments = [grad(diagonal(f), k)(*q) for k in (0, 1)]
         same(in_moments, by_moments, cond, f"{name} in (mu, var)", terms(diagonal, q))
-        by_rho, of_rho = [grad(dual(f), k)(*diag_nat.dual(q)) for k in (0, 1)], terms(dual, diag_nat.dual(q))
+        by_rho, of_rho = (
+            [grad(dual(f), k)(*diag_nat.dual(q)) for k in (0, 1)],
+            terms(dual, diag_nat.dual(q)),
+        )
         same(in_rho, by_rho, cond, f"{name} in rho", of_rho)
         same(diag_nat.to_rho(q, *by_moments), by_rho, cond, f"{name} to rho", of_rho)
-        by_psi, of_psi = [grad(natural(f), k)(*diag_nat.natural(q)) for k in (0, 1)], terms(natural, diag_nat.natural(q))
+        by_psi, of_psi = (
+            [grad(natural(f), k)(*diag_nat.natural(q)) for k in (0, 1)],
+            terms(natural, diag_nat.natural(q)),
+        )
         same(in_psi, by_psi, cond, f"{name} in psi", of_psi)
         same(diag_nat.to_psi(q, *by_moments), by_psi, cond, f"{name} to psi", of_psi)
 
 
-@pytest.mark.eq("eq:FC-NLL-mu", "eq:FC-NLL-Sigma", "eq:FC-KL-mu", "eq:FC-KL-Sigma", "eq:diag-NLL-mu", "eq:diag-NLL-Sigma")
+@pytest.mark.eq(
+    "eq:FC-NLL-mu",
+    "eq:FC-NLL-Sigma",
+    "eq:FC-KL-mu",
+    "eq:FC-KL-Sigma",
+    "eq:diag-NLL-mu",
+    "eq:diag-NLL-Sigma",
+)
 @pytest.mark.eq("eq:diag-KL-mu", "eq:diag-KL-Sigma", "sec:derivations#12")
 @given(size=sizes(**MODERATE))
 def test_gradients_of_the_moment_families(size):
     q, prior, curv, cond = pair("fc_mom", size)
     ell, kl = expected(curv, q.mu), divergence(prior.mu, prior.Sigma)
     same(fc_mom.ell_moments(q, curv), (grad(ell, 0)(*q), sym(grad(ell, 1)(*q))), cond, "ell")
-    same(fc_mom.kl_moments(q, prior), (grad(kl, 0)(*q), sym(grad(kl, 1)(*q))), cond, "kl", terms(lambda f: f, q))
+    same(
+        fc_mom.kl_moments(q, prior),
+        (grad(kl, 0)(*q), sym(grad(kl, 1)(*q))),
+        cond,
+        "kl",
+        terms(lambda f: f, q),
+    )
     d, d_prior, curv, cond = pair("diag_mom", size)
     ell, kl = diagonal(expected(curv, d.mu)), diagonal(divergence(d_prior.mu, np.diag(d_prior.var)))
     same(diag_mom.ell_moments(d, curv), [grad(ell, k)(*d) for k in (0, 1)], cond, "ell")
-    same(diag_mom.kl_moments(d, d_prior), [grad(kl, k)(*d) for k in (0, 1)], cond, "kl", terms(diagonal, d))
+    same(
+        diag_mom.kl_moments(d, d_prior),
+        [grad(kl, k)(*d) for k in (0, 1)],
+        cond,
+        "kl",
+        terms(diagonal, d),
+    )
 
 
-@pytest.mark.eq("sec:FC-Mom#5", "sec:FC-Mom#7", "sec:FC-Mom#10", "sec:FC-Mom#15", "eq:FC-mom-Fisher", "sec:derivations#5")
-@pytest.mark.eq("sec:diag-Mom#5", "sec:diag-Mom#7", "sec:diag-Mom#10", "sec:diag-Mom#13", "eq:diag-mom-Fisher")
+@pytest.mark.eq(
+    "sec:FC-Mom#5",
+    "sec:FC-Mom#7",
+    "sec:FC-Mom#10",
+    "sec:FC-Mom#15",
+    "eq:FC-mom-Fisher",
+    "sec:derivations#5",
+)
+@pytest.mark.eq(
+    "sec:diag-Mom#5", "sec:diag-Mom#7", "sec:diag-Mom#10", "sec:diag-Mom#13", "eq:diag-mom-Fisher"
+)
 @given(size=sizes(max_P=4, max_log_cond=2.0))
 def test_fisher_matrices(size):
     q, _, curv, cond = pair("fc_mom", size)
@@ -166,15 +242,27 @@ def test_fisher_matrices(size):
     same([F], [definition.fisher(family, q.mu, q.Sigma)], cond, "Fisher of (mu, Sigma)")
     d_mu, d_Sigma = fc_mom.ell_moments(q, curv)
     n = np.linalg.solve(fc_mom.fisher(q), np.concatenate([d_mu, d_Sigma.ravel()]))
-    same(fc_mom.natural_gradient(q, d_mu, d_Sigma), (n[:P], n[P:].reshape(P, P)), cond, "natural gradient")
+    same(
+        fc_mom.natural_gradient(q, d_mu, d_Sigma),
+        (n[:P], n[P:].reshape(P, P)),
+        cond,
+        "natural gradient",
+    )
     d, _, curv, cond = pair("diag_mom", size)
     F = definition.fisher(definition._DiagMoment(d), d.mu, np.diag(d.var))
     same([np.diag(np.concatenate(diag_mom.fisher(d)))], [F], cond, "Fisher of (mu, var)")
     n = np.linalg.solve(F, np.concatenate(diag_mom.ell_moments(d, curv)))
-    same(diag_mom.natural_gradient(d, *diag_mom.ell_moments(d, curv)), (n[:P], n[P:]), cond**2, "natural gradient")
+    same(
+        diag_mom.natural_gradient(d, *diag_mom.ell_moments(d, curv)),
+        (n[:P], n[P:]),
+        cond**2,
+        "natural gradient",
+    )
 
 
-@pytest.mark.eq("eq:DLR-prior", "eq:DLR-KL-mu", "eq:DLR-KL-Sigma", "sec:DLR-deriv#4", "sec:DLR-deriv#5")
+@pytest.mark.eq(
+    "eq:DLR-prior", "eq:DLR-KL-mu", "eq:DLR-KL-Sigma", "sec:DLR-deriv#4", "sec:DLR-deriv#5"
+)
 @pytest.mark.eq("eq:DLR-NLL-mu", "eq:DLR-NLL-Ups", "eq:DLR-NLL-W", "eq:DLR-KL-Ups", "eq:DLR-KL-W")
 @given(size=sizes(**MODERATE))
 def test_gradients_of_dlr(size):
@@ -199,7 +287,9 @@ def test_kl_divergences(size):
         q, prior, _, cond = pair(family, size)
         full = FC(q.mu, gaussians.covariance(q)), FC(prior.mu, gaussians.covariance(prior))
         wanted = divergence(*full[1])(*full[0])
-        floor = size.P + abs(np.linalg.slogdet(full[0].Sigma)[1])  # the terms that the difference is taken of
+        floor = size.P + abs(
+            np.linalg.slogdet(full[0].Sigma)[1]
+        )  # the terms that the difference is taken of
         assert compare.difference("kl", module.kl(q, prior), wanted, cond, size=floor).agrees
         assert abs(module.kl(q, q)) <= compare.C * cond * compare.EPS * floor
 
@@ -212,7 +302,9 @@ PSI = {
 }
 
 
-@pytest.mark.parametrize("rule", [pytest.param(r, marks=pytest.mark.eq(*ids)) for r, ids in PSI.items()])
+@pytest.mark.parametrize(
+    "rule", [pytest.param(r, marks=pytest.mark.eq(*ids)) for r, ids in PSI.items()]
+)
 @given(size=sizes(max_P=8, max_log_cond=4.0))
 def test_update_in_natural_parameters_translates_to_the_step(rule, size):
     from problems import agree, conditions, plain
@@ -220,7 +312,12 @@ def test_update_in_natural_parameters_translates_to_the_step(rule, size):
     for family, module in (("fc", fc_nat), ("diag", diag_nat)):
         p = make(f"{rule}-mc-ef-{family}", size)
         psi = getattr(module, f"{rule}_psi")(p.prior, p.current, p.curv, p.m.params.get("alpha", 1))
-        agree(module.from_natural(*psi), plain(p.m)(p.prior, p.current, p.curv), conditions(p), f"{rule}_psi")
+        agree(
+            module.from_natural(*psi),
+            plain(p.m)(p.prior, p.current, p.curv),
+            conditions(p),
+            f"{rule}_psi",
+        )
 
 
 def test_printed_gradient_is_not_symmetric():
@@ -229,9 +326,15 @@ def test_printed_gradient_is_not_symmetric():
     Sg = p.prior.Sigma @ p.curv.g
     printed = np.linalg.inv(p.prior.Sigma) - 4 * 0.1 * np.outer(Sg, p.prior.mu)
     assert np.max(np.abs(printed - printed.T)) > 0.1
-    over_all = jacobian(lambda M: anp.dot(p.curv.g, anp.dot(anp.linalg.inv(-2 * M), np.linalg.inv(p.prior.Sigma) @ p.prior.mu)))
+    over_all = jacobian(
+        lambda M: anp.dot(
+            p.curv.g, anp.dot(anp.linalg.inv(-2 * M), np.linalg.inv(p.prior.Sigma) @ p.prior.mu)
+        )
+    )
     M = -np.linalg.inv(p.prior.Sigma) / 2
-    assert compare.difference("2 Sigma g mu^T", 2 * np.outer(Sg, p.prior.mu), over_all(M), 100).agrees
+    assert compare.difference(
+        "2 Sigma g mu^T", 2 * np.outer(Sg, p.prior.mu), over_all(M), 100
+    ).agrees
 
 
 def test_states_are_plain():

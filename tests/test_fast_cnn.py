@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from bongref import models
-from bongref.fast.convolution import conv_description, conv_forward, conv_sweep, conv_workspace
+from bongref.fast.nets import describe, workspace
+from bongref.fast.nets.interface import accumulate, forward, pullback, sums
 
 EPS = np.finfo(np.float64).eps
 C = 8  # the sums have up to 784 terms; their rounding errors have either sign
@@ -46,11 +47,11 @@ def draw(model, seed=0):
 
 def run(model, theta, x, V, work=None):
     """Outputs and rows of the compiled network."""
-    net = conv_description(model)
-    work = conv_workspace(net, len(V)) if work is None else work
+    net = describe(model)
+    work = workspace(net) if work is None else work
     o, out = np.full(model.n_outputs, np.nan), np.full((len(V), model.n_params), np.nan)
-    conv_forward(net, theta, x.ravel(), work, o)
-    conv_sweep(net, theta, x.ravel(), work, V, out)
+    forward(net, theta, x.ravel(), work, o)
+    pullback(net, theta, x.ravel(), work, V, out)
     return o, out
 
 
@@ -83,8 +84,25 @@ def compare(model, seed):
     want = np.stack([model.vjp(theta, x, v) for v in V])
     tol = C * EPS * (1 + largest) * (np.abs(V) @ slopes)
     assert_within(out, want, tol)
-    for K in (1, 2, 4, 6):  # one by one below 4; then three or six at a time
-        assert_within(run(model, theta, x, V[:K])[1], want[:K], tol[:K])
+    check_sums(model, theta, x, V, want, tol)
+
+
+def check_sums(model, theta, x, V, want, tol):
+    """Sums of rows and of their squares: to the tolerance of the rows, and twice the rows times it for the squares."""
+    net, rng = describe(model), np.random.default_rng(0)
+    work, (c, w) = workspace(net), rng.uniform(0.5, 2, (2, len(V)))
+    for K in (1, len(V)):
+        g, d, o = np.zeros(model.n_params), np.zeros(model.n_params), np.zeros(model.n_outputs)
+        forward(net, theta, x.ravel(), work, o)
+        sums(net, theta, x.ravel(), work, V[:K], c[:K].copy(), w[:K].copy(), g, d)
+        rows, slack, weights = want[:K], tol[:K], w[:K, None]
+        bound = (weights**2 * (2 * np.abs(rows) + slack) * slack).sum(axis=0) + K * 4 * EPS * (weights * rows).__pow__(2).sum(axis=0)
+        assert_within(g, c[:K] @ rows, c[:K] @ (slack + K * EPS * np.abs(rows)))
+        assert_within(d, -((weights * rows) ** 2).sum(axis=0), bound)
+    g, d = np.ones(model.n_params), np.ones(model.n_params)
+    accumulate(net, theta, x.ravel(), work, V[1], g, d)
+    assert_within(g, 1 + want[1], tol[1] + EPS * (1 + np.abs(want[1])))
+    assert_within(d, 1 - want[1] ** 2, (2 * np.abs(want[1]) + tol[1]) * tol[1] + 4 * EPS * (1 + want[1] ** 2))
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -104,17 +122,16 @@ def test_unit_cotangents_give_the_jacobian():
 def test_the_papers_network():
     model = models.cnn()
     compare(model, seed=3)
-    buffers = sum(a.nbytes for a in conv_workspace(conv_description(model), 10))
-    assert buffers <= 3 * 10 * model.n_params * 8
+    work = workspace(describe(model))
+    assert sum(a.nbytes for a in work if isinstance(a, np.ndarray)) <= 4 * 10 * model.n_params * 8
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_used_workspace_is_as_good_as_a_new_one(name):
     """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
     model = build(name, "gelu")
-    net = conv_description(model)
-    work = conv_workspace(net, 5)
-    for array in (work.Z, work.D, work.S, work.h, work.d, work.G, work.F, work.Y, work.Q, work.slopes):
+    work = workspace(describe(model))
+    for array in (work.windows, work.values, work.back, work.kernel, work.flat, work.row):
         array[...] = np.nan
     for seed, K in ((4, 5), (5, 1), (6, 4), (7, 3)):
         theta, x, V = draw(model, seed)

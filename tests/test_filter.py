@@ -83,11 +83,23 @@ def closed_form(mu0, Sigma0, X, Y, R):
     for x, y in zip(X, Y, strict=True):
         H = np.kron(np.eye(len(R)), x)
         info, rhs = info + H.T @ np.linalg.solve(R, H), rhs + H.T @ np.linalg.solve(R, y)
-    return np.linalg.solve(info, rhs), np.linalg.inv(info), np.linalg.cond(info) * np.linalg.cond(Sigma0) * np.linalg.cond(R)
+    return (
+        np.linalg.solve(info, rhs),
+        np.linalg.inv(info),
+        np.linalg.cond(info) * np.linalg.cond(Sigma0) * np.linalg.cond(R),
+    )
 
 
-@pytest.mark.eq("sec:pseudocode#1", "sec:pseudocode#2", "sec:pseudocode#5", "sec:pseudocode#10", "sec:pseudocode#11")
-@pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-mc-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-fc"])
+@pytest.mark.eq(
+    "sec:pseudocode#1",
+    "sec:pseudocode#2",
+    "sec:pseudocode#5",
+    "sec:pseudocode#10",
+    "sec:pseudocode#11",
+)
+@pytest.mark.parametrize(
+    "name", ["bong-lin-hess-fc", "bong-mc-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-fc"]
+)
 def test_linear_gaussian_posterior_by_mini_batch_and_one_by_one_in_any_order(name):
     rng = np.random.default_rng(0)
     R = np.array([[0.5, 0.2], [0.2, 0.4]])
@@ -98,11 +110,20 @@ def test_linear_gaussian_posterior_by_mini_batch_and_one_by_one_in_any_order(nam
     if "dlr" in name:  # of full rank: nothing is projected away
         W = 0.5 * A
         prior, Sigma0 = br.DLR(mu0, np.ones(n), W), np.linalg.inv(np.eye(n) + W @ W.T)
-    m = br.method(name, **{"bong-lin-hess-dlr": {"rank": n}, "blr-lin-hess-fc": {"alpha": 1.0, "n_iter": 1}}.get(name, {}))
+    m = br.method(
+        name,
+        **{"bong-lin-hess-dlr": {"rank": n}, "blr-lin-hess-fc": {"alpha": 1.0, "n_iter": 1}}.get(
+            name, {}
+        ),
+    )
     X, Y = rng.standard_normal((N, 3)), rng.standard_normal((N, 2))
     mu, Sigma, cond = closed_form(mu0, Sigma0, X, Y, R)
     # of a quadratic the mean of the gradients is the gradient at the mean of the samples: a pair around mu is enough
-    given = lambda q: {"samples": q.mu + np.array([[1.0], [-1.0]]) * rng.standard_normal(n)} if "mc" in name else {}
+    given = lambda q: (
+        {"samples": q.mu + np.array([[1.0], [-1.0]]) * rng.standard_normal(n)}
+        if "mc" in name
+        else {}
+    )
     results = [br.update(m, model, lik, prior, X, Y, **given(prior))[0]]
     for order in (range(N), reversed(range(N)), rng.permutation(N)):
         q = prior
@@ -122,7 +143,10 @@ def test_a_batch_of_one_is_the_observation(name, lik):
     m, (X, Y) = make(name), stream(lik, 1)
     prior, samples = belief(m), np.random.default_rng(1).standard_normal((m.n_iter, 3, P))
     kw = {"samples": samples} if "-mc-" in name else {}
-    one, batch = br.update(m, MLP, lik, prior, X[0], Y[0], **kw)[0], br.update(m, MLP, lik, prior, X, Y, **kw)[0]
+    one, batch = (
+        br.update(m, MLP, lik, prior, X[0], Y[0], **kw)[0],
+        br.update(m, MLP, lik, prior, X, Y, **kw)[0],
+    )
     for a, b, field in zip(one, batch, one._fields, strict=True):
         if field != "W":  # the signs of singular vectors are free
             assert (d := difference(field, a, b, 10.0)).agrees, d
@@ -138,37 +162,70 @@ def test_the_empirical_fisher_of_a_batch_is_of_the_summed_log_likelihood(lik):
     total = grad(lambda t: sum(lik.log_prob(MLP(t, x), y) for x, y in zip(X, Y, strict=True)))
     G = np.stack([total(t) for t in theta], axis=1)
     curv = curvature.mc_ef(MLP, lik, X, Y, theta)
-    for d in (difference("g", curv.g, G.mean(axis=1), 10.0), difference("S S^T", curv.S @ curv.S.T, G @ G.T / 4, 10.0)):
+    for d in (
+        difference("g", curv.g, G.mean(axis=1), 10.0),
+        difference("S S^T", curv.S @ curv.S.T, G @ G.T / 4, 10.0),
+    ):
         assert d.agrees, d
     m = make("bong-mc-ef-fc")
     prior = belief(m)
     got = br.update(m, MLP, lik, prior, X, Y, samples=theta)[0]
     Sigma = np.linalg.inv(np.linalg.inv(prior.Sigma) + G @ G.T / 4)
     cond = np.linalg.cond(Sigma) * np.linalg.cond(prior.Sigma)
-    for d in (difference("Sigma", got.Sigma, Sigma, cond), difference("mu", got.mu, prior.mu + Sigma @ G.mean(axis=1), cond)):
+    for d in (
+        difference("Sigma", got.Sigma, Sigma, cond),
+        difference("mu", got.mu, prior.mu + Sigma @ G.mean(axis=1), cond),
+    ):
         assert d.agrees, d
 
 
-@pytest.mark.eq("sec:pseudocode#5", "sec:pseudocode#10", "sec:pseudocode#11", "sec:pseudocode#12", "sec:pseudocode#17")
+@pytest.mark.eq(
+    "sec:pseudocode#5",
+    "sec:pseudocode#10",
+    "sec:pseudocode#11",
+    "sec:pseudocode#12",
+    "sec:pseudocode#17",
+)
 @pytest.mark.parametrize("name", DERIVED)
 def test_an_update_is_estimators_and_steps_in_a_loop(name):
     """algo:update written out, with the samples that the generator would give; the samples come from q_{t,i-1}."""
     lik = LIKS["gaussian"]
     m, (X, Y) = make(name), stream(lik, 1)
-    prior, rng, form = belief(m), np.random.default_rng(3), "plain" if m.rule == "blr" and m.family in ("fc", "fc_mom") else "auto"
+    prior, rng, form = (
+        belief(m),
+        np.random.default_rng(3),
+        "plain" if m.rule == "blr" and m.family in ("fc", "fc_mom") else "auto",
+    )
     q, samples = prior, []
     for _ in range(m.n_iter):
         if "-mc-" in name:
             samples.append(br.sample(q, 2, rng))
-        hess = {"mc-hess": curvature.mc_hess, "mc-ef": curvature.mc_ef, "lin-hess": curvature.lin_hess, "lin-ef": curvature.lin_ef}[m.hess]
+        hess = {
+            "mc-hess": curvature.mc_hess,
+            "mc-ef": curvature.mc_ef,
+            "lin-hess": curvature.lin_hess,
+            "lin-ef": curvature.lin_ef,
+        }[m.hess]
         kw = {"diag": True} if m.hess == "mc-hess" and m.family.startswith("diag") else {}
-        q, info = br.step(m, prior, q, hess(MLP, lik, X[0], Y[0], samples[-1] if samples else q.mu, **kw), form=form)
+        q, info = br.step(
+            m,
+            prior,
+            q,
+            hess(MLP, lik, X[0], Y[0], samples[-1] if samples else q.mu, **kw),
+            form=form,
+        )
         assert info.valid
     kept = frozen(prior)
-    assert_same(br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(3), form=form)[0], q)
+    assert_same(
+        br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(3), form=form)[0], q
+    )
     if samples:
-        assert_same(br.update(m, MLP, lik, prior, X[0], Y[0], samples=np.stack(samples), form=form)[0], q)
-        assert not np.array_equal(br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(4))[0].mu, q.mu)
+        assert_same(
+            br.update(m, MLP, lik, prior, X[0], Y[0], samples=np.stack(samples), form=form)[0], q
+        )
+        assert not np.array_equal(
+            br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(4))[0].mu, q.mu
+        )
     assert frozen(prior) == kept
 
 
@@ -176,7 +233,9 @@ def test_an_update_is_estimators_and_steps_in_a_loop(name):
 def test_a_missing_observation_leaves_the_prior(name):
     m = make(name)
     prior = belief(m)
-    state, info = br.update(m, MLP, LIKS["gaussian"], prior, np.zeros(2), None, rng=np.random.default_rng(0))
+    state, info = br.update(
+        m, MLP, LIKS["gaussian"], prior, np.zeros(2), None, rng=np.random.default_rng(0)
+    )
     assert_same(state, prior)
     assert info.valid
 
@@ -188,7 +247,10 @@ def test_hutchinson_with_given_probes_and_with_a_generator(family):
     prior, rng = belief(m), np.random.default_rng(5)
     theta, probes = br.sample(prior, 2, rng), rng.choice([-1.0, 1.0], size=(2, 5, P))
     drawn = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(5))[0]
-    assert_same(br.update(m, MLP, lik, prior, X[0], Y[0], samples=theta[None], probes=probes[None])[0], drawn)
+    assert_same(
+        br.update(m, MLP, lik, prior, X[0], Y[0], samples=theta[None], probes=probes[None])[0],
+        drawn,
+    )
     # all 2^k sign patterns of a few coordinates average to the exact diagonal
     model = br.models.linear(3)
     signs = np.array([[a, b, 1.0] for a in (-1, 1) for b in (-1, 1)])
@@ -205,21 +267,41 @@ def test_hutchinson_is_unbiased():
     lik = LIKS["poisson"]
     (X, Y), theta, rng = stream(lik, 1), np.full((1, P), 0.3), np.random.default_rng(6)
     exact = curvature.mc_hess(MLP, lik, X[0], Y[0], theta, diag=True).d
-    draws = np.stack([curvature.mc_hess(MLP, lik, X[0], Y[0], theta, probes=rng.choice([-1.0, 1.0], size=(1, 1, P))).d for _ in range(100)])
+    draws = np.stack(
+        [
+            curvature.mc_hess(
+                MLP, lik, X[0], Y[0], theta, probes=rng.choice([-1.0, 1.0], size=(1, 1, P))
+            ).d
+            for _ in range(100)
+        ]
+    )
     assert np.all(
-        np.abs(draws.mean(axis=0) - exact) <= 6 * draws.std(axis=0) / np.sqrt(100) + 64 * np.finfo(float).eps * np.abs(exact).max()
+        np.abs(draws.mean(axis=0) - exact)
+        <= 6 * draws.std(axis=0) / np.sqrt(100) + 64 * np.finfo(float).eps * np.abs(exact).max()
     )
 
 
-@pytest.mark.parametrize("name", ["bong-lin-ef-fc", "bong-mc-ef-fc", "bong-mc-ef-dlr", "bog-lin-ef-diag"])
+@pytest.mark.parametrize(
+    "name", ["bong-lin-ef-fc", "bong-mc-ef-fc", "bong-mc-ef-dlr", "bog-lin-ef-diag"]
+)
 def test_virtual_observations_make_G_and_leave_g(name):
     lik = LIKS["categorical"]
     m, (X, Y) = make(name, virtual=True), stream(lik, 1)
-    prior, theta, rng = belief(m), 0.5 * np.random.default_rng(7).standard_normal((1, 3, P)), np.random.default_rng(8)
+    prior, theta, rng = (
+        belief(m),
+        0.5 * np.random.default_rng(7).standard_normal((1, 3, P)),
+        np.random.default_rng(8),
+    )
     kw = {"samples": theta} if "mc" in name else {}
     got = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(8), **kw)[0]
     if "mc" in name:
-        G = np.stack([grad(lambda t: lik.log_prob(MLP(t, X[0]), lik.sample(MLP(v, X[0]), rng)))(v) for v in theta[0]], axis=1) / np.sqrt(3)  # noqa: B023
+        G = np.stack(
+            [
+                grad(lambda t, v=v: lik.log_prob(MLP(t, X[0]), lik.sample(MLP(v, X[0]), rng)))(v)
+                for v in theta[0]
+            ],
+            axis=1,
+        ) / np.sqrt(3)
         g = np.mean([grad(lambda t: lik.log_prob(MLP(t, X[0]), Y[0]))(v) for v in theta[0]], axis=0)
     else:
         y = lik.sample(MLP(prior.mu, X[0]), rng)
@@ -227,7 +309,13 @@ def test_virtual_observations_make_G_and_leave_g(name):
         g = grad(lambda t: lik.log_prob(MLP(t, X[0]), Y[0]))(prior.mu)
     want = br.step(m, prior, None, br.Curv(g, S=G))[0]
     assert (d := difference("mu", got.mu, want.mu, 1e2)).agrees, d
-    spread = lambda q: q.Sigma if isinstance(q, br.FC) else q.var if isinstance(q, br.Diag) else np.diag(q.Ups) + q.W @ q.W.T
+    spread = lambda q: (
+        q.Sigma
+        if isinstance(q, br.FC)
+        else q.var
+        if isinstance(q, br.Diag)
+        else np.diag(q.Ups) + q.W @ q.W.T
+    )
     assert (d := difference("spread", spread(got), spread(want), 1e2)).agrees, d
 
 
@@ -238,11 +326,23 @@ def test_lost_positive_definiteness_is_reported_with_its_iteration():
     state, info = br.update(m, MLP, lik, prior, X[0], Y[0])
     q, bad = prior, None
     for i in range(4):
-        q, step = br.step(m, prior, q, curvature.lin_hess(MLP, lik, X[0], Y[0], q.mu)) if bad is None else (q, None)
+        q, step = (
+            br.step(m, prior, q, curvature.lin_hess(MLP, lik, X[0], Y[0], q.mu))
+            if bad is None
+            else (q, None)
+        )
         if bad is None and not step.valid:
             bad = i + 1
     assert bad is not None and (info.valid, info.iteration) == (False, bad)
-    state, info = br.update(make("bog-mc-hess-diag_mom", alpha=50.0), MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0))
+    state, info = br.update(
+        make("bog-mc-hess-diag_mom", alpha=50.0),
+        MLP,
+        lik,
+        prior,
+        X[0],
+        Y[0],
+        rng=np.random.default_rng(0),
+    )
     assert not info.valid and info.iteration == 1 and not is_valid(state)
 
 
@@ -255,17 +355,27 @@ def test_iterations_stop_where_there_is_nothing_to_linearise_at():
         return np.full((1, 1), 1e20)
 
     model = br.models.wrap(lambda t, x: 0 * t, 1, 1, jac=jac)
-    prior, m = br.Diag(np.zeros(1), np.ones(1)), br.method("bbb-lin-hess-diag_mom", alpha=1e300, n_iter=4)
+    prior, m = (
+        br.Diag(np.zeros(1), np.ones(1)),
+        br.method("bbb-lin-hess-diag_mom", alpha=1e300, n_iter=4),
+    )
     state, info = br.update(m, model, br.likelihoods.Gaussian(1.0), prior, [1.0], 1.0)
-    assert (info.valid, info.iteration, info.reason) == (False, 1, "not finite") and np.isinf(state.mu)
+    assert (info.valid, info.iteration, info.reason) == (False, 1, "not finite") and np.isinf(
+        state.mu
+    )
     assert all(np.all(np.isfinite(theta)) for theta in asked)
 
 
 def test_overflow_in_the_model_is_an_error_that_says_so():
     m = br.method("bong-lin-hess-diag")
     model = br.models.wrap(lambda t, x: anp.exp(t * x), 1, 1)
-    with np.errstate(all="ignore"), pytest.raises((FloatingPointError, ValueError), match=r"finite|inf"):
-        br.update(m, model, br.likelihoods.Gaussian(1.0), br.Diag(np.ones(1), np.ones(1)), [1000.0], 1.0)
+    with (
+        np.errstate(all="ignore"),
+        pytest.raises((FloatingPointError, ValueError), match=r"finite|inf"),
+    ):
+        br.update(
+            m, model, br.likelihoods.Gaussian(1.0), br.Diag(np.ones(1), np.ones(1)), [1000.0], 1.0
+        )
 
 
 # --- traces ------------------------------------------------------------------------------------------------------------------
@@ -278,7 +388,9 @@ def test_a_trace_names_the_symbols_of_the_result(name):
     prior = belief(m)
     plain, _ = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0))
     before = sys.getprofile()
-    state, info = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0), trace=True)
+    state, info = br.update(
+        m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0), trace=True
+    )
     assert sys.getprofile() is before
     assert_same(state, plain)
     last = {s.name: s for s in info.trace}
@@ -301,9 +413,16 @@ def test_traced_values_are_those_of_the_estimator():
     info = br.update(m, MLP, lik, prior, X[0], Y[0], trace=True)[1]
     first = {s.name: s.value for s in reversed(info.trace) if s.i == 1}
     H = np.stack([grad(lambda t, k=k: lik.mean(MLP(t, X[0]))[k])(prior.mu) for k in range(2)])
-    for d in (difference("H", first["H"], H, 10.0), difference("yhat", first["yhat"], lik.mean(MLP(prior.mu, X[0])), 10.0)):
+    for d in (
+        difference("H", first["H"], H, 10.0),
+        difference("yhat", first["yhat"], lik.mean(MLP(prior.mu, X[0])), 10.0),
+    ):
         assert d.agrees, d
-    assert (d := difference("g", first["g"], grad(lambda t: lik.log_prob(MLP(t, X[0]), Y[0]))(prior.mu), 10.0)).agrees, d
+    assert (
+        d := difference(
+            "g", first["g"], grad(lambda t: lik.log_prob(MLP(t, X[0]), Y[0]))(prior.mu), 10.0
+        )
+    ).agrees, d
 
 
 def test_a_trace_restores_the_profile_hook_also_after_an_error():
@@ -376,7 +495,10 @@ def test_samples_of_a_stream_are_given_step_by_step():
 def test_static_dynamics_are_the_default_and_dynamics_act_on_missing_steps():
     lik, m = LIKS["gaussian"], make("bong-lin-hess-dlr")
     (X, Y), prior = stream(lik, 3), belief(m)
-    assert_same(run(m, MLP, lik, prior, X, Y).state, run(m, MLP, lik, prior, X, Y, dynamics=br.dynamics.Static()).state)
+    assert_same(
+        run(m, MLP, lik, prior, X, Y).state,
+        run(m, MLP, lik, prior, X, Y, dynamics=br.dynamics.Static()).state,
+    )
     dynamics = Linear(0.5, 0.0, 1.0)
     res = run(m, MLP, lik, prior, X, [None] * 3, dynamics=dynamics)
     q = prior
@@ -411,7 +533,10 @@ class Watch:
         return {"seen": len(self.states)}
 
 
-@pytest.mark.parametrize(("every", "steps"), [(1, [1, 2, 3, 4, 5, 6, 7]), (2, [2, 4, 6, 7]), (7, [7]), (100, [7]), (None, [7])])
+@pytest.mark.parametrize(
+    ("every", "steps"),
+    [(1, [1, 2, 3, 4, 5, 6, 7]), (2, [2, 4, 6, 7]), (7, [7]), (100, [7]), (None, [7])],
+)
 def test_rows_every_so_many_steps_and_at_the_end(every, steps):
     lik, m = LIKS["gaussian"], make("bong-mc-ef-diag")
     (X, Y), prior, watch = stream(lik, 7), belief(m), Watch()
@@ -427,7 +552,9 @@ def test_rows_every_so_many_steps_and_at_the_end(every, steps):
         assert_same(seen, after[t])
 
 
-@pytest.mark.parametrize("name", ["bong-mc-hess-diag", "blr-mc-ef-fc", "bbb-mc-ef-dlr", "bong-lin-hess-fc"])
+@pytest.mark.parametrize(
+    "name", ["bong-mc-hess-diag", "blr-mc-ef-fc", "bbb-mc-ef-dlr", "bong-lin-hess-fc"]
+)
 def test_measuring_does_not_change_the_run(name):
     lik = LIKS["categorical"]
     m, (X, Y) = make(name), stream(lik, 6)
@@ -438,9 +565,21 @@ def test_measuring_does_not_change_the_run(name):
         Watch(),
     ]
     bare = run(m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(0))
-    measured = run(m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(0), every=1, metrics=metrics)
+    measured = run(
+        m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(0), every=1, metrics=metrics
+    )
     assert_same(bare.state, measured.state)
-    again = run(m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(0), every=1, metrics=[*metrics[:3], Watch()])
+    again = run(
+        m,
+        MLP,
+        lik,
+        belief(m),
+        X,
+        Y,
+        rng=np.random.default_rng(0),
+        every=1,
+        metrics=[*metrics[:3], Watch()],
+    )
     assert measured.rows == again.rows
 
 
@@ -471,7 +610,17 @@ def test_the_prequential_score_is_of_the_prior_before_the_update(kind):
     lik, m = LIKS["gaussian"], make("bong-lin-hess-fc")
     (X, Y), dynamics = stream(lik, 5), OU(0.9)
     Y = [*Y[:3], None, Y[4]]
-    res = run(m, MLP, lik, belief(m), X, Y, dynamics=dynamics, every=2, metrics=br.metrics.prequential(kind, n_samples=4))
+    res = run(
+        m,
+        MLP,
+        lik,
+        belief(m),
+        X,
+        Y,
+        dynamics=dynamics,
+        every=2,
+        metrics=br.metrics.prequential(kind, n_samples=4),
+    )
     # without samples of the updates the metrics' generator is one that anybody can make
     rng = np.random.default_rng(np.random.SeedSequence(0, spawn_key=(0xE7A1,)))
     q, scores = belief(m), []
@@ -500,12 +649,17 @@ def test_a_run_that_loses_positive_definiteness():
             break
         q = new
     assert 2 <= bad < 49  # good steps before, and steps that were not reached
-    with pytest.raises(br.NotPositiveDefinite, match=f"bog-lin-hess-diag_mom: step {bad + 1}: the update gave a state that is not positive definite") as caught:
+    with pytest.raises(
+        br.NotPositiveDefinite,
+        match=f"bog-lin-hess-diag_mom: step {bad + 1}: the update gave a state that is not positive definite",
+    ) as caught:
         run(m, MLP, lik, prior, X, Y, every=1, metrics=br.metrics.on(X, Y, "rmse"))
     error = caught.value
     assert error.step == bad + 1
     assert_same(error.state, q)
-    stopped = run(m, MLP, lik, prior, X[:bad], Y[:bad], every=1, metrics=br.metrics.on(X, Y, "rmse"))
+    stopped = run(
+        m, MLP, lik, prior, X[:bad], Y[:bad], every=1, metrics=br.metrics.on(X, Y, "rmse")
+    )
     assert_same(error.state, stopped.state)
     assert error.rows == stopped.rows and len(error.rows) == bad
     copy = pickle.loads(pickle.dumps(error))
@@ -572,7 +726,9 @@ def resumed(m, model, lik, X, Y, **kw):
             rng = np.random.default_rng(777)  # another generator: its state comes with the result
 
 
-@pytest.mark.parametrize("name", ["bog-mc-hess-fc_mom", "blr-mc-ef-diag", "bbb-mc-ef-dlr", "bong-lin-hess-dlr"])
+@pytest.mark.parametrize(
+    "name", ["bog-mc-hess-fc_mom", "blr-mc-ef-diag", "bbb-mc-ef-dlr", "bong-lin-hess-dlr"]
+)
 @pytest.mark.parametrize("at", [1, 3, 5])
 def test_interrupted_in_a_metric_and_resumed(name, at):
     lik = LIKS["categorical"]
@@ -584,8 +740,21 @@ def test_interrupted_in_a_metric_and_resumed(name, at):
         interrupting_metric(stop),
     ]
     for every in (1, 4):
-        whole = run(m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(21), dynamics=OU(0.9), every=every, metrics=metrics(Stop(0)))
-        res, stops = resumed(m, MLP, lik, X, Y, dynamics=OU(0.9), every=every, metrics=metrics(Stop(at)))
+        whole = run(
+            m,
+            MLP,
+            lik,
+            belief(m),
+            X,
+            Y,
+            rng=np.random.default_rng(21),
+            dynamics=OU(0.9),
+            every=every,
+            metrics=metrics(Stop(0)),
+        )
+        res, stops = resumed(
+            m, MLP, lik, X, Y, dynamics=OU(0.9), every=every, metrics=metrics(Stop(at))
+        )
         assert stops == (1 if every == 1 or at == 1 else 0)
         assert_same(res.state, whole.state)
         assert res.rows == whole.rows and res.t == 6
@@ -604,7 +773,17 @@ def test_interrupted_in_the_model_and_resumed(name):
     model = br.models.wrap(f, 4, 2, in_shape=(2,))
     m, (X, Y) = make(name), stream(lik, 5, model=MLP)
     metrics = [br.metrics.prequential("mc", n_samples=3), Watch()]
-    whole = run(m, model, lik, belief(m, P=4), X, Y, rng=np.random.default_rng(21), every=3, metrics=metrics[0])
+    whole = run(
+        m,
+        model,
+        lik,
+        belief(m, P=4),
+        X,
+        Y,
+        rng=np.random.default_rng(21),
+        every=3,
+        metrics=metrics[0],
+    )
     total, interrupted = state["stop"].calls, 0
     for at in range(1, total + 1, 3):
         state["stop"] = Stop(at)
@@ -633,7 +812,9 @@ def test_resume_refuses_what_is_not_a_result_of_this_run():
     lik, m = LIKS["gaussian"], make("bong-lin-hess-fc")
     X, Y = stream(lik, 3)
     done = run(m, MLP, lik, belief(m), X, Y)
-    with pytest.raises(TypeError, match=r"resume must be a Result of bongref\.run or load, got str 'yes'"):
+    with pytest.raises(
+        TypeError, match=r"resume must be a Result of bongref\.run or load, got str 'yes'"
+    ):
         run(m, MLP, lik, belief(m), X, Y, resume="yes")
     for resume, method, n in [(done, m, 2), (done, make("bong-lin-ef-fc"), 3)]:
         with pytest.raises(ValueError, match=r"resume must be a Result of method\('bong"):
@@ -650,22 +831,47 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("progress", "terminal", "shown"), [(None, False, False), (None, True, True), (True, False, True), (False, True, False)]
+    ("progress", "terminal", "shown"),
+    [(None, False, False), (None, True, True), (True, False, True), (False, True, False)],
 )
 def test_the_bar_is_shown_on_a_terminal_or_when_asked_for(monkeypatch, progress, terminal, shown):
-    lik, m, err = LIKS["gaussian"], make("bong-lin-ef-diag"), Terminal() if terminal else io.StringIO()
+    lik, m, err = (
+        LIKS["gaussian"],
+        make("bong-lin-ef-diag"),
+        Terminal() if terminal else io.StringIO(),
+    )
     X, Y = stream(lik, 5)
     monkeypatch.setattr(sys, "stderr", err)
     odd = lambda *a: {"words": "good", "array": np.ones(3), "number": 1.25}
     run(m, MLP, lik, belief(m), X, Y, progress=progress, every=1, metrics=odd)
     text = err.getvalue()
-    assert ("5/5" in text and "bong-lin-ef-diag" in text and "number=1.25" in text and text.endswith("\n")) if shown else text == ""
+    assert (
+        (
+            "5/5" in text
+            and "bong-lin-ef-diag" in text
+            and "number=1.25" in text
+            and text.endswith("\n")
+        )
+        if shown
+        else text == ""
+    )
 
 
 def test_nothing_is_written_to_standard_output(capfd):
     lik, m = LIKS["gaussian"], make("bong-mc-ef-dlr")
     X, Y = stream(lik, 3)
-    run(m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(0), every=1, metrics=br.metrics.on(X, Y, "nlpd-mc"), progress=True)
+    run(
+        m,
+        MLP,
+        lik,
+        belief(m),
+        X,
+        Y,
+        rng=np.random.default_rng(0),
+        every=1,
+        metrics=br.metrics.on(X, Y, "nlpd-mc"),
+        progress=True,
+    )
     out, err = capfd.readouterr()
     assert out == "" and "3/3" in err
     run(m, MLP, lik, belief(m), X, Y, rng=np.random.default_rng(0))
@@ -677,7 +883,9 @@ def test_backends():
     X, Y = stream(lik, 2)
     for backend, used in (("auto", "fast"), ("fast", "fast"), ("reference", "reference")):
         assert br.run(m, MLP, lik, belief(m), X, Y, backend=backend).info.backend == used
-    with pytest.raises(ValueError, match="backend must be 'auto', 'reference' or 'fast', got 'gpu'"):
+    with pytest.raises(
+        ValueError, match="backend must be 'auto', 'reference' or 'fast', got 'gpu'"
+    ):
         br.run(m, MLP, lik, belief(m), X, Y, backend="gpu")
 
 
@@ -688,13 +896,33 @@ def test_backends():
         ({"every": -3}, ValueError, "every must be an integer >= 1, got -3"),
         ({"every": 1.5}, TypeError, "every must be an integer >= 1, got 1.5"),
         ({"every": True}, TypeError, "every must be an integer >= 1, got True"),
-        ({"metrics": "nlpd"}, TypeError, r"metrics must be made by bongref\.metrics\.on\(...\) or be callable, got 'nlpd'"),
+        (
+            {"metrics": "nlpd"},
+            TypeError,
+            r"metrics must be made by bongref\.metrics\.on\(...\) or be callable, got 'nlpd'",
+        ),
         ({"form": "fast"}, ValueError, "form must be 'auto', 'plain' or 'efficient', got 'fast'"),
         ({"dynamics": "static"}, TypeError, "dynamics must be"),
-        ({"metrics": br.metrics.on(np.zeros((2, 3)), np.zeros((2, 2)), "rmse")}, ValueError, r"x must have shape \(2,\).*got \(2, 3\)"),
-        ({"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 3)), "rmse")}, ValueError, r"y must have shape \(2, 2\), got \(2, 3\)"),
-        ({"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 2)), "error")}, ValueError, "the likelihood must be Categorical"),
-        ({"metrics": br.metrics.kl_to(br.Diag(np.zeros(2), np.ones(2)))}, ValueError, f"exact must have {P} parameters, got 2"),
+        (
+            {"metrics": br.metrics.on(np.zeros((2, 3)), np.zeros((2, 2)), "rmse")},
+            ValueError,
+            r"x must have shape \(2,\).*got \(2, 3\)",
+        ),
+        (
+            {"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 3)), "rmse")},
+            ValueError,
+            r"y must have shape \(2, 2\), got \(2, 3\)",
+        ),
+        (
+            {"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 2)), "error")},
+            ValueError,
+            "the likelihood must be Categorical",
+        ),
+        (
+            {"metrics": br.metrics.kl_to(br.Diag(np.zeros(2), np.ones(2)))},
+            ValueError,
+            f"exact must have {P} parameters, got 2",
+        ),
     ],
 )
 def test_bad_options_are_refused_before_the_first_step(kw, error, match):
@@ -737,7 +965,9 @@ def test_a_killed_run_goes_on_from_its_checkpoint(name, bits, tmp_path):
     m, (X, Y) = make(name), stream(lik, 7)
     prior, path = belief(m), tmp_path / "run.npz"
     metrics = [br.metrics.on(X, Y, "nlpd-mc", n_samples=3), br.metrics.prequential()]
-    whole = run(m, MLP, lik, prior, X, Y, rng=np.random.Generator(bits(5)), every=2, metrics=metrics)
+    whole = run(
+        m, MLP, lik, prior, X, Y, rng=np.random.Generator(bits(5)), every=2, metrics=metrics
+    )
     seen = []
 
     def die(*_):
@@ -747,10 +977,33 @@ def test_a_killed_run_goes_on_from_its_checkpoint(name, bits, tmp_path):
         return {}
 
     with pytest.raises(Killed):
-        run(m, MLP, lik, prior, X, Y, rng=np.random.Generator(bits(5)), every=2, metrics=[*metrics, die], checkpoint=path)
+        run(
+            m,
+            MLP,
+            lik,
+            prior,
+            X,
+            Y,
+            rng=np.random.Generator(bits(5)),
+            every=2,
+            metrics=[*metrics, die],
+            checkpoint=path,
+        )
     saved = br.load(path)
     assert saved.t == 4 and saved.rows == whole.rows[:2]
-    on = run(m, MLP, lik, prior, X, Y, rng=np.random.Generator(bits(5)), every=2, metrics=metrics, resume=saved, checkpoint=path)
+    on = run(
+        m,
+        MLP,
+        lik,
+        prior,
+        X,
+        Y,
+        rng=np.random.Generator(bits(5)),
+        every=2,
+        metrics=metrics,
+        resume=saved,
+        checkpoint=path,
+    )
     assert_same(on.state, whole.state)
     assert on.rows == whole.rows
     assert br.load(path).t == 7 and list(tmp_path.iterdir()) == [path]
@@ -759,7 +1012,10 @@ def test_a_killed_run_goes_on_from_its_checkpoint(name, bits, tmp_path):
 def test_checkpoint_refusals(tmp_path):
     lik = LIKS["gaussian"]
     m, (X, Y) = make("bong-lin-hess-diag"), stream(lik, 2)
-    for path, message in ((tmp_path / "run.txt", "end in .npz"), (tmp_path / "none" / "run.npz", "lie in a folder that exists")):
+    for path, message in (
+        (tmp_path / "run.txt", "end in .npz"),
+        (tmp_path / "none" / "run.npz", "lie in a folder that exists"),
+    ):
         with pytest.raises(ValueError, match=f"checkpoint must {message}, got"):
             run(m, MLP, lik, belief(m), X, Y, checkpoint=path)
     other = tmp_path / "other.npz"

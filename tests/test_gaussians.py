@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 import bongref as br
 from bongref import gaussians
-from bongref.gaussians import covariance, covariance_times, is_valid, logdet_covariance, marginal_variance, precision_times
+from bongref.gaussians import (
+    covariance,
+    covariance_times,
+    is_valid,
+    logdet_covariance,
+    marginal_variance,
+    precision_times,
+)
 from bongref.linalg import is_pd
 from bongref.routes.compare import difference
 from bongref.states import DLR, FC, Diag
@@ -59,7 +66,9 @@ def dense(q):
     """(μ, Σ) by a plain inverse of the precision."""
     if isinstance(q, FC):
         return q.mu, q.Sigma
-    return q.mu, np.diag(q.var) if isinstance(q, Diag) else np.linalg.inv(np.diag(q.Ups) + q.W @ q.W.T)
+    return q.mu, np.diag(q.var) if isinstance(q, Diag) else np.linalg.inv(
+        np.diag(q.Ups) + q.W @ q.W.T
+    )
 
 
 def cond(*qs):
@@ -82,7 +91,9 @@ def test_samples_have_the_mean_and_the_covariance(make):
     assert theta.shape == (n, len(mu)) and theta.dtype == np.float64
     d = theta - mu
     assert np.all(np.abs(d.mean(axis=0)) <= 6 * np.sqrt(np.diag(Sigma) / n))
-    se = np.sqrt((np.outer(np.diag(Sigma), np.diag(Sigma)) + Sigma**2) / n)  # of a product of two Gaussians
+    se = np.sqrt(
+        (np.outer(np.diag(Sigma), np.diag(Sigma)) + Sigma**2) / n
+    )  # of a product of two Gaussians
     assert np.all(np.abs(d.T @ d / n - Sigma) <= 6 * se)
 
 
@@ -115,17 +126,24 @@ def test_dlr_samples_need_no_square_array():
     finally:
         tracemalloc.stop()
     assert theta.shape == (M, P)
-    assert peak <= 6 * (theta.nbytes + sum(a.nbytes for a in q))  # a (P, P) array would be 2000 times as much
+    assert peak <= 6 * (
+        theta.nbytes + sum(a.nbytes for a in q)
+    )  # a (P, P) array would be 2000 times as much
 
 
 def test_sample_refuses():
     q = diag(np.random.default_rng(0))
-    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator or a seed .*, got float 3\.0; use rng=numpy"):
+    with pytest.raises(
+        TypeError,
+        match=r"rng must be a numpy\.random\.Generator or a seed .*, got float 3\.0; use rng=numpy",
+    ):
         br.sample(q, 2, 3.0)
     np.testing.assert_array_equal(br.sample(q, 2, 3), br.sample(q, 2, np.random.default_rng(3)))
     with pytest.raises(ValueError, match="n must be an integer >= 1, got 0"):
         br.sample(q, 0, np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"state must be positive definite, got var with smallest entry -1"):
+    with pytest.raises(
+        ValueError, match=r"state must be positive definite, got var with smallest entry -1"
+    ):
         br.sample(Diag(np.zeros(2), np.array([1.0, -1.0])), 2, np.random.default_rng(0))
     with pytest.raises(TypeError, match="state must be a FC, Diag or DLR state, got dict"):
         br.sample({"mu": 0}, 2, np.random.default_rng(0))
@@ -161,7 +179,11 @@ def test_kl_to_itself_is_zero(make, P):
         q = make(np.random.default_rng([6, seed]), P)
         assert 0 <= br.kl(q, q) <= 64 * P * cond(q) * np.finfo(float).eps
         mu, Sigma = dense(q)
-        assert 0 <= br.kl(FC(mu, (Sigma + Sigma.T) / 2), q) <= 64 * P * cond(q) ** 2 * np.finfo(float).eps
+        assert (
+            0
+            <= br.kl(FC(mu, (Sigma + Sigma.T) / 2), q)
+            <= 64 * P * cond(q) ** 2 * np.finfo(float).eps
+        )
 
 
 @given(seed=st.integers(0, 2**32), shift=st.floats(-1e-9, 1e-9))
@@ -182,7 +204,9 @@ def test_kl_by_monte_carlo():
 
 def test_kl_refuses_other_sizes():
     rng = np.random.default_rng(0)
-    with pytest.raises(ValueError, match="q and p must have the same number of parameters, got 5 and 4"):
+    with pytest.raises(
+        ValueError, match="q and p must have the same number of parameters, got 5 and 4"
+    ):
         br.kl(fc(rng), diag(rng, 4))
     with pytest.raises(TypeError, match="p must be a FC, Diag or DLR state, got NoneType None"):
         br.kl(fc(rng), None)
@@ -213,11 +237,15 @@ def test_log_density_integrates_to_one():
     root = np.linalg.cholesky(dense(q)[1])
     theta = q.mu + np.stack([A.ravel(), B.ravel()], axis=1) @ root.T
     total = np.sum(np.exp(br.log_density(q, theta))) * h**2 * np.prod(np.diag(root))
-    agree("integral", total, 1.0, 1e3)  # the trapezoidal rule is exact to rounding; 58,081 terms are added
+    agree(
+        "integral", total, 1.0, 1e3
+    )  # the trapezoidal rule is exact to rounding; 58,081 terms are added
 
 
 def test_log_density_refuses():
-    with pytest.raises(ValueError, match=r"theta must have 5 entries in its last dimension, got shape \(4,\)"):
+    with pytest.raises(
+        ValueError, match=r"theta must have 5 entries in its last dimension, got shape \(4,\)"
+    ):
         br.log_density(diag(np.random.default_rng(0)), np.zeros(4))
     with pytest.raises(ValueError, match="theta must be finite, got nan"):
         br.log_density(diag(np.random.default_rng(0)), np.full(5, np.nan))
@@ -298,7 +326,9 @@ def test_dlr_priors_of_the_gradient_rules_have_the_variances_asked_for(rule, P):
         assert np.all(q.W != 0) and is_valid(q)
         got = np.diag(np.linalg.inv(np.diag(q.Ups) + q.W @ q.W.T))
         want = np.broadcast_to(asked, (P,))
-        agree("variances / asked", got / want, np.ones(P), 10.0)  # entry by entry: scaled by √var, cond < 2
+        agree(
+            "variances / asked", got / want, np.ones(P), 10.0
+        )  # entry by entry: scaled by √var, cond < 2
         np.testing.assert_array_equal(q.mu, np.arange(P))
 
 

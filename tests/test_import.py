@@ -15,7 +15,9 @@ sys.meta_path.insert(0, Block())
 
 
 def python(code):
-    done = subprocess.run([sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout.strip()
 
@@ -33,12 +35,32 @@ print(json.dumps([sorted(at_import), sorted(at_use)]))
 
 def test_import_loads_two_modules_and_nothing_else():
     """Everything else is loaded at first use, and the heavy packages not even then."""
-    at_import, at_use = (set(names) for names in json.loads(python(LOADED)))  # one line: import writes nothing
-    assert {m for m in at_import if m.split(".")[0] not in sys.stdlib_module_names} == {"bongref", "bongref._version"}
-    heavy = {"numba", "mpmath", "matplotlib", "pandas", "polars", "sklearn", "hypothesis", "pytest", "tqdm"}
+    at_import, at_use = (
+        set(names) for names in json.loads(python(LOADED))
+    )  # one line: import writes nothing
+    assert {m for m in at_import if m.split(".")[0] not in sys.stdlib_module_names} == {
+        "bongref",
+        "bongref._version",
+    }
+    heavy = {
+        "numba",
+        "mpmath",
+        "matplotlib",
+        "pandas",
+        "polars",
+        "sklearn",
+        "hypothesis",
+        "pytest",
+        "tqdm",
+    }
     assert not {m.split(".")[0] for m in at_use} & heavy
     assert not {"scipy.stats", "scipy.signal", "bongref.conformance", "bongref.fast"} & at_use
-    assert {"numpy", "autograd", "bongref.grid", "bongref.models"} <= at_use  # so that the lines above can fail
+    assert {
+        "numpy",
+        "autograd",
+        "bongref.grid",
+        "bongref.models",
+    } <= at_use  # so that the lines above can fail
 
 
 USE = """
@@ -54,7 +76,9 @@ for name in ("bong-lin-hess-fc", "blr-mc-ef-diag", "bong-mc-ef-dlr"):
 
 
 def test_works_without_the_optional_packages():
-    block = BLOCK.format(names={"numba", "mpmath", "matplotlib", "sklearn", "pandas", "hypothesis", "pytest"})
+    block = BLOCK.format(
+        names={"numba", "mpmath", "matplotlib", "sklearn", "pandas", "hypothesis", "pytest"}
+    )
     assert python(block + USE + "print('done')") == "done"
 
 

@@ -31,11 +31,15 @@ trans myvec myvecsym gauss const expect expectQ var vchi vell veta vmu vlambda v
 vSigma vUpsilon vb vf vg vv vx vy vA vB vF vG vH vI vK vQ vR vS vU vV vW sR bm textsc xspace rm label nonumber
 """.split()
 
-needs_tex = pytest.mark.skipif(not TEX.exists(), reason="the paper's LaTeX is not here (set BONGREF_PAPER)")
+needs_tex = pytest.mark.skipif(
+    not TEX.exists(), reason="the paper's LaTeX is not here (set BONGREF_PAPER)"
+)
 
 
 def maker():
-    spec = importlib.util.spec_from_file_location("ledger_from_tex", ROOT / "validation" / "ledger_from_tex.py")
+    spec = importlib.util.spec_from_file_location(
+        "ledger_from_tex", ROOT / "validation" / "ledger_from_tex.py"
+    )
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
@@ -48,7 +52,10 @@ def maker():
 def test_regenerated_ledger_is_the_committed_one():
     make = maker()
     tex = TEX.read_bytes().decode("utf-8")
-    fresh = {"equations.json": make.dump(make.ledger(tex)), "paper.json": make.dump_paper(make.paper(tex))}
+    fresh = {
+        "equations.json": make.dump(make.ledger(tex)),
+        "paper.json": make.dump_paper(make.paper(tex)),
+    }
     for name, text in fresh.items():
         assert text == (ROOT / "bongref" / "paper" / name).read_text(encoding="utf-8"), name
 
@@ -56,8 +63,14 @@ def test_regenerated_ledger_is_the_committed_one():
 @needs_tex
 def test_line_numbers_belong_to_this_source():
     facts = source.read("paper")["source"]
-    assert hashlib.sha256(TEX.read_bytes()).hexdigest() == facts["sha256"] and facts["sha256"] in source.line_numbers()
-    assert TEX.name == facts["file"] and len(TEX.read_text(encoding="utf-8").splitlines()) == facts["lines"]
+    assert (
+        hashlib.sha256(TEX.read_bytes()).hexdigest() == facts["sha256"]
+        and facts["sha256"] in source.line_numbers()
+    )
+    assert (
+        TEX.name == facts["file"]
+        and len(TEX.read_text(encoding="utf-8").splitlines()) == facts["lines"]
+    )
 
 
 @needs_tex
@@ -74,10 +87,22 @@ def test_the_paper_is_cited_as_it_calls_itself():
 def test_numbers_are_those_that_latex_prints():
     """`validation/printed_numbers.py` compiled the paper and read them from LaTeX's own .aux file and log."""
     printed = json.loads((ROOT / "validation" / "printed_numbers.json").read_text(encoding="utf-8"))
-    derived = {e.id: str(e.number) for e in paper.equations().values() if e.number and not e.id.startswith("sec:")}
+    derived = {
+        e.id: str(e.number)
+        for e in paper.equations().values()
+        if e.number and not e.id.startswith("sec:")
+    }
     derived |= {i.id: i.number for i in source.items() if i.id}
-    assert len(printed["labels"]) > 160 and {k: derived.get(k) for k in printed["labels"]} == printed["labels"]
-    assert set(derived) - set(printed["labels"]) == {"sec:methods", "sec:variational", "sec:diag-Mom", "sec:sarcos"}  # our own names
+    assert (
+        len(printed["labels"]) > 160
+        and {k: derived.get(k) for k in printed["labels"]} == printed["labels"]
+    )
+    assert set(derived) - set(printed["labels"]) == {
+        "sec:methods",
+        "sec:variational",
+        "sec:diag-Mom",
+        "sec:sarcos",
+    }  # our own names
     assert [i.number for i in source.items() if i.kind == "section"] == printed["sections"]
     numbers = [e.number for e in paper.equations().values() if e.number]
     assert numbers == list(range(1, printed["equations"] + 1))
@@ -134,7 +159,9 @@ def test_an_unbalanced_brace_is_seen(bad):
     assert not balanced(bad)
 
 
-@pytest.mark.parametrize("bad", [r"\left( x", r"\right) \left(", r"\left( \begin{array}{c} \right) \end{array}"])
+@pytest.mark.parametrize(
+    "bad", [r"\left( x", r"\right) \left(", r"\left( \begin{array}{c} \right) \end{array}"]
+)
 def test_an_unmatched_delimiter_is_seen(bad):
     assert not matched(bad)
 
@@ -167,7 +194,9 @@ def test_errata():
 
 def test_every_reason_covers_an_equation():
     for glob in paper.REASONS:
-        assert any(fnmatchcase(id, glob) for id in paper.equations()) or glob in paper.equations(), glob
+        assert (
+            any(fnmatchcase(id, glob) for id in paper.equations()) or glob in paper.equations()
+        ), glob
 
 
 # --------------------------------------------------------------------------- the code and the tests
@@ -190,7 +219,9 @@ def test_every_update_that_is_computed_has_a_test():
 
 def test_index_of_tests_is_fresh():
     """`python -m bongref.paper.index` makes it."""
-    assert index.dump(index.collect(ROOT)) == (ROOT / "bongref" / "paper" / "tests.json").read_text(encoding="utf-8")
+    assert index.dump(index.collect(ROOT)) == (ROOT / "bongref" / "paper" / "tests.json").read_text(
+        encoding="utf-8"
+    )
 
 
 SOURCE = '''
@@ -263,7 +294,9 @@ def test_coverage_can_fail(package):
 
 
 def test_untested_can_fail(package, monkeypatch):
-    monkeypatch.setattr(ledger, "tests", lambda: {"eq:bong-FC-mean": ["tests/test_a.py::test_b"], "eq:typo": ["x"]})
+    monkeypatch.setattr(
+        ledger, "tests", lambda: {"eq:bong-FC-mean": ["tests/test_a.py::test_b"], "eq:typo": ["x"]}
+    )
     c = paper.coverage(package)
     assert "eq:bong-FC-prec" in c.untested and "eq:bong-FC-mean" not in c.untested
     assert "eq:hbar" not in c.untested  # a definition
@@ -281,7 +314,11 @@ def test_eq_marks_and_leaves_the_function_alone():
 
     n = len(paper.registry)
     assert paper.eq("eq:a", "eq:b")(f) is f
-    assert f.__equations__ == ("eq:a", "eq:b") and paper.registry.pop() is f and len(paper.registry) == n
+    assert (
+        f.__equations__ == ("eq:a", "eq:b")
+        and paper.registry.pop() is f
+        and len(paper.registry) == n
+    )
 
 
 def test_line_symbols():

@@ -50,7 +50,9 @@ def close(got, want, rtol, what, atol=TINY):
     for i, (g, w) in enumerate(zip(got.ravel(), flat, strict=True)):
         assert np.isfinite(g), f"{what}[{i}]: got {g}, wanted {mp.nstr(w, 20)}"
         diff = abs(mp.mpf(float(g)) - w)
-        assert diff <= rtol * abs(w) + atol, f"{what}[{i}]: got {g!r}, wanted {mp.nstr(w, 20)}, tolerance {rtol:.2g}"
+        assert diff <= rtol * abs(w) + atol, (
+            f"{what}[{i}]: got {g!r}, wanted {mp.nstr(w, 20)}, tolerance {rtol:.2g}"
+        )
 
 
 def exact(lik, o, y):
@@ -67,7 +69,11 @@ def exact(lik, o, y):
         z = sum(mp.exp(v) for v in o)
         p = [mp.exp(v) / z for v in o]
         R = [(p[i] if i == j else 0) - p[i] * p[j] for i in range(C) for j in range(C)]
-        L = [(mp.sqrt(p[i]) if i == j else 0) - p[i] * mp.sqrt(p[j]) for i in range(C) for j in range(C)]
+        L = [
+            (mp.sqrt(p[i]) if i == j else 0) - p[i] * mp.sqrt(p[j])
+            for i in range(C)
+            for j in range(C)
+        ]
         out = p, R, L, mp.log(z), mp.log(p[y.index(1)])
     else:
         p = [mp.exp(v) for v in o]
@@ -84,8 +90,14 @@ def exact(lik, o, y):
 @pytest.mark.parametrize("o", EXTREME, ids=str)
 @pytest.mark.parametrize("lik", CANONICAL, ids=name)
 def test_extreme_logits_keep_every_digit(lik, o):
-    ys = {"bernoulli": itertools.product((0, 1), repeat=3), "categorical": np.eye(3), "poisson": [(0, 1, 7), (3, 0, 0)]}
-    with mp.workdps(700):  # 1 − p at logits of 700 apart needs 608 digits before the first one that counts
+    ys = {
+        "bernoulli": itertools.product((0, 1), repeat=3),
+        "categorical": np.eye(3),
+        "poisson": [(0, 1, 7), (3, 0, 0)],
+    }
+    with mp.workdps(
+        700
+    ):  # 1 − p at logits of 700 apart needs 608 digits before the first one that counts
         for y in ys[lik.name]:
             o_, y_ = np.array(o), np.array(y, dtype=float)
             want = exact(lik, o_, y_)
@@ -99,10 +111,18 @@ def test_extreme_logits_keep_every_digit(lik, o):
             close(lik.A(o_), want["A"], ULPS, "A", atol=TINY + ULPS * terms)
             # for Poisson y − e^o and y o − e^o − log y! are differences: accurate relative to their terms
             terms = max(1.0, *(float(k) for k in y)) if lik.name == "poisson" else 0.0
-            close(lik.residual(o_, y_), want["residual"], ULPS, "residual", atol=TINY + ULPS * terms)
+            close(
+                lik.residual(o_, y_), want["residual"], ULPS, "residual", atol=TINY + ULPS * terms
+            )
             close(lik.score(o_, y_), want["residual"], ULPS, "score", atol=TINY + ULPS * terms)
-            terms = float(sum(abs(a * b) for a, b in zip(y, o, strict=True))) + 10 if lik.name == "poisson" else 0.0
-            close(lik.log_prob(o_, y_), want["log_prob"], ULPS, "log_prob", atol=TINY + ULPS * terms)
+            terms = (
+                float(sum(abs(a * b) for a, b in zip(y, o, strict=True))) + 10
+                if lik.name == "poisson"
+                else 0.0
+            )
+            close(
+                lik.log_prob(o_, y_), want["log_prob"], ULPS, "log_prob", atol=TINY + ULPS * terms
+            )
 
 
 @pytest.mark.parametrize("o", EXTREME, ids=str)
@@ -186,7 +206,9 @@ def test_softmax_factor_where_R_is_singular_and_p_has_zeros():
     assert p[1] == 0.0 and p[3] == 0.0
     np.testing.assert_allclose(L @ L.T, np.diag(p) - np.outer(p, p), rtol=0, atol=4 * EPS)
     np.testing.assert_allclose(np.ones(4) @ L, np.zeros(4), rtol=0, atol=4 * EPS)  # 1ᵀR = 0
-    assert L[3, 3] == pytest.approx(np.exp(-700.0) / np.sqrt(3.0), rel=ULPS)  # √p lives where p does not
+    assert L[3, 3] == pytest.approx(
+        np.exp(-700.0) / np.sqrt(3.0), rel=ULPS
+    )  # √p lives where p does not
 
 
 def test_gaussian_info_factor_is_the_inverse_transpose():
@@ -196,7 +218,9 @@ def test_gaussian_info_factor_is_the_inverse_transpose():
     np.testing.assert_array_equal(np.triu(L, 1), 0)
     np.testing.assert_array_equal(np.tril(B, -1), 0)
     np.testing.assert_allclose(lik.info(o) @ R3, np.eye(3), rtol=0, atol=100 * EPS)
-    np.testing.assert_allclose(lik.natural(np.ones(3)), np.linalg.solve(R3, np.ones(3)), rtol=0, atol=100 * EPS)
+    np.testing.assert_allclose(
+        lik.natural(np.ones(3)), np.linalg.solve(R3, np.ones(3)), rtol=0, atol=100 * EPS
+    )
 
 
 # --- (d) densities sum to one ----------------------------------------------------------------------------------------
@@ -204,10 +228,14 @@ def test_gaussian_info_factor_is_the_inverse_transpose():
 
 def test_discrete_densities_sum_to_one():
     o = np.array([0.7, -1.9, 3.2])
-    total = np.sum(np.exp(lk.Bernoulli().log_prob(o, np.array(list(itertools.product((0.0, 1.0), repeat=3))))))
+    total = np.sum(
+        np.exp(lk.Bernoulli().log_prob(o, np.array(list(itertools.product((0.0, 1.0), repeat=3)))))
+    )
     assert total == pytest.approx(1, abs=16 * EPS)
     assert np.sum(np.exp(lk.Categorical().log_prob(o, np.eye(3)))) == pytest.approx(1, abs=8 * EPS)
-    counts = np.arange(0.0, 200.0)[:, None]  # the tail beyond 200 at rate e^3.2 = 24.5 is below 1e-100
+    counts = np.arange(0.0, 200.0)[
+        :, None
+    ]  # the tail beyond 200 at rate e^3.2 = 24.5 is below 1e-100
     total = np.sum(np.exp(lk.Poisson().log_prob(o[2:], counts)))
     assert total == pytest.approx(1, abs=128 * EPS)
     h = lk.Poisson().mean(o[2:])
@@ -256,7 +284,9 @@ def test_prob_mean_outside_the_mean_domain():
 @settings(max_examples=40, deadline=None)
 def test_score_and_info_are_derivatives_of_log_prob(lik, o, k):
     y = np.eye(3)[[k, 0, 1, 2]]
-    size = max(1.0, np.max(np.abs(lik.mean(o)))) * (30 if lik.name == "gaussian" else 1)  # ‖R⁻¹‖ < 4, cond(R) < 10
+    size = max(1.0, np.max(np.abs(lik.mean(o)))) * (
+        30 if lik.name == "gaussian" else 1
+    )  # ‖R⁻¹‖ < 4, cond(R) < 10
     got = elementwise_grad(lambda o: anp.sum(lik.log_prob(o, y)))(o)
     np.testing.assert_allclose(got, lik.score(o, y), rtol=0, atol=32 * EPS * size)
     got = -hessian(lambda o: lik.log_prob(o, y[0]))(o[0])
@@ -275,7 +305,9 @@ def test_leading_dimensions_broadcast(lik):
         np.testing.assert_allclose(f(o), rows, rtol=16 * EPS, atol=16 * EPS)
 
 
-@pytest.mark.parametrize("f", [lk.sigmoid, lk.softplus, lk.softmax, lk.root_softmax, lk.log_softmax, lk.logsumexp])
+@pytest.mark.parametrize(
+    "f", [lk.sigmoid, lk.softplus, lk.softmax, lk.root_softmax, lk.log_softmax, lk.logsumexp]
+)
 def test_forward_mode_equals_reverse_mode(f):
     o = np.array([0.3, -1.1, 2.0, 0.0])
     J = jacobian(f)(o)
@@ -333,21 +365,51 @@ def test_encode_accepts():
 
 NAN = float("nan")
 BAD = [
-    (lk.Categorical(), 3, 3, None, r"y must be integer labels 0\.\.\.2 or one-hot vectors of length 3, got 3\.0"),
+    (
+        lk.Categorical(),
+        3,
+        3,
+        None,
+        r"y must be integer labels 0\.\.\.2 or one-hot vectors of length 3, got 3\.0",
+    ),
     (lk.Categorical(), -1, 3, None, r"y must be integer labels .*, got -1\.0"),
     (lk.Categorical(), 1.5, 3, None, r"y must be integer labels .*, got 1\.5"),
-    (lk.Categorical(), NAN, 3, None, "y must be integer labels .*, got nan; use None for a missing observation"),
+    (
+        lk.Categorical(),
+        NAN,
+        3,
+        None,
+        "y must be integer labels .*, got nan; use None for a missing observation",
+    ),
     (lk.Categorical(), [0, 1, 1], 3, None, r"y must be .*one-hot.*, got \[0\.0, 1\.0, 1\.0\]"),
     (lk.Categorical(), [0, 0, 0], 3, None, "y must be .*one-hot.*, got"),
     (lk.Categorical(), [0.5, 0.5, 0], 3, None, r"y must be .*one-hot.*, got 0\.5 at index \(0,\)"),
-    (lk.Categorical(), [NAN, 1, 0], 3, None, r"y must be .*one-hot.*, got nan at index \(0,\); use None"),
-    (lk.Categorical(), [0, 1], 3, None, r"y must have shape \(\) for labels or \(3,\) for one-hot vectors, got \(2,\)"),
+    (
+        lk.Categorical(),
+        [NAN, 1, 0],
+        3,
+        None,
+        r"y must be .*one-hot.*, got nan at index \(0,\); use None",
+    ),
+    (
+        lk.Categorical(),
+        [0, 1],
+        3,
+        None,
+        r"y must have shape \(\) for labels or \(3,\) for one-hot vectors, got \(2,\)",
+    ),
     (lk.Categorical(), [0, 5], 3, 2, r"y must be integer labels .*, got 5\.0 at index \(1,\)"),
     (lk.Categorical(), [[0, 1, 0], [1, 1, 0]], 3, 2, r"y must be .*, got \[1\.0, 1\.0, 0\.0\]"),
     (lk.Categorical(), [0, 1, 2], 3, 2, r"y must have shape \(2,\) for labels or .*, got \(3,\)"),
     (lk.Categorical(), "cat", 3, None, "y must be integer labels .*, got str 'cat'"),
     (lk.Categorical(), None, 3, None, "y must be integer labels .*, got NoneType None"),
-    (lk.Categorical(), 0, 1, None, "n_outputs must be an integer >= 2, got 1; with one logit use Bernoulli"),
+    (
+        lk.Categorical(),
+        0,
+        1,
+        None,
+        "n_outputs must be an integer >= 2, got 1; with one logit use Bernoulli",
+    ),
     (lk.Bernoulli(), 2, 1, None, r"y must be 0 or 1, got 2\.0"),
     (lk.Bernoulli(), 0.5, 1, None, r"y must be 0 or 1, got 0\.5"),
     (lk.Bernoulli(), NAN, 1, None, "y must be 0 or 1, got nan; use None for a missing observation"),
@@ -356,8 +418,20 @@ BAD = [
     (lk.Poisson(), -1, 1, None, r"y must be nonnegative integers, got -1\.0"),
     (lk.Poisson(), 1.5, 1, None, r"y must be nonnegative integers, got 1\.5"),
     (lk.Poisson(), float("inf"), 1, None, "y must be nonnegative integers, got inf"),
-    (lk.Poisson(), [[1, 2], [3]], 2, 2, r"y must be nonnegative integers, got list \[\[1, 2\], \[3\]\]"),
-    (lk.Gaussian(1.0), NAN, 1, None, "y must be finite real numbers, got nan; use None for a missing observation"),
+    (
+        lk.Poisson(),
+        [[1, 2], [3]],
+        2,
+        2,
+        r"y must be nonnegative integers, got list \[\[1, 2\], \[3\]\]",
+    ),
+    (
+        lk.Gaussian(1.0),
+        NAN,
+        1,
+        None,
+        "y must be finite real numbers, got nan; use None for a missing observation",
+    ),
     (lk.Gaussian(1.0), 1j, 1, None, "y must be finite real numbers, got complex 1j"),
     (lk.Gaussian(1.0), [[1.0, 2.0]], 2, None, r"y must have shape \(2,\), got \(1, 2\)"),
     (lk.Gaussian(R3), [1.0, 2.0], 2, None, r"n_outputs must be 3, the size of var \(3, 3\), got 2"),
@@ -404,5 +478,7 @@ def test_values_are_frozen_hashable_and_picklable(lik):
 def test_no_statistics_package_is_imported():
     code = "import sys, bongref.likelihoods, bongref.models; print('scipy.stats' in sys.modules)"
     root = Path(lk.__file__).parents[2]
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root)
+    out = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=root
+    )
     assert out.stdout.strip() == "False"

@@ -17,7 +17,10 @@ from bongref.theory import batch, literature
 
 LIKELIHOODS = {
     "gaussian": (br.likelihoods.Gaussian(var=0.3), 1),
-    "gaussian-3": (br.likelihoods.Gaussian(var=np.array([[0.5, 0.2, 0.0], [0.2, 0.4, 0.1], [0.0, 0.1, 0.6]])), 3),
+    "gaussian-3": (
+        br.likelihoods.Gaussian(var=np.array([[0.5, 0.2, 0.0], [0.2, 0.4, 0.1], [0.0, 0.1, 0.6]])),
+        3,
+    ),
     "bernoulli": (br.likelihoods.Bernoulli(), 1),
     "categorical": (br.likelihoods.Categorical(), 3),
 }
@@ -32,7 +35,9 @@ class Stream:
         self.model = br.models.mlp([2, 2, self.C])
         self.P = self.model.n_params
         self.X = rng.standard_normal((T, 2))
-        self.Y = np.stack([self.lik.sample(self.model(self.model.init(rng), x), rng) for x in self.X])
+        self.Y = np.stack(
+            [self.lik.sample(self.model(self.model.init(rng), x), rng) for x in self.X]
+        )
         self.z = rng.standard_normal((T, 3, self.P))
 
     def prior(self, family, R=2, scale=1.0):
@@ -63,31 +68,47 @@ class Stream:
         """Their stream, ours, and for every step the conditions of the stream up to it, with what solving with R can lose."""
         ours = lambda q, t: self.ours(name, q, t, **params)
         loss = 1.0
-        for t, (got, wanted) in enumerate(zip(self.run(theirs, prior), self.run(ours, prior), strict=True)):
+        for t, (got, wanted) in enumerate(
+            zip(self.run(theirs, prior), self.run(ours, prior), strict=True)
+        ):
             loss = max(loss, np.linalg.cond(self.lin(wanted.mu, t).R))
             cond = compare.condition(lambda q, t=t: self.run(ours, q)[t], prior)
             yield got, wanted, {k: c * loss for k, c in cond.items()}
 
 
 def rvga(s):
-    step = lambda q, t: literature.rvga(q, literature.sampled(s.model, s.lik, s.X[t], s.Y[t], s.z[t]))
-    prior = s.prior("fc", scale=0.02)  # a network's Hessian is indefinite; with little variance the precision stays positive
+    step = lambda q, t: literature.rvga(
+        q, literature.sampled(s.model, s.lik, s.X[t], s.Y[t], s.z[t])
+    )
+    prior = s.prior(
+        "fc", scale=0.02
+    )  # a network's Hessian is indefinite; with little variance the precision stays positive
     return s.compare(step, "bong-mc-hess-fc", prior, n_samples=3)
 
 
 def cm_ekf(s):
-    return s.compare(lambda q, t: literature.cm_ekf(q, s.lin(q.mu, t)), "bong-lin-hess-fc", s.prior("fc"))
+    return s.compare(
+        lambda q, t: literature.cm_ekf(q, s.lin(q.mu, t)), "bong-lin-hess-fc", s.prior("fc")
+    )
 
 
 def lofi(s):
-    return s.compare(lambda q, t: literature.lofi(q, s.lin(q.mu, t)), "bong-lin-hess-dlr", s.prior("dlr"), rank=2)
+    return s.compare(
+        lambda q, t: literature.lofi(q, s.lin(q.mu, t)), "bong-lin-hess-dlr", s.prior("dlr"), rank=2
+    )
 
 
 STREAMS = {"rvga": rvga, "cm-ekf": cm_ekf, "lo-fi": lofi}
 
 
 @pytest.mark.eq(
-    "eq:bong-FC-mean", "eq:bong-FC-prec", "sec:lbong-fc#1", "sec:lbong-fc#2", "eq:bong-dlr-W", "eq:bong-dlr-Ups", "sec:DLR-deriv#24"
+    "eq:bong-FC-mean",
+    "eq:bong-FC-prec",
+    "sec:lbong-fc#1",
+    "sec:lbong-fc#2",
+    "eq:bong-dlr-W",
+    "eq:bong-dlr-Ups",
+    "sec:DLR-deriv#24",
 )
 @pytest.mark.parametrize("kind", LIKELIHOODS)
 @pytest.mark.parametrize("name", literature.aliases())
@@ -154,7 +175,9 @@ def test_expectations_of_logistic_regression_belong_together(seed, P):
     q, x, h = belief("fc", rng, P), rng.standard_normal(P), 1e-30
     expect = literature.logistic(x, 1.0)
     columns = [expect(FC(q.mu + 1j * h * e, q.Sigma))[0].imag / h for e in np.eye(P)]
-    assert compare.difference("E[hessian]", np.stack(columns, axis=1), expect(q)[1], P * (1 + np.abs(x) @ np.abs(q.mu))).agrees
+    assert compare.difference(
+        "E[hessian]", np.stack(columns, axis=1), expect(q)[1], P * (1 + np.abs(x) @ np.abs(q.mu))
+    ).agrees
 
 
 def test_rvga_is_not_in_the_empirical_fisher_row_where_the_table_has_it():
@@ -191,7 +214,10 @@ def test_what_a_softmax_does_to_the_kalman_form():
     prior = s.prior("fc")
     full = linearise(s.model, s.lik, s.X[0], s.Y[0], prior.mu)
     S = full.H @ prior.Sigma @ full.H.T + full.R
-    assert np.max(np.abs(S @ np.ones(3))) < 64 * np.finfo(float).eps * np.max(np.abs(S)) and np.linalg.matrix_rank(S) == 2
+    assert (
+        np.max(np.abs(S @ np.ones(3))) < 64 * np.finfo(float).eps * np.max(np.abs(S))
+        and np.linalg.matrix_rank(S) == 2
+    )
     ours = lambda q: s.ours("bong-lin-hess-fc", q, 0)
     wanted, loss = ours(prior), np.linalg.cond(s.lin(prior.mu, 0).R)
     cond = {k: c * loss for k, c in compare.condition(ours, prior).items()}
@@ -206,7 +232,9 @@ def test_what_a_softmax_does_to_the_kalman_form():
 
 def observation(rng, P, C):
     A = rng.standard_normal((C, C))
-    return Lin(np.zeros(C), rng.standard_normal((C, P)), A @ A.T + np.eye(C), rng.standard_normal(C))
+    return Lin(
+        np.zeros(C), rng.standard_normal((C, P)), A @ A.T + np.eye(C), rng.standard_normal(C)
+    )
 
 
 @given(seed=st.integers(0, 2**32 - 1), P=st.integers(1, 6), C=st.integers(1, 3))
@@ -244,7 +272,12 @@ def test_vd_ekf_is_bong_lin_hess_diag_where_the_information_is_diagonal(seed, P)
     lin = Lin(np.zeros(P), np.diag(rng.standard_normal(P)), np.diag(rng.uniform(0.5, 2, P)), e)
     curv = Curv(lin.H.T @ np.linalg.solve(lin.R, e), S=lin.H.T / np.sqrt(np.diag(lin.R)))
     step = lambda q, curv: br.step("bong-lin-hess-diag", q, None, curv)[0]
-    agree(literature.vd_ekf(prior, lin), step(prior, curv), compare.condition(step, prior, curv), "diagonal information")
+    agree(
+        literature.vd_ekf(prior, lin),
+        step(prior, curv),
+        compare.condition(step, prior, curv),
+        "diagonal information",
+    )
 
 
 # --- LO-FI ---------------------------------------------------------------------------------------------------------------------
@@ -256,7 +289,10 @@ def test_spherical_lofi_is_the_diagonal_one_without_the_diagonal_correction(kind
     q = s.prior("dlr")
     prior = DLR(q.mu, np.full(s.P, 1.5), q.W)
     lin = s.lin(prior.mu, 0)
-    got, wanted = literature.lofi_spherical(prior, lin), s.ours("bong-lin-hess-dlr", prior, 0, rank=2)
+    got, wanted = (
+        literature.lofi_spherical(prior, lin),
+        s.ours("bong-lin-hess-dlr", prior, 0, rank=2),
+    )
     cond = compare.condition(lambda q: s.ours("bong-lin-hess-dlr", q, 0, rank=2), prior)
     cond = {k: c * np.linalg.cond(lin.R) for k, c in cond.items()}
     agree(got._replace(Ups=wanted.Ups), wanted, cond, "mean and W of spherical LO-FI")
@@ -267,7 +303,12 @@ def test_spherical_lofi_is_the_diagonal_one_without_the_diagonal_correction(kind
 def test_prediction_of_lofi(size, gamma, noise):
     q = make("bong-lin-hess-dlr", size).prior
     ours = lambda q: br.predict(q, br.dynamics.Linear(F=gamma, Q=noise))
-    agree(literature.lofi_predict(q, gamma, noise), ours(q), compare.condition(ours, q), "LO-FI's prediction")
+    agree(
+        literature.lofi_predict(q, gamma, noise),
+        ours(q),
+        compare.condition(ours, q),
+        "LO-FI's prediction",
+    )
 
 
 # --- Bayes by backprop ------------------------------------------------------------------------------------------------------
@@ -293,7 +334,11 @@ class Backprop:
         theta = mu + std * self.eps
         log_q = anp.sum(-anp.log(std) - ((theta - mu) / std) ** 2 / 2)
         log_prior = anp.sum(-((theta - self.prior.mu) ** 2) / self.prior.var) / 2
-        return log_q - log_prior - anp.sum(self.s.lik.log_prob(self.s.model(theta, self.s.X[0]), self.s.Y[0]))
+        return (
+            log_q
+            - log_prior
+            - anp.sum(self.s.lik.log_prob(self.s.model(theta, self.s.X[0]), self.s.Y[0]))
+        )
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -304,7 +349,9 @@ def test_bayes_by_backprop_is_the_gradient_of_the_sampled_loss(seed):
     q = literature.to_softplus(b.q)
     agree(literature.from_softplus(q), b.q, {"mu": 1.0, "var": 4.0}, "softplus there and back")
     got = literature.bbb(q, b.prior, b.score, b.eps, 0.1)
-    sizes = [np.max(np.abs(b.eps)) / np.min(np.sqrt(b.q.var)) + 1 / np.min(b.q.var)]  # the terms of f that cancel
+    sizes = [
+        np.max(np.abs(b.eps)) / np.min(np.sqrt(b.q.var)) + 1 / np.min(b.q.var)
+    ]  # the terms of f that cancel
     for key, value, d in (("mu", got.mu, grad(b.f, 0)(*q)), ("rho", got.rho, grad(b.f, 1)(*q))):
         diff = compare.difference(key, value, getattr(q, key) - 0.1 * d, 1 + max(sizes))
         assert diff.agrees, diff
@@ -313,13 +360,18 @@ def test_bayes_by_backprop_is_the_gradient_of_the_sampled_loss(seed):
 def test_over_a_pair_of_samples_its_mean_is_that_of_bbb_diag_mom():
     """The sampled KL term of ±ε averages to the exact one; the variance stays another one."""
     b, alpha = Backprop(), 0.1
-    pair = [literature.bbb(literature.to_softplus(b.q), b.prior, b.score, eps, alpha) for eps in (b.eps, -b.eps)]
+    pair = [
+        literature.bbb(literature.to_softplus(b.q), b.prior, b.score, eps, alpha)
+        for eps in (b.eps, -b.eps)
+    ]
     thetas = b.q.mu + np.sqrt(b.q.var) * np.stack([b.eps, -b.eps])
     m, s = br.method("bbb-mc-ef-diag_mom", alpha=alpha), b.s
     curv = mc_ef(s.model, s.lik, s.X[0], s.Y[0], thetas)
     step = lambda prior, q, curv: br.step(m, prior, q, curv)[0]
     cond, wanted = compare.condition(step, b.prior, b.q, curv), step(b.prior, b.q, curv)
-    got = literature.from_softplus(literature.Softplus(*(np.mean(v, axis=0) for v in zip(*pair, strict=True))))
+    got = literature.from_softplus(
+        literature.Softplus(*(np.mean(v, axis=0) for v in zip(*pair, strict=True)))
+    )
     assert units(got, wanted, cond, "mu") <= 1 and units(got, wanted, cond, "var") > APART
 
 
@@ -332,13 +384,24 @@ def test_in_expectation_it_is_bbb_diag_mom_through_the_chain_rule(seed):
     G = -lin.H.T @ np.linalg.solve(lin.R, lin.H)
     g = lin.H.T @ np.linalg.solve(lin.R, lin.e)
     soft = literature.to_softplus(q)
-    steps = [literature.bbb(soft, prior, lambda th: g + G @ (th - q.mu), np.array(e), alpha) for e in itertools.product((-1, 1), repeat=P)]
-    ours = br.step(br.method("bbb-mc-hess-diag_mom", alpha=alpha), prior, q, Curv(g, d=np.diag(G).copy()))[0]
+    steps = [
+        literature.bbb(soft, prior, lambda th: g + G @ (th - q.mu), np.array(e), alpha)
+        for e in itertools.product((-1, 1), repeat=P)
+    ]
+    ours = br.step(
+        br.method("bbb-mc-hess-diag_mom", alpha=alpha), prior, q, Curv(g, d=np.diag(G).copy())
+    )[0]
     slope = 2 * np.sqrt(q.var) * -np.expm1(-np.sqrt(q.var))
     wanted = {"mu": ours.mu, "rho": soft.rho + slope * (ours.var - q.var)}
-    terms = alpha * (np.max(np.abs(G)) + 1 / np.min(prior.var) + 1 / np.min(q.var)) * (1 + np.max(np.abs(prior.mu - q.mu)) + np.max(q.var))
+    terms = (
+        alpha
+        * (np.max(np.abs(G)) + 1 / np.min(prior.var) + 1 / np.min(q.var))
+        * (1 + np.max(np.abs(prior.mu - q.mu)) + np.max(q.var))
+    )
     for key, value in zip(("mu", "rho"), np.mean(steps, axis=0), strict=True):
-        cond = 1 + (terms + np.max(np.abs(g)) + np.max(np.abs(soft.rho))) / np.max(np.abs(wanted[key]))
+        cond = 1 + (terms + np.max(np.abs(g)) + np.max(np.abs(soft.rho))) / np.max(
+            np.abs(wanted[key])
+        )
         diff = compare.difference(key, value, wanted[key], cond)
         assert diff.agrees, diff
 
@@ -355,39 +418,65 @@ def not_vd_ekf():
 def not_von():
     data, lam = Data(), 4.0
     curv = data.curv(mc_hess, [0, 1], diag=True)
-    got = batch.von(batch.to_scaled(data.current, data.N, lam), -curv.g / data.N, -curv.d / data.N, 0.3, 0.3, data.N, lam)
+    got = batch.von(
+        batch.to_scaled(data.current, data.N, lam),
+        -curv.g / data.N,
+        -curv.d / data.N,
+        0.3,
+        0.3,
+        data.N,
+        lam,
+    )
     m = br.method("blr-mc-ef-diag", alpha=0.3)
-    return batch.from_scaled(got, data.N, lam), br.step(m, spherical("diag", data.P, lam), data.current, data.curv(mc_ef, [0, 1]))[0]
+    return batch.from_scaled(got, data.N, lam), br.step(
+        m, spherical("diag", data.P, lam), data.current, data.curv(mc_ef, [0, 1])
+    )[0]
 
 
 def not_vogn():
     data, lam = Data(), 4.0
-    got = batch.vogn(batch.to_scaled(data.current, data.N, lam), data.gradients([0, 1]), 0.3, 0.3, data.N, lam)
+    got = batch.vogn(
+        batch.to_scaled(data.current, data.N, lam), data.gradients([0, 1]), 0.3, 0.3, data.N, lam
+    )
     m = br.method("blr-mc-ef-diag", alpha=0.3)
-    return batch.from_scaled(got, data.N, lam), br.step(m, spherical("diag", data.P, lam), data.current, data.curv(mc_ef, [0, 1]))[0]
+    return batch.from_scaled(got, data.N, lam), br.step(
+        m, spherical("diag", data.P, lam), data.current, data.curv(mc_ef, [0, 1])
+    )[0]
 
 
 def not_slang():
     data = Low(N=1)
     m = br.method("blr-mc-ef-dlr", alpha=0.3, rank=2)
-    return data.slang([0]), br.step(m, spherical("dlr", data.P, 2.0, R=2), data.current, data.curv(mc_ef, [0]))[0]
+    return data.slang([0]), br.step(
+        m, spherical("dlr", data.P, 2.0, R=2), data.current, data.curv(mc_ef, [0])
+    )[0]
 
 
 def not_bbb():
     b = Backprop()
     got = literature.bbb(literature.to_softplus(b.q), b.prior, b.score, b.eps, 0.1)
     curv = mc_ef(b.s.model, b.s.lik, b.s.X[0], b.s.Y[0], (b.q.mu + np.sqrt(b.q.var) * b.eps)[None])
-    return literature.from_softplus(got), br.step(br.method("bbb-mc-ef-diag_mom", alpha=0.1), b.prior, b.q, curv)[0]
+    return literature.from_softplus(got), br.step(
+        br.method("bbb-mc-ef-diag_mom", alpha=0.1), b.prior, b.q, curv
+    )[0]
 
 
-MISSES = {"vd-ekf": not_vd_ekf, "von": not_von, "vogn": not_vogn, "slang": not_slang, "bbb": not_bbb}
+MISSES = {
+    "vd-ekf": not_vd_ekf,
+    "von": not_von,
+    "vogn": not_vogn,
+    "slang": not_slang,
+    "bbb": not_bbb,
+}
 
 
 @pytest.mark.parametrize("name", literature.NOT_ALIASES)
 def test_a_name_that_is_no_alias_misses_by_what_it_says(name):
     got, cell = MISSES[name]()
     other = literature.NOT_ALIASES[name]
-    diff = compare.difference(other.quantity, getattr(got, other.quantity), getattr(cell, other.quantity))
+    diff = compare.difference(
+        other.quantity, getattr(got, other.quantity), getattr(cell, other.quantity)
+    )
     assert diff.relative > other.gap, diff
 
 
@@ -395,6 +484,16 @@ def test_the_smallest_problem_on_which_vd_ekf_is_another_filter():
     """Prior N(0, I), H = [1, 1], R = 1, e = 1, by hand: K = 1/(1 + 2) for each parameter, σ² = 1/(1 + 1) and σ² · 1 for the cell."""
     lin = Lin(np.zeros(1), np.ones((1, 2)), np.eye(1), np.ones(1))
     got = literature.vd_ekf(Diag(np.zeros(2), np.ones(2)), lin)
-    cell = br.step("bong-lin-hess-diag", Diag(np.zeros(2), np.ones(2)), None, Curv(np.ones(2), S=np.ones((2, 1))))[0]
+    cell = br.step(
+        "bong-lin-hess-diag",
+        Diag(np.zeros(2), np.ones(2)),
+        None,
+        Curv(np.ones(2), S=np.ones((2, 1))),
+    )[0]
     agree(got, Diag(np.full(2, 1 / 3), np.full(2, 1 / 2)), {"mu": 1.0, "var": 1.0}, "VD-EKF")
-    agree(cell, Diag(np.full(2, 1 / 2), np.full(2, 1 / 2)), {"mu": 1.0, "var": 1.0}, "bong-lin-hess-diag")
+    agree(
+        cell,
+        Diag(np.full(2, 1 / 2), np.full(2, 1 / 2)),
+        {"mu": 1.0, "var": 1.0},
+        "bong-lin-hess-diag",
+    )

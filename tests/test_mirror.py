@@ -22,7 +22,11 @@ from docs import make_mirror
 
 MODULES = {"fc": fc_nat, "diag": diag_nat}
 FAMILIES = pytest.mark.parametrize("family", ["fc", "diag"])
-LIKELIHOODS = {"bernoulli": (Bernoulli(), 1), "poisson": (Poisson(), 3), "gaussian": (Gaussian(var=0.5), 1.2)}
+LIKELIHOODS = {
+    "bernoulli": (Bernoulli(), 1),
+    "poisson": (Poisson(), 3),
+    "gaussian": (Gaussian(var=0.5), 1.2),
+}
 EVERY = pytest.mark.parametrize("name", LIKELIHOODS)
 MODERATE = dict(max_P=5, max_log_cond=3.0)
 
@@ -63,7 +67,13 @@ def test_the_density_of_the_family(family, size):
     q, other = pair(family, size)
     psi = MODULES[family].natural(q)
     terms = abs(float(mirror.log_partition(psi))) + abs(br.log_density(q, other.mu))
-    same([mirror.log_density(psi, other.mu)], [br.log_density(q, other.mu)], cond_of(q), "log q", terms)
+    same(
+        [mirror.log_density(psi, other.mu)],
+        [br.log_density(q, other.mu)],
+        cond_of(q),
+        "log q",
+        terms,
+    )
 
 
 @pytest.mark.eq("sec:MD-formulation#2", "sec:MD-formulation#3")
@@ -74,14 +84,22 @@ def test_the_mirror_map_gives_the_dual_parameters(family, size):
     rho = MODULES[family].dual(q)
     for k in (0, 1):
         scale = float(np.max(np.abs(rho[k])))
-        same([mirror.mirror_map(MODULES[family].natural(q))[k]], [rho[k]], cond_of(q) ** 2, f"rho{k + 1}", scale)
+        same(
+            [mirror.mirror_map(MODULES[family].natural(q))[k]],
+            [rho[k]],
+            cond_of(q) ** 2,
+            f"rho{k + 1}",
+            scale,
+        )
 
 
 @pytest.mark.eq("sec:MD-formulation#2")
 def test_the_mirror_map_gives_the_expected_statistics():
     q = FC(np.array([0.5, -1.0]), np.array([[2.0, 0.3], [0.3, 0.5]]))
     z, w = expectations.nodes(1.0)
-    theta = q.mu + np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1) @ np.linalg.cholesky(q.Sigma).T
+    theta = (
+        q.mu + np.stack(np.meshgrid(z, z, indexing="ij"), axis=-1) @ np.linalg.cholesky(q.Sigma).T
+    )
     weight = np.outer(w, w)
     T = np.einsum("ij,ijk->k", weight, theta), np.einsum("ij,ijk,ijl->kl", weight, theta, theta)
     same(mirror.mirror_map(fc_nat.natural(q)), T, cond_of(q), "E[T]")
@@ -93,17 +111,29 @@ def test_the_mirror_map_gives_the_expected_statistics():
 def test_the_bregman_divergence_is_the_kl_of_the_second_argument_from_the_first(family, size):
     q, prior = pair(family, size)
     psi, psi0 = MODULES[family].natural(q), MODULES[family].natural(prior)
-    terms = sum(abs(float(mirror.log_partition(a))) + abs(float(mirror.inner(a, MODULES[family].dual(q)))) for a in (psi, psi0))
+    terms = sum(
+        abs(float(mirror.log_partition(a))) + abs(float(mirror.inner(a, MODULES[family].dual(q))))
+        for a in (psi, psi0)
+    )
     wanted, cond = gaussians.kl(q, prior), cond_of(q, prior) ** 2
     same([mirror.bregman(psi0, psi)], [wanted], cond, "D(psi_prior, psi)", terms)
-    same([mirror.bregman(psi0, psi, MODULES[family].dual(q))], [wanted], cond, "D with rho given", terms)
+    same(
+        [mirror.bregman(psi0, psi, MODULES[family].dual(q))],
+        [wanted],
+        cond,
+        "D with rho given",
+        terms,
+    )
     same([mirror.kl_from_statistics(q, prior)], [wanted], cond, "from statistics", terms)
 
 
 @pytest.mark.eq("eq:KL-bregman")
 def test_the_other_order_is_another_divergence():
     """D_Φ(ψ₀, ψ) for N(0, 1) and N(0, 4): KL(N(0, 4) | N(0, 1)) = ½(4 − 1 − log 4), not ½(¼ − 1 + log 4)."""
-    narrow, wide = fc_nat.natural(FC(np.zeros(1), np.eye(1))), fc_nat.natural(FC(np.zeros(1), 4 * np.eye(1)))
+    narrow, wide = (
+        fc_nat.natural(FC(np.zeros(1), np.eye(1))),
+        fc_nat.natural(FC(np.zeros(1), 4 * np.eye(1))),
+    )
     same([mirror.bregman(narrow, wide)], [(3 - np.log(4)) / 2], what="reverse")
     same([mirror.bregman(wide, narrow)], [(np.log(4) - 0.75) / 2], what="forward")
 
@@ -130,12 +160,16 @@ def test_the_linearised_problem_is_solved_by_the_mirror_step(family, alpha, seed
     start = belief(family, rng, 3, log_cond=1.0)
     B = rng.standard_normal((3, 3))
     d_rho = rng.standard_normal(3), (B @ B.T if family == "fc" else rng.uniform(0.1, 2, 3))
-    closed = MODULES[family].from_natural(*mirror.step(MODULES[family].natural(start), d_rho, alpha))
+    closed = MODULES[family].from_natural(
+        *mirror.step(MODULES[family].natural(start), d_rho, alpha)
+    )
     found = mirror.solve_linearised(start, d_rho, alpha)
     same(found.state, closed, cond_of(start, closed) ** 2, "argmin")
 
 
-@pytest.mark.eq("eq:bong-linearized-optimization", "eq:bong-as-linearized-optimization", "eq:bong-MD")
+@pytest.mark.eq(
+    "eq:bong-linearized-optimization", "eq:bong-as-linearized-optimization", "eq:bong-MD"
+)
 @EVERY
 @FAMILIES
 def test_the_linearised_problem_of_an_observation_is_solved_by_bong(family, name):
@@ -143,7 +177,10 @@ def test_the_linearised_problem_of_an_observation_is_solved_by_bong(family, name
     lik, prior, x, y = problem(family, name, seed=3)
     curv = curv_of(expectations.expected(lik, prior, x, y), prior)
     d1, d2 = MODULES[family].ell_rho(prior, curv)
-    got, cond = mirror.bong(lik, prior, x, y), compare.condition(MODULES[family].bong, prior, None, curv)
+    got, cond = (
+        mirror.bong(lik, prior, x, y),
+        compare.condition(MODULES[family].bong, prior, None, curv),
+    )
     m = br.method(f"bong-mc-hess-{family}")
     for wanted in (MODULES[family].bong(prior, None, curv), definition.step(m, prior, None, curv)):
         for diff in compare.differences(got, wanted, cond):
@@ -169,11 +206,20 @@ def test_without_a_gaussian_at_the_end_of_the_step_there_is_no_minimum():
 
 
 @pytest.mark.eq("sec:MD-formulation#9")
-@pytest.mark.parametrize("m, s, y", [(0.0, 0.01, 1), (0.7, 1.0, 0), (-3.0, 2.0, 1), (2.0, 8.0, 0), (-5.0, 30.0, 1), (40.0, 1.0, 0)])
+@pytest.mark.parametrize(
+    "m, s, y",
+    [(0.0, 0.01, 1), (0.7, 1.0, 0), (-3.0, 2.0, 1), (2.0, 8.0, 0), (-5.0, 30.0, 1), (40.0, 1.0, 0)],
+)
 def test_bernoulli_expectations_against_high_precision(m, s, y):
     mp = pytest.importorskip("mpmath", reason="high-precision integrals need mpmath").mp
     lik = Bernoulli()
-    got = [a[0] for a in (expectations.expected_log_prob(lik, *pair_of(m, s), np.array([[y]])), *derivatives(lik, m, s, y))]
+    got = [
+        a[0]
+        for a in (
+            expectations.expected_log_prob(lik, *pair_of(m, s), np.array([[y]])),
+            *derivatives(lik, m, s, y),
+        )
+    ]
     with mp.workdps(30):
         sigma = lambda o: 1 / (1 + mp.exp(-o))
         inside = [
@@ -200,8 +246,17 @@ def test_bernoulli_expectations_against_gauss_hermite():
     t, w = np.polynomial.hermite_e.hermegauss(120)
     lik, m, s = Bernoulli(), 0.4, 0.8
     o = (m + s * t)[:, None]
-    wanted = [w @ a / np.sqrt(2 * np.pi) for a in (lik.log_prob(o, 1.0), lik.score(o, 1.0)[:, 0], -lik.info(o)[:, 0, 0])]
-    got = [a[0] for a in (expectations.expected_log_prob(lik, *pair_of(m, s), np.array([[1.0]])), *derivatives(lik, m, s, 1.0))]
+    wanted = [
+        w @ a / np.sqrt(2 * np.pi)
+        for a in (lik.log_prob(o, 1.0), lik.score(o, 1.0)[:, 0], -lik.info(o)[:, 0, 0])
+    ]
+    got = [
+        a[0]
+        for a in (
+            expectations.expected_log_prob(lik, *pair_of(m, s), np.array([[1.0]])),
+            *derivatives(lik, m, s, 1.0),
+        )
+    ]
     same(got, wanted, what="Gauss-Hermite")
 
 
@@ -212,7 +267,13 @@ def test_closed_forms_against_the_trapezoidal_rule(name):
     z, w = expectations.nodes(4.0)
     o = (m + s * z)[:, None]
     wanted = [w @ a for a in (lik.log_prob(o, y), lik.score(o, y)[:, 0], -lik.info(o)[:, 0, 0])]
-    got = [a[0] for a in (expectations.expected_log_prob(lik, *pair_of(m, s), np.array([[y]])), *derivatives(lik, m, s, y))]
+    got = [
+        a[0]
+        for a in (
+            expectations.expected_log_prob(lik, *pair_of(m, s), np.array([[y]])),
+            *derivatives(lik, m, s, y),
+        )
+    ]
     same(got, wanted, what=name, cond=4)
 
 
@@ -222,13 +283,29 @@ def test_expected_gradient_and_hessian_are_gradients_of_the_expectation(name):
     """g = ∇_μ E[log p] and G = 2∇_Σ E[log p]; a batch adds up."""
     lik, q, x, y = problem("fc", name, seed=4, P=3)
     X, Y = np.stack([x, -x[::-1]]), np.array([y, 1])
-    f = lambda mu, Sigma: anp.sum(expectations.expected_log_prob(lik, *expectations.output(FC(mu, Sigma), X), Y[:, None]))
-    e, one, two = expectations.expected(lik, q, X, Y), expectations.expected(lik, q, X[0], Y[0]), expectations.expected(lik, q, X[1], Y[1])
+    f = lambda mu, Sigma: anp.sum(
+        expectations.expected_log_prob(lik, *expectations.output(FC(mu, Sigma), X), Y[:, None])
+    )
+    e, one, two = (
+        expectations.expected(lik, q, X, Y),
+        expectations.expected(lik, q, X[0], Y[0]),
+        expectations.expected(lik, q, X[1], Y[1]),
+    )
     cond = 1 + max(float(np.max(np.abs(a))) for a in expectations.output(q, X))
-    same([e.ell, e.g, e.G], [one.ell + two.ell, one.g + two.g, one.G + two.G], what="batch", size=np.max(np.abs(one.G)))
+    same(
+        [e.ell, e.g, e.G],
+        [one.ell + two.ell, one.g + two.g, one.G + two.G],
+        what="batch",
+        size=np.max(np.abs(one.G)),
+    )
     same([e.g, e.G], [grad(f, 0)(*q), grad(f, 1)(*q) + grad(f, 1)(*q).T], cond, "Bonnet, Price")
     diag = Diag(q.mu, np.diag(q.Sigma).copy())
-    same(expectations.expected(lik, diag, X, Y), expectations.expected(lik, FC(diag.mu, np.diag(diag.var)), X, Y), cond, "diagonal")
+    same(
+        expectations.expected(lik, diag, X, Y),
+        expectations.expected(lik, FC(diag.mu, np.diag(diag.var)), X, Y),
+        cond,
+        "diagonal",
+    )
 
 
 # --- implicit ------------------------------------------------------------------------------------------------------------------
@@ -244,10 +321,19 @@ def test_the_implicit_update_is_exact_online_vb(family, name):
     q, cond = solution.state, cond_of(prior, solution.state)
     assert solution.residual <= compare.C * cond * compare.EPS
     d1, d2 = MODULES[family].ell_rho(q, curv_of(expectations.expected(lik, q, x, y), q))
-    same(MODULES[family].natural(q), mirror.step(MODULES[family].natural(prior), (-d1, -d2)), cond, "psi")
+    same(
+        MODULES[family].natural(q),
+        mirror.step(MODULES[family].natural(prior), (-d1, -d2)),
+        cond,
+        "psi",
+    )
     loss, psi = mirror.loss(lik, prior, x, y), MODULES[family].natural(q)
     slope = grad(lambda psi: loss(mirror.moments(psi)))(psi)
-    parts = grad(lambda psi: expectations.expected_log_prob(lik, *expectations.output(mirror.moments(psi), x[None]), np.array([[y]]))[0])(psi)
+    parts = grad(
+        lambda psi: expectations.expected_log_prob(
+            lik, *expectations.output(mirror.moments(psi), x[None]), np.array([[y]])
+        )[0]
+    )(psi)
     size = max(float(np.max(np.abs(a))) for a in parts)
     same(slope, [np.zeros_like(a) for a in slope], cond**2, "gradient of the loss", size)
     same(mirror.online_vb(lik, prior, x, y).state, q, cond**2, "online VB")
@@ -268,7 +354,13 @@ def test_the_implicit_update_is_a_minimum(family, name):
 
 def test_the_loss_at_the_prior_is_the_expected_negative_log_likelihood():
     lik, prior, x, y = problem("fc", "bernoulli", seed=6)
-    same([mirror.loss(lik, prior, x, y)(prior)], [-expectations.expected(lik, prior, x, y).ell], cond_of(prior), "L", size=1.0)
+    same(
+        [mirror.loss(lik, prior, x, y)(prior)],
+        [-expectations.expected(lik, prior, x, y).ell],
+        cond_of(prior),
+        "L",
+        size=1.0,
+    )
 
 
 @pytest.mark.eq("eq:bong-implicit")
@@ -282,7 +374,9 @@ def test_the_one_dimensional_form_gives_the_same_update(name):
         same(scalar.state, full.state, cond, "state")
         e = expectations.expected(lik, full.state, x, y)
         same([prior.mu + prior.Sigma @ e.g], [full.state.mu], cond, "mu")
-        same([np.linalg.inv(prior.Sigma) - e.G], [np.linalg.inv(full.state.Sigma)], cond, "precision")
+        same(
+            [np.linalg.inv(prior.Sigma) - e.G], [np.linalg.inv(full.state.Sigma)], cond, "precision"
+        )
 
 
 @pytest.mark.eq("eq:online-VB-as-MD", "eq:bong-implicit", "eq:bong-as-linearized-optimization")
@@ -293,12 +387,20 @@ def test_implicit_and_explicit_are_bayes_where_the_likelihood_is_conjugate(famil
     x = x if family == "fc" else np.array([0.8, 0.0])
     Sigma = gaussians.covariance(prior)
     cov = np.linalg.inv(np.linalg.inv(Sigma) + np.outer(x, x) / lik.R)
-    bayes = cov @ (np.linalg.solve(Sigma, prior.mu) + x * y / lik.R), cov if family == "fc" else np.diag(cov)
+    bayes = (
+        cov @ (np.linalg.solve(Sigma, prior.mu) + x * y / lik.R),
+        cov if family == "fc" else np.diag(cov),
+    )
     same(mirror.implicit(lik, prior, x, y).state, bayes, cond_of(prior) ** 2, "implicit")
     same(mirror.bong(lik, prior, x, y), bayes, cond_of(prior) ** 2, "explicit")
     for name in ("bernoulli", "poisson"):
         lik, prior, x, y = problem(family, name, seed=7)
-        assert gaussians.kl(mirror.bong(lik, prior, 3 * x, y), mirror.implicit(lik, prior, 3 * x, y).state) > 1e-6
+        assert (
+            gaussians.kl(
+                mirror.bong(lik, prior, 3 * x, y), mirror.implicit(lik, prior, 3 * x, y).state
+            )
+            > 1e-6
+        )
 
 
 @pytest.mark.eq("eq:bong-implicit", "eq:blr-MD")
@@ -307,17 +409,28 @@ def test_blr_starts_with_bong_and_ends_at_the_implicit_update(family):
     lik, prior, x, y = problem(family, "bernoulli", seed=8)
     solution = mirror.implicit(lik, prior, x, y).state
     cond = cond_of(prior, solution) ** 2
-    same(mirror.blr(lik, prior, x, y, 1.0, 1), mirror.bong(lik, prior, x, y), cond, "first iteration")
+    same(
+        mirror.blr(lik, prior, x, y, 1.0, 1), mirror.bong(lik, prior, x, y), cond, "first iteration"
+    )
     same(mirror.blr(lik, prior, x, y, 0.5, 80), solution, cond, "last iteration")
     e = expectations.expected(lik, solution, x, y)
     for alpha in (0.1, 0.7):
-        same(MODULES[family].blr(prior, solution, Curv(e.g, G=e.G), alpha), solution, cond, "fixed point")
+        same(
+            MODULES[family].blr(prior, solution, Curv(e.g, G=e.G), alpha),
+            solution,
+            cond,
+            "fixed point",
+        )
 
 
 @FAMILIES
 def test_a_hard_problem_converges(family):
     """Poisson with a broad prior: the explicit update is far off, nats from exact VB; the implicit one is found to rounding."""
-    prior = FC(np.array([0.5, -0.3]), np.diag([4.0, 3.0])) if family == "fc" else Diag(np.array([0.5, -0.3]), np.array([4.0, 3.0]))
+    prior = (
+        FC(np.array([0.5, -0.3]), np.diag([4.0, 3.0]))
+        if family == "fc"
+        else Diag(np.array([0.5, -0.3]), np.array([4.0, 3.0]))
+    )
     x, y = np.array([1.0, 2.0]), 3
     solution = mirror.implicit(Poisson(), prior, x, y)
     found = mirror.online_vb(Poisson(), prior, x, y).state
@@ -330,7 +443,12 @@ def test_a_residual_is_not_excused_by_the_condition_of_an_iterate():
     x, y = np.array([1.0, 0.1]), 3
     broad = lambda var: FC(np.zeros(2), np.array([[var, 1.0], [1.0, 2.0]]))
     wanted = mirror.implicit_scalar(Poisson(), broad(70.0), x, y).state
-    same(mirror.implicit(Poisson(), broad(70.0), x, y).state, wanted, cond_of(broad(70.0), wanted) ** 2, "state")
+    same(
+        mirror.implicit(Poisson(), broad(70.0), x, y).state,
+        wanted,
+        cond_of(broad(70.0), wanted) ** 2,
+        "state",
+    )
     with pytest.raises(mirror.NotConverged, match="stalled") as error:
         mirror.implicit(Poisson(), broad(1000.0), x, y)
     assert error.value.residual > compare.EPS**0.5
@@ -338,7 +456,9 @@ def test_a_residual_is_not_excused_by_the_condition_of_an_iterate():
 
 def test_what_does_not_converge_says_so():
     lik, prior, x, y = problem("fc", "bernoulli", seed=9)
-    with pytest.raises(mirror.NotConverged, match="did not converge in 1 iterations; residual") as error:
+    with pytest.raises(
+        mirror.NotConverged, match="did not converge in 1 iterations; residual"
+    ) as error:
         mirror.implicit(lik, prior, x, y, max_iter=1)
     assert error.value.residual > compare.C * compare.EPS and isinstance(error.value.state, FC)
     again = pickle.loads(pickle.dumps(error.value))
@@ -350,8 +470,12 @@ def test_what_does_not_converge_says_so():
 def test_refusals():
     fc = FC(np.zeros(2), np.eye(2))
     with pytest.raises(TypeError, match=r"FC or Diag state .*, got DLR"):
-        expectations.expected(Bernoulli(), br.DLR(np.zeros(2), np.ones(2), np.zeros((2, 1))), np.ones(2), 1)
-    with pytest.raises(TypeError, match="one output: Bernoulli, Gaussian or Poisson, got Categorical"):
+        expectations.expected(
+            Bernoulli(), br.DLR(np.zeros(2), np.ones(2), np.zeros((2, 1))), np.ones(2), 1
+        )
+    with pytest.raises(
+        TypeError, match="one output: Bernoulli, Gaussian or Poisson, got Categorical"
+    ):
         mirror.implicit(Categorical(), fc, np.ones(2), 1)
     with pytest.raises(ValueError, match="x must have 2 entries"):
         mirror.bong(Bernoulli(), fc, np.ones(3), 1)
@@ -371,7 +495,11 @@ def test_the_grid_against_the_posterior_of_one_observation():
     z, w = expectations.nodes(np.sqrt(v))
     log_Z = lambda m: anp.log(anp.dot(w, anp.exp(lik.log_prob((m + np.sqrt(v) * z)[:, None], 1.0))))
     Sx = prior.Sigma @ x
-    wanted = log_Z(m), prior.mu + Sx * grad(log_Z)(m), prior.Sigma + np.outer(Sx, Sx) * grad(grad(log_Z))(m)
+    wanted = (
+        log_Z(m),
+        prior.mu + Sx * grad(log_Z)(m),
+        prior.Sigma + np.outer(Sx, Sx) * grad(grad(log_Z))(m),
+    )
     p = posteriors.posterior(lik, prior, x, 1)
     same([p.log_evidence, p.mean, p.cov], wanted, cond_of(prior), "posterior", size=1.0)
 
@@ -394,13 +522,25 @@ def compared():
 def test_the_grid_is_fine_enough_and_the_divergence_is_the_integral_over_it(compared):
     lik, t = Bernoulli(), 3
     p = compared.posteriors[t]
-    finer = posteriors.posterior(lik, compared.prior, compared.X[:t], compared.y[:t], fine=0.2, width=12.0)
+    finer = posteriors.posterior(
+        lik, compared.prior, compared.X[:t], compared.y[:t], fine=0.2, width=12.0
+    )
     same(p[:3], finer[:3], what="finer grid", size=1.0)
     (q,) = [r.state for r in compared.rows if r.t == t and r.method == "bong"]
     log_q = br.log_density(q, p.theta.reshape(-1, 2)).reshape(p.log_p.shape)
     cell = 1 / np.sum(np.exp(log_q))
     wanted = cell * np.sum(np.exp(log_q) * (log_q - p.log_p))
-    same([posteriors.kl_to_posterior(lik, compared.prior, compared.X[:t], compared.y[:t], q, p.log_evidence)], [wanted], 10, "KL", size=1.0)
+    same(
+        [
+            posteriors.kl_to_posterior(
+                lik, compared.prior, compared.X[:t], compared.y[:t], q, p.log_evidence
+            )
+        ],
+        [wanted],
+        10,
+        "KL",
+        size=1.0,
+    )
 
 
 def test_rows_of_the_comparison(compared):
@@ -416,7 +556,12 @@ def test_rows_of_the_comparison(compared):
         assert at("blr", 1.0, 40).kl_vb <= rounding < at("blr", 0.5, 1).kl_vb
         best = at("VB, all data").kl_posterior
         assert all(r.kl_posterior >= best - rounding for r in compared.rows if r.t == t)
-    same(rows[1, "exact VB", None, None].state, rows[1, "VB, all data", None, None].state, 16, "one observation")
+    same(
+        rows[1, "exact VB", None, None].state,
+        rows[1, "VB, all data", None, None].state,
+        16,
+        "one observation",
+    )
 
 
 def test_streams_of_the_comparison(compared):
@@ -428,7 +573,13 @@ def test_streams_of_the_comparison(compared):
     (row,) = [r for r in compared.rows if r.t == 3 and r.method == "bong"]
     same(row.state, q, cond_of(q) ** 2, "bong")
     (exact,) = [r.state for r in compared.rows if r.t == 3 and r.method == "exact VB"]
-    same([row.kl_vb], [mirror.kl_from_statistics(row.state, exact)], cond_of(q), "KL to exact VB", size=1.0)
+    same(
+        [row.kl_vb],
+        [mirror.kl_from_statistics(row.state, exact)],
+        cond_of(q),
+        "KL to exact VB",
+        size=1.0,
+    )
     p = compared.posteriors[3]
     lam = np.linalg.eigvals(np.linalg.solve(p.cov, q.Sigma))
     sd = np.sqrt((q.mu - p.mean) @ np.linalg.solve(p.cov, q.mu - p.mean))
@@ -476,7 +627,12 @@ def test_jacobian_of_the_equation_is_the_one_newton_uses():
     J = jacobian(lambda a: equation.right((a, psi[1]))[0])(psi[0])
     step = 2.0**-20
     moved = [
-        (equation.right((psi[0] + step * e, psi[1]))[0] - equation.right((psi[0] - step * e, psi[1]))[0]) / (2 * step) for e in np.eye(2)
+        (
+            equation.right((psi[0] + step * e, psi[1]))[0]
+            - equation.right((psi[0] - step * e, psi[1]))[0]
+        )
+        / (2 * step)
+        for e in np.eye(2)
     ]
     diff = compare.difference("J", np.stack(moved, axis=1), J, cond=1 / step, size=1.0)
     assert diff.agrees, str(diff)

@@ -26,8 +26,12 @@ SMALL = {
     "mlp-gelu": models.mlp([3, 4, 3, 1], "gelu"),
     "mlp-gelu_tanh": models.mlp([3, 4, 2], "gelu_tanh"),
     "mlp-relu": models.mlp([3, 4, 2], "relu"),
-    "cnn": models.cnn(in_shape=(6, 5, 2), n_classes=3, features=(2, 3), kernel=(3, 2), hidden=4, activation="tanh"),
-    "wrap": models.wrap(lambda t, x: anp.array([anp.sum(anp.sin(t * x)), t[0] * t[1] * x[2]]), 3, in_shape=(3,)),
+    "cnn": models.cnn(
+        in_shape=(6, 5, 2), n_classes=3, features=(2, 3), kernel=(3, 2), hidden=4, activation="tanh"
+    ),
+    "wrap": models.wrap(
+        lambda t, x: anp.array([anp.sum(anp.sin(t * x)), t[0] * t[1] * x[2]]), 3, in_shape=(3,)
+    ),
 }
 small = pytest.mark.parametrize("model", SMALL.values(), ids=SMALL.keys())
 
@@ -42,7 +46,9 @@ def differences(f, theta):
     """The derivative of f (any shape) in each coordinate of theta, last axis P, by Richardson's central differences."""
 
     def central(h):
-        return np.stack([(f(theta + h * e) - f(theta - h * e)) / (2 * h) for e in np.eye(theta.size)], axis=-1)
+        return np.stack(
+            [(f(theta + h * e) - f(theta - h * e)) / (2 * h) for e in np.eye(theta.size)], axis=-1
+        )
 
     return (4 * central(STEP) - central(2 * STEP)) / 3
 
@@ -111,9 +117,13 @@ def test_activations():
     rtol = 4 * 30**2 * EPS  # the condition number of the tail of Φ is z²
     np.testing.assert_allclose(models.layers.gelu(z), ACT["gelu"][0](z), rtol=rtol, atol=0)
     z = z[1:-1]
-    np.testing.assert_allclose(models.layers.gelu_tanh(z), models.layers.gelu(z), rtol=0, atol=5e-4)  # the approximation's known error
+    np.testing.assert_allclose(
+        models.layers.gelu_tanh(z), models.layers.gelu(z), rtol=0, atol=5e-4
+    )  # the approximation's known error
     inner = 0.7978845608028654 * (z + 0.044715 * z**3)
-    np.testing.assert_allclose(models.layers.gelu_tanh(z), z / (1 + np.exp(-2 * inner)), rtol=0, atol=16 * EPS)
+    np.testing.assert_allclose(
+        models.layers.gelu_tanh(z), z / (1 + np.exp(-2 * inner)), rtol=0, atol=16 * EPS
+    )
 
 
 @pytest.mark.parametrize("name", ["tanh", "gelu", "gelu_tanh"])
@@ -128,7 +138,10 @@ def test_derivatives_of_activations(name):
 def test_relu_has_slope_zero_at_zero():
     at = np.array([-1.0, -0.0, 0.0, 1.0])
     assert models.grad(lambda t: anp.sum(models.layers.relu(t)))(at).tolist() == [0, 0, 0, 1]
-    assert models.hessian(lambda t: anp.sum(models.layers.relu(t)))(at).tolist() == np.zeros((4, 4)).tolist()
+    assert (
+        models.hessian(lambda t: anp.sum(models.layers.relu(t)))(at).tolist()
+        == np.zeros((4, 4)).tolist()
+    )
 
 
 @small
@@ -148,7 +161,9 @@ def test_convolution_equals_scipy(kernel):
     rng = np.random.default_rng(5)
     x, K = rng.standard_normal((2, 7, 6, 3)), rng.standard_normal((*kernel, 3, 4))
     got = models.layers.conv_same(x, K)
-    pad = [((k - 1) // 2, k // 2) for k in kernel]  # zeros before and after; an even kernel has one more after
+    pad = [
+        ((k - 1) // 2, k // 2) for k in kernel
+    ]  # zeros before and after; an even kernel has one more after
     for n in range(2):
         padded = np.pad(x[n], (*pad, (0, 0)))
         for o in range(4):
@@ -169,7 +184,13 @@ def test_cnn_equals_scipy_layer_by_layer():
         at += math.prod(shape)
     h = x
     for K, b in (a[:2], a[2:4]):
-        z = np.stack([sum(correlate2d(h[:, :, c], K[:, :, c, o], mode="same") for c in range(K.shape[2])) for o in range(16)], -1)
+        z = np.stack(
+            [
+                sum(correlate2d(h[:, :, c], K[:, :, c, o], mode="same") for c in range(K.shape[2]))
+                for o in range(16)
+            ],
+            -1,
+        )
         z = np.maximum(z + b, 0)
         h = (z[::2, ::2] + z[1::2, ::2] + z[::2, 1::2] + z[1::2, 1::2]) / 4
     want = a[6] @ np.maximum(a[4] @ h.ravel() + a[5], 0) + a[7]
@@ -205,7 +226,10 @@ def test_batch_equals_loop(model):
     theta, x = draw(model, seed=7, n=5)
     C = 2 if model.n_outputs is None else model.n_outputs
     assert model(theta, x).shape == (5, C) and model(theta, x[0]).shape == (C,)
-    assert model.jac(theta, x).shape == (5, C, model.n_params) and model.jac(theta, x[0]).shape == (C, model.n_params)
+    assert model.jac(theta, x).shape == (5, C, model.n_params) and model.jac(theta, x[0]).shape == (
+        C,
+        model.n_params,
+    )
     assert_near(model(theta, x), np.stack([model(theta, row) for row in x]), 64 * EPS)
     assert_near(model.jac(theta, x), np.stack([model.jac(theta, row) for row in x]), 256 * EPS)
     assert model(theta, x[:1]).shape == (1, C)
@@ -245,7 +269,9 @@ def test_linear_functions_have_zero_hessian_without_a_warning():
     assert models.hessian(f)(np.ones(3)).tolist() == np.zeros((3, 3)).tolist()
     assert models.hvp(f)(np.ones(3), np.ones(3)).tolist() == [0, 0, 0]
     assert models.grad(lambda t: 3.0)(np.ones(3)).tolist() == [0, 0, 0]
-    with pytest.raises(TypeError, match=r"f must be a scalar function, got a result of shape \(3,\)"):
+    with pytest.raises(
+        TypeError, match=r"f must be a scalar function, got a result of shape \(3,\)"
+    ):
         models.grad(lambda t: t * t)(np.ones(3))
 
 
@@ -270,7 +296,12 @@ def test_layout_round_trip(model):
 
 def test_layout_order_and_names():
     names = lambda m: [(p.name, p.shape) for p in m.layout]
-    assert names(models.mlp([3, 4, 2])) == [("W0", (4, 3)), ("b0", (4,)), ("W1", (2, 4)), ("b1", (2,))]
+    assert names(models.mlp([3, 4, 2])) == [
+        ("W0", (4, 3)),
+        ("b0", (4,)),
+        ("W1", (2, 4)),
+        ("b1", (2,)),
+    ]
     assert names(models.linear(3, 2)) == [("W0", (2, 3))]
     assert [n for n, _ in names(models.cnn())] == ["K0", "b0", "K1", "b1", "W2", "b2", "W3", "b3"]
 
@@ -300,7 +331,11 @@ def test_init_statistics(scheme):
             assert not np.any(a)
             continue
         n_in, n_out = fans[name]
-        var = {"lecun_normal": 1 / n_in, "he_normal": 2 / n_in, "xavier_uniform": 2 / (n_in + n_out)}[scheme]
+        var = {
+            "lecun_normal": 1 / n_in,
+            "he_normal": 2 / n_in,
+            "xavier_uniform": 2 / (n_in + n_out),
+        }[scheme]
         kurtosis = 1.8 if scheme == "xavier_uniform" else 3.0
         assert abs(a.mean()) <= 6 * math.sqrt(var / a.size)
         assert abs(np.mean(a**2) - var) <= 6 * var * math.sqrt((kurtosis - 1) / a.size)
@@ -361,8 +396,15 @@ def test_wrap_of_plain_numpy_says_what_to_do(f):
     model = models.wrap(f, n_params=3)
     t, x = np.ones(3), np.ones(3)
     model(t, x)
-    for call in (lambda: model.jac(t, x), lambda: model.vjp(t, x, model(t, x)), lambda: model.jac(t, x[None])):
-        with pytest.raises(TypeError, match=r"f must be written with .*autograd\.numpy.*, got a function that autograd cannot .*jac="):
+    for call in (
+        lambda: model.jac(t, x),
+        lambda: model.vjp(t, x, model(t, x)),
+        lambda: model.jac(t, x[None]),
+    ):
+        with pytest.raises(
+            TypeError,
+            match=r"f must be written with .*autograd\.numpy.*, got a function that autograd cannot .*jac=",
+        ):
             call()
 
 
@@ -380,24 +422,57 @@ def test_an_error_inside_a_wrapped_function_is_shown_as_it_is():
 @pytest.mark.parametrize(
     ("build", "match"),
     [
-        (lambda: models.mlp([3]), r"sizes must be a sequence of at least 2 integers >= 1, got \[3\]"),
+        (
+            lambda: models.mlp([3]),
+            r"sizes must be a sequence of at least 2 integers >= 1, got \[3\]",
+        ),
         (lambda: models.mlp(3), "sizes must be a sequence of at least 2 integers >= 1, got int 3"),
         (lambda: models.mlp([3, 0, 1]), r"sizes\[1\] must be an integer >= 1, got 0"),
         (lambda: models.mlp([3, 2.5, 1]), r"sizes\[1\] must be an integer >= 1, got 2\.5"),
-        (lambda: models.mlp([3, 1], "tahn"), "activation must be .*, got 'tahn'; did you mean 'tanh'"),
-        (lambda: models.mlp([3, 1], None), "activation must be 'tanh', 'relu', 'gelu' or 'gelu_tanh', got None"),
+        (
+            lambda: models.mlp([3, 1], "tahn"),
+            "activation must be .*, got 'tahn'; did you mean 'tanh'",
+        ),
+        (
+            lambda: models.mlp([3, 1], None),
+            "activation must be 'tanh', 'relu', 'gelu' or 'gelu_tanh', got None",
+        ),
         (lambda: models.linear(0), "n_in must be an integer >= 1, got 0"),
         (lambda: models.linear(2, True), "n_out must be an integer >= 1, got True"),
-        (lambda: models.cnn(in_shape=(28, 28)), r"in_shape must be a sequence of 3 integers >= 1, got \(28, 28\)"),
-        (lambda: models.cnn(in_shape=(3, 8, 1)), r"in_shape must have height and width >= 4 for 2 poolings, got \(3, 8, 1\)"),
-        (lambda: models.cnn(features=()), r"features must be a sequence of at least 1 integers >= 1, got \(\)"),
+        (
+            lambda: models.cnn(in_shape=(28, 28)),
+            r"in_shape must be a sequence of 3 integers >= 1, got \(28, 28\)",
+        ),
+        (
+            lambda: models.cnn(in_shape=(3, 8, 1)),
+            r"in_shape must have height and width >= 4 for 2 poolings, got \(3, 8, 1\)",
+        ),
+        (
+            lambda: models.cnn(features=()),
+            r"features must be a sequence of at least 1 integers >= 1, got \(\)",
+        ),
         (lambda: models.cnn(kernel=5), "kernel must be a sequence of 2 integers >= 1, got int 5"),
         (lambda: models.cnn(n_classes=0), "n_classes must be an integer >= 1, got 0"),
-        (lambda: models.cnn(activation="relU"), "activation must be .*, got 'relU'; did you mean 'relu'"),
-        (lambda: models.wrap(lambda t, x: t, n_params=0), "n_params must be an integer >= 1, got 0"),
-        (lambda: models.wrap(lambda t, x: t, n_params=1, n_outputs=-1), "n_outputs must be an integer >= 1, got -1"),
-        (lambda: SMALL["linear"].init(np.random.default_rng(0), "lecun"), "scheme must be .*, got 'lecun'; did you mean 'lecun_normal'"),
-        (lambda: SMALL["wrap"].init(np.random.default_rng(0)), "scheme must be 'zeros' for a wrapped function.*, got 'lecun_normal'"),
+        (
+            lambda: models.cnn(activation="relU"),
+            "activation must be .*, got 'relU'; did you mean 'relu'",
+        ),
+        (
+            lambda: models.wrap(lambda t, x: t, n_params=0),
+            "n_params must be an integer >= 1, got 0",
+        ),
+        (
+            lambda: models.wrap(lambda t, x: t, n_params=1, n_outputs=-1),
+            "n_outputs must be an integer >= 1, got -1",
+        ),
+        (
+            lambda: SMALL["linear"].init(np.random.default_rng(0), "lecun"),
+            "scheme must be .*, got 'lecun'; did you mean 'lecun_normal'",
+        ),
+        (
+            lambda: SMALL["wrap"].init(np.random.default_rng(0)),
+            "scheme must be 'zeros' for a wrapped function.*, got 'lecun_normal'",
+        ),
     ],
 )
 def test_constructors_refuse(build, match):
@@ -410,9 +485,14 @@ def test_wrong_types_are_refused():
         models.wrap(3, n_params=1)
     with pytest.raises(TypeError, match=r"jac must be a function of .*, got int 3"):
         models.wrap(lambda t, x: t, n_params=1, jac=3)
-    with pytest.raises(TypeError, match=r"rng must be a numpy\.random\.Generator or a seed .*, got str 'a'; use .*default_rng"):
+    with pytest.raises(
+        TypeError,
+        match=r"rng must be a numpy\.random\.Generator or a seed .*, got str 'a'; use .*default_rng",
+    ):
         SMALL["linear"].init("a")
-    np.testing.assert_array_equal(SMALL["linear"].init(7), SMALL["linear"].init(np.random.default_rng(7)))
+    np.testing.assert_array_equal(
+        SMALL["linear"].init(7), SMALL["linear"].init(np.random.default_rng(7))
+    )
 
 
 @small
@@ -436,7 +516,9 @@ def test_calls_refuse(model):
         model.vjp(theta, x, np.ones(9))
     t, x_ = model.check(theta.tolist(), x.tolist())
     assert t.dtype == x_.dtype == np.float64 and model.check() == (None, None)
-    with pytest.raises(ValueError, match=r"x must have at most 2 dimensions, got shape \(2, 2, 2\); use wrap"):
+    with pytest.raises(
+        ValueError, match=r"x must have at most 2 dimensions, got shape \(2, 2, 2\); use wrap"
+    ):
         models.wrap(lambda t, x: t, n_params=1)(np.ones(1), np.ones((2, 2, 2)))
     with pytest.raises(ValueError, match=r"f must return shape \(3,\).*, got shape \(2,\)"):
         models.wrap(lambda t, x: t, n_params=2, n_outputs=3)(np.ones(2), 0.0)

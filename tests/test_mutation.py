@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-WRITTEN = json.loads((ROOT / "validation" / "results" / "mutation.json").read_text(encoding="utf-8"))
+WRITTEN = json.loads(
+    (ROOT / "validation" / "results" / "mutation.json").read_text(encoding="utf-8")
+)
 PARTS = 12  # of the list, each a test of its own
 BLIND = 0.9  # the same of the blind ones, of which all that the vectors catch but a few were named when the search had been widened
 
@@ -38,14 +40,18 @@ def test_nearly_every_one_is_named():
     """171 and 161 of 178 when the list was written."""
     each = WRITTEN["by hand"]["each"]
     assert len(each) >= 80
-    assert sum(r["right"] for r in each) >= 0.96 * len(each) and sum(r["first"] for r in each) >= 0.9 * len(each)
+    assert sum(r["right"] for r in each) >= 0.96 * len(each) and sum(
+        r["first"] for r in each
+    ) >= 0.9 * len(each)
 
 
 def test_mistakes_in_another_implementation():
     """One in sixteen of the blind ones that were named when written; validation/mutation.py runs all of them."""
     found = [mutation.judge_blind(m) for m in [m for m in mutation.blind() if m["says"]][::16]]
     assert [r.what for r in found if not r.caught] == []
-    assert sum(r.right for r in found) >= BLIND * len(found), [(r.what, r.said) for r in found if not r.right]
+    assert sum(r.right for r in found) >= BLIND * len(found), [
+        (r.what, r.said) for r in found if not r.right
+    ]
 
 
 def test_the_modules_loaded_again_are_right():
@@ -58,16 +64,25 @@ def test_the_modules_loaded_again_are_right():
 def test_automatic_edits_are_caught(rule, family):
     """One in ten; validation/mutation.py runs all of them."""
     found = mutation.automatic_steps(rule, family, every=10)
-    assert found.mutants > 2 and found.missed == () and found.caught + found.equivalent == found.mutants
+    assert (
+        found.mutants > 2
+        and found.missed == ()
+        and found.caught + found.equivalent == found.mutants
+    )
 
 
 def test_the_written_results_are_of_this_list():
     written = WRITTEN
     assert [r["what"] for r in written["by hand"]["each"]] == [m.what for m in mutation.MUTANTS]
-    assert written["by hand"]["caught"] == len(mutation.MUTANTS) and written["automatic"]["missed"] == []
+    assert (
+        written["by hand"]["caught"] == len(mutation.MUTANTS)
+        and written["automatic"]["missed"] == []
+    )
     blind = written["blind"]
     assert [r["what"] for r in blind["today"]["each"]] == [m["what"] for m in mutation.blind()]
-    assert sum(one["mutants"] for one in blind["at first sight"].values()) == blind["today"]["mutants"]
+    assert (
+        sum(one["mutants"] for one in blind["at first sight"].values()) == blind["today"]["mutants"]
+    )
 
 
 def test_the_page_says_what_was_written():

@@ -25,7 +25,9 @@ def as_printed(value: Fraction, printed: str) -> Decimal:
     """The value rounded to as many digits as were printed."""
     digits = len(Decimal(printed).as_tuple().digits)
     c = Context(prec=60)
-    return Context(prec=digits).create_decimal(c.divide(Decimal(value.numerator), Decimal(value.denominator)))
+    return Context(prec=digits).create_decimal(
+        c.divide(Decimal(value.numerator), Decimal(value.denominator))
+    )
 
 
 # --- the facts -----------------------------------------------------------------------------------------------------------------
@@ -42,7 +44,9 @@ def test_data_reproduce_every_certified_digit(name):
     pairs = [*zip(beta, d.beta, strict=True), (nist.root(s2), d.s)]
     pairs += [(nist.root(s2 * v), sd) for v, sd in zip(np.diag(Sigma), d.sd, strict=True)]
     for value, printed in pairs:
-        assert as_printed(Fraction(value), printed) == Decimal(printed), f"{name}: {float(value)!r} against {printed}"
+        assert as_printed(Fraction(value), printed) == Decimal(printed), (
+            f"{name}: {float(value)!r} against {printed}"
+        )
 
 
 def test_sizes_and_families():
@@ -53,14 +57,23 @@ def test_sizes_and_families():
         **{f"Wampler{k}": (21, 6) for k in range(1, 6)},
         "Filip": (82, 11),
     }
-    y1, y3, y4, y5 = (DATA[f"Wampler{k}"].y for k in (1, 3, 4, 5))  # one polynomial, one error times 1, 100, 10000
+    y1, y3, y4, y5 = (
+        DATA[f"Wampler{k}"].y for k in (1, 3, 4, 5)
+    )  # one polynomial, one error times 1, 100, 10000
     assert np.array_equal(y4 - y1, 100 * (y3 - y1)) and np.array_equal(y5 - y1, 10000 * (y3 - y1))
 
 
 # --- exact arithmetic -------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.eq("eq:RVGA-explicit-mean", "eq:RVGA-explicit-cov", "eq:bong-FC-prec", "eq:bong-FC-mean", "sec:lbong-fc#1", "sec:lbong-fc#2")
+@pytest.mark.eq(
+    "eq:RVGA-explicit-mean",
+    "eq:RVGA-explicit-cov",
+    "eq:bong-FC-prec",
+    "eq:bong-FC-mean",
+    "sec:lbong-fc#1",
+    "sec:lbong-fc#2",
+)
 @pytest.mark.parametrize("name", NAMES)
 def test_exact_route_has_every_digit(name):
     row = nist.row(name, "exact")
@@ -88,7 +101,9 @@ def test_one_at_a_time_is_the_mini_batch_to_the_last_digit(name):
     d = DATA[name]
     P, v0 = d.X.shape[1], Fraction(10) ** nist.vague(d, 25)
     prior = FC(np.array([Fraction(0)] * P, dtype=object), np.diag([v0] * P))
-    step = lambda q, xy: fc_nat.bong_woodbury(q, None, Curv(xy[0] * (xy[1] - xy[0] @ q.mu), S=xy[0][:, None]))
+    step = lambda q, xy: fc_nat.bong_woodbury(
+        q, None, Curv(xy[0] * (xy[1] - xy[0] @ q.mu), S=xy[0][:, None])
+    )
     got, wanted = reduce(step, zip(d.X, d.y, strict=True), prior), nist.exact(d, 25)
     assert np.array_equal(got.mu, wanted.mu) and np.array_equal(got.Sigma, wanted.Sigma)
 
@@ -121,24 +136,33 @@ def test_float_routes_have_the_digits_of_the_covariance(name, route):
     terms = np.max(np.abs(d.X.astype(float)) @ beta + np.abs(d.y.astype(float))) / float(d.s)
     least = -np.log10(len(d.y) * np.finfo(float).eps * (len(beta) * nist.condition(d) ** 2 + terms))
     assert (least > 3) == (name != "Filip")
-    assert min(row.standard_deviation, row.residual) >= min(CERTIFIED, least), f"{row}: at least {least:.1f}"
+    assert min(row.standard_deviation, row.residual) >= min(CERTIFIED, least), (
+        f"{row}: at least {least:.1f}"
+    )
 
 
 def test_the_digits_expected_say_something():
     """The bounds are not empty, but for Filip through the normal equations, which have no digit to lose."""
     assert all(nist.expected_digits(d, "qr") > 3 for d in DATA.values())
-    assert all((nist.expected_digits(d, "mini-batch") > 0) == (name != "Filip") for name, d in DATA.items())
+    assert all(
+        (nist.expected_digits(d, "mini-batch") > 0) == (name != "Filip") for name, d in DATA.items()
+    )
     assert nist.row("Filip", "mini-batch").coefficient < 1
 
 
 @pytest.mark.eq("eq:bong-FC-mean", "eq:bong-FC-prec", "sec:lbong-fc#1", "sec:lbong-fc#2")
-@pytest.mark.parametrize("route", ["stream, plain", "stream, efficient", "stream, plain, scaled", "stream, efficient, scaled"])
+@pytest.mark.parametrize(
+    "route",
+    ["stream, plain", "stream, efficient", "stream, plain, scaled", "stream, efficient, scaled"],
+)
 def test_streams(route):
     for name, d in DATA.items():
         row, least = nist.row(name, route), nist.expected_digits(d, route)
         assert row.coefficient >= least, f"{row}: at least {least:.1f}"
     assert nist.expected_digits(DATA["NoInt1"], route) > 5
-    assert re.fullmatch(r"not (positive definite|finite) at observation \d+", nist.row("Filip", route).note)
+    assert re.fullmatch(
+        r"not (positive definite|finite) at observation \d+", nist.row("Filip", route).note
+    )
 
 
 def test_scaling_costs_no_rounding():
@@ -160,8 +184,15 @@ def test_digits():
 
 def test_the_table_of_validation():
     rows = nist.table(["NoInt1", "Filip"])
-    assert [(r.dataset, r.route) for r in rows] == [(n, route) for n in ("NoInt1", "Filip") for route in nist.ROUTES]
+    assert [(r.dataset, r.route) for r in rows] == [
+        (n, route) for n in ("NoInt1", "Filip") for route in nist.ROUTES
+    ]
     script = runpy.run_path(str(Path(__file__).parents[1] / "validation" / "nist.py"))
     text = reports.text(script["document"](rows)).splitlines()[-len(rows) :]
     for line, r in zip(text, rows, strict=True):
-        assert line.split()[0] == r.dataset and r.route in line and f"{r.coefficient:.1f}" in line and r.note in line
+        assert (
+            line.split()[0] == r.dataset
+            and r.route in line
+            and f"{r.coefficient:.1f}" in line
+            and r.note in line
+        )

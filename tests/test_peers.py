@@ -19,7 +19,10 @@ from bongref.grid import NAMES
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT))
 peers = importlib.import_module("validation.peers")
-causes, explain = importlib.import_module("validation.peers.causes"), importlib.import_module("validation.peers.explain")
+causes, explain = (
+    importlib.import_module("validation.peers.causes"),
+    importlib.import_module("validation.peers.explain"),
+)
 
 FINDINGS = peers.load_findings()
 BY_ID = {f["id"]: f for f in FINDINGS}
@@ -53,7 +56,9 @@ def case_of(id):
 
 def test_the_page_is_what_the_results_and_findings_make():
     made = importlib.import_module("validation.peers.page").page(peers.RESULTS)
-    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == made, "python -m validation.peers --page"
+    assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == made, (
+        "python -m validation.peers --page"
+    )
 
 
 def test_there_is_a_result_of_every_peer():
@@ -69,14 +74,21 @@ def test_every_failing_case_has_a_finding(file):
             assert failure["case"] in known
             assert failure["findings"] and failure["confirmed"], failure["case"]
             for id in failure["findings"]:
-                assert BY_ID[id]["peer"] == result["peer"] and run["adapter"] in BY_ID[id]["adapters"]
+                assert (
+                    BY_ID[id]["peer"] == result["peer"] and run["adapter"] in BY_ID[id]["adapters"]
+                )
             if failure["difference"] is None:
                 assert failure["confirmed"] != "UNEXPLAINED"
     assert all(row["left"] < 1e-12 for row in result["beyond"])
 
 
 def test_no_path_of_a_machine():
-    for file in [*RESULTS, peers.FINDINGS, *(ROOT / "validation" / "peers").glob("*.py"), ROOT / "docs" / "peers.md"]:
+    for file in [
+        *RESULTS,
+        peers.FINDINGS,
+        *(ROOT / "validation" / "peers").glob("*.py"),
+        ROOT / "docs" / "peers.md",
+    ]:
         text = file.read_text(encoding="utf-8")
         assert not any(f"/{word}/" in text for word in ("work", "tmp", "root", "home")), file.name
 
@@ -87,24 +99,34 @@ def test_no_path_of_a_machine():
 def test_findings_have_their_fields():
     assert len(BY_ID) == len(FINDINGS)
     for f in FINDINGS:
-        assert f["peer"] in peers.PEERS and f["verdict"] in ("agrees", "differs", "not offered"), f["id"]
+        assert f["peer"] in peers.PEERS and f["verdict"] in ("agrees", "differs", "not offered"), f[
+            "id"
+        ]
         assert f["what"] and f["methods"] and f["version"]
-        assert set(f["adapters"]) <= set(peers.PEERS[f["peer"]].adapters) and set(f["levels"]) <= set(vectors.CALLS)
+        assert set(f["adapters"]) <= set(peers.PEERS[f["peer"]].adapters) and set(
+            f["levels"]
+        ) <= set(vectors.CALLS)
         if f["verdict"] == "differs":
             assert f["kind"] in KINDS and f.get("means"), f["id"]
             assert f.get("cause") or f.get("reason"), f["id"]
-            assert ("file" in f and "lines" in f) or f["kind"] in ("no validation", "rounding"), f["id"]
+            assert ("file" in f and "lines" in f) or f["kind"] in ("no validation", "rounding"), f[
+                "id"
+            ]
             assert f["size"] is None or f["problem"], f["id"]
         if "cause" in f:
             assert callable(getattr(causes, f["cause"])), f["id"]
         if "erratum" in f:
-            assert f"| {f['erratum']} |" in (ROOT / "docs" / "errata.md").read_text(encoding="utf-8")
+            assert f"| {f['erratum']} |" in (ROOT / "docs" / "errata.md").read_text(
+                encoding="utf-8"
+            )
 
 
 def test_every_cause_belongs_to_a_finding_and_the_other_way_round():
     explained = {id for ids, _ in explain.CAUSES for id in ids}
     assert explained <= set(BY_ID)
-    seen_by_vectors = {f["id"] for f in FINDINGS if f["verdict"] == "differs" and "cause" in f and f["adapters"]}
+    seen_by_vectors = {
+        f["id"] for f in FINDINGS if f["verdict"] == "differs" and "cause" in f and f["adapters"]
+    }
     assert seen_by_vectors == explained
     for ids, make in explain.CAUSES:
         case = applicable(ids)[0]
@@ -120,19 +142,31 @@ def applicable(ids):
     return [
         case
         for case in cases()
-        if case.result == "value" and all(any(explain.applies(BY_ID[id], cls, case) for cls in BY_ID[id]["adapters"]) for id in ids)
+        if case.result == "value"
+        and all(
+            any(explain.applies(BY_ID[id], cls, case) for cls in BY_ID[id]["adapters"])
+            for id in ids
+        )
     ]
 
 
-@pytest.mark.parametrize("ids, make", explain.CAUSES, ids=lambda x: "+".join(x) if isinstance(x, tuple) else "")
+@pytest.mark.parametrize(
+    "ids, make", explain.CAUSES, ids=lambda x: "+".join(x) if isinstance(x, tuple) else ""
+)
 def test_a_cause_differs_from_the_equations(ids, make):
     for case in applicable(ids):
         try:
             made = explain.values(case, make(case))
-        except (ValueError, np.linalg.LinAlgError):  # a cause that is made for some of these cases: a singular Q, a correlated R
+        except (
+            ValueError,
+            np.linalg.LinAlgError,
+        ):  # a cause that is made for some of these cases: a singular Q, a correlated R
             continue
         wanted = [q for q in case.expected if q.role == "result"]
-        if not all(np.max(np.abs(made[q.name] - q.value)) / q.scale <= 10 * q.tolerance["float64"] for q in wanted):  # NaN differs
+        if not all(
+            np.max(np.abs(made[q.name] - q.value)) / q.scale <= 10 * q.tolerance["float64"]
+            for q in wanted
+        ):  # NaN differs
             return
     pytest.fail("no case tells it from the equations")
 
@@ -143,20 +177,28 @@ def test_without_a_cause_the_pieces_are_the_reference(level):
     for case in some:
         made = explain.values(case, explain.Pieces())
         assert all(
-            np.max(np.abs(made[q.name] - q.value)) / q.scale <= 1e3 * q.tolerance["float64"] for q in case.expected if q.name in made
+            np.max(np.abs(made[q.name] - q.value)) / q.scale <= 1e3 * q.tolerance["float64"]
+            for q in case.expected
+            if q.name in made
         )
 
 
 def agrees(case, pieces, factor=1e3):
     made = explain.values(case, pieces)
     return all(
-        np.max(np.abs(made[q.name] - q.value)) / q.scale <= factor * q.tolerance["float64"] for q in case.expected if q.role == "result"
+        np.max(np.abs(made[q.name] - q.value)) / q.scale <= factor * q.tolerance["float64"]
+        for q in case.expected
+        if q.role == "result"
     )
 
 
-@pytest.mark.parametrize("cause", [causes.jitter, causes.jitter_R, causes.jitter_woodbury, causes.jitter_information])
+@pytest.mark.parametrize(
+    "cause", [causes.jitter, causes.jitter_R, causes.jitter_woodbury, causes.jitter_information]
+)
 def test_a_jitter_of_nothing_is_the_reference(cause):
-    assert agrees(case_of("update/bong-lin-hess-fc/line"), explain.Pieces(update=partial(cause, eps=0.0)))
+    assert agrees(
+        case_of("update/bong-lin-hess-fc/line"), explain.Pieces(update=partial(cause, eps=0.0))
+    )
     assert not agrees(case_of("update/bong-lin-hess-fc/line"), explain.Pieces(update=cause))
 
 
@@ -164,17 +206,44 @@ def test_other_causes_switched_off_are_the_reference():
     rng, P = np.random.default_rng(0), 4
     prior = FC(rng.standard_normal(P), np.diag(rng.uniform(0.5, 1, P)))
     dynamics = br.dynamics.OU(0.9, np.ones(P), np.ones(P))
-    for got, wanted in zip(causes.jitter_information_predict(prior, dynamics, eps=0.0), br.predict(prior, dynamics), strict=True):
+    for got, wanted in zip(
+        causes.jitter_information_predict(prior, dynamics, eps=0.0),
+        br.predict(prior, dynamics),
+        strict=True,
+    ):
         np.testing.assert_allclose(got, wanted, rtol=1e-12, atol=1e-13)
-    assert agrees(case_of("update/bong-lin-hess-fc/curve"), explain.Pieces(estimate=causes.softmax_jitter(0.0)))
-    assert agrees(case_of("update/bong-lin-hess-fc/line"), explain.Pieces(estimate=causes.transposed_root))  # one output
-    dlr = next(case for case in cases() if case.level == "step" and case.subject["method"] == "bbb-lin-hess-dlr" and case.result == "value")
+    assert agrees(
+        case_of("update/bong-lin-hess-fc/curve"),
+        explain.Pieces(estimate=causes.softmax_jitter(0.0)),
+    )
+    assert agrees(
+        case_of("update/bong-lin-hess-fc/line"), explain.Pieces(estimate=causes.transposed_root)
+    )  # one output
+    dlr = next(
+        case
+        for case in cases()
+        if case.level == "step"
+        and case.subject["method"] == "bbb-lin-hess-dlr"
+        and case.result == "value"
+    )
     assert agrees(dlr, explain.Pieces(step=partial(causes.bbb_dlr, cross=False, sign=False)))
     diag = Diag(rng.standard_normal(P), rng.uniform(0.5, 1, P))
-    curv = br.Curv(rng.standard_normal(P), d=-rng.uniform(0, 1, P))  # a diagonal G: the full gain is the diagonal one
-    for got, wanted in zip(causes.full_gain(diag, diag, curv, 1), br.step("bong-lin-hess-diag", diag, None, curv)[0], strict=True):
+    curv = br.Curv(
+        rng.standard_normal(P), d=-rng.uniform(0, 1, P)
+    )  # a diagonal G: the full gain is the diagonal one
+    for got, wanted in zip(
+        causes.full_gain(diag, diag, curv, 1),
+        br.step("bong-lin-hess-diag", diag, None, curv)[0],
+        strict=True,
+    ):
         np.testing.assert_allclose(got, wanted, rtol=1e-12)
-    model, lik, x, y, mu = br.models.linear(2), br.likelihoods.Bernoulli(), np.ones(2), np.ones(1), np.array([0.3, -0.4])
+    model, lik, x, y, mu = (
+        br.models.linear(2),
+        br.likelihoods.Bernoulli(),
+        np.ones(2),
+        np.ones(1),
+        np.array([0.3, -0.4]),
+    )
     wanted = br.curvature.lin_hess(model, lik, x, y, mu)
     for made in (
         causes.sigmoid_clip(1e-5)(model, lik, x, y, mu),
@@ -183,7 +252,9 @@ def test_other_causes_switched_off_are_the_reference():
         np.testing.assert_allclose(made.g, wanted.g, rtol=1e-12)  # away from saturation
         np.testing.assert_allclose(made.S @ made.S.T, wanted.S @ wanted.S.T, rtol=1e-12)
     for observe in (causes.early, causes.stale_jacobian):  # a mean that does not move
-        for a, b in zip(observe(model, lik, x, y, mu, mu), linearise(model, lik, x, y, mu), strict=True):
+        for a, b in zip(
+            observe(model, lik, x, y, mu, mu), linearise(model, lik, x, y, mu), strict=True
+        ):
             np.testing.assert_array_equal(a, b)
 
 
@@ -192,10 +263,17 @@ def test_the_causes_that_no_vector_sees():
     A = rng.standard_normal((4, 4))
     Sigma = A @ A.T + np.eye(4)
     assert np.max(np.abs(causes.sample_covariance(Sigma) - Sigma)) > 0.1
-    np.testing.assert_allclose(causes.sample_covariance(np.diag(np.diag(Sigma))), np.diag(np.diag(Sigma)), rtol=1e-12)
+    np.testing.assert_allclose(
+        causes.sample_covariance(np.diag(np.diag(Sigma))), np.diag(np.diag(Sigma)), rtol=1e-12
+    )
     Ups, W = rng.uniform(1, 2, 4), rng.standard_normal((4, 2))
-    assert np.max(np.abs(causes.sample_covariance_dlr(Ups, W) - np.linalg.inv(np.diag(Ups) + W @ W.T))) > 0.1
-    np.testing.assert_allclose(causes.sample_covariance_dlr(Ups, 0 * W), np.diag(1 / Ups), rtol=1e-12)
+    assert (
+        np.max(np.abs(causes.sample_covariance_dlr(Ups, W) - np.linalg.inv(np.diag(Ups) + W @ W.T)))
+        > 0.1
+    )
+    np.testing.assert_allclose(
+        causes.sample_covariance_dlr(Ups, 0 * W), np.diag(1 / Ups), rtol=1e-12
+    )
     q = FC(np.zeros(4), Sigma)
     np.testing.assert_array_equal(causes.fc_scalar_noise(q, 1.0, 0.0).Sigma, Sigma)
     assert causes.fc_scalar_noise(q, 1.0, 0.5).Sigma[0, 1] != Sigma[0, 1]
@@ -208,20 +286,37 @@ def test_the_causes_that_no_vector_sees():
     curv = br.Curv(rng.standard_normal(4), G=-np.eye(4))
     twice, once = causes.rvga_inner(q, [curv, curv]).Sigma, causes.rvga_inner(q, [curv]).Sigma
     assert np.max(np.abs(twice - once)) > 0.01
-    thetas, grads, diag = rng.standard_normal((3, 4)), rng.standard_normal((3, 4)), Diag(np.zeros(4), np.ones(4))
-    assert np.all(causes.vi_diag_step(diag, thetas, grads, 0.0).var == 1) and not np.any(causes.vi_dense_mean(q, thetas, grads, 0.0))
+    thetas, grads, diag = (
+        rng.standard_normal((3, 4)),
+        rng.standard_normal((3, 4)),
+        Diag(np.zeros(4), np.ones(4)),
+    )
+    assert np.all(causes.vi_diag_step(diag, thetas, grads, 0.0).var == 1) and not np.any(
+        causes.vi_dense_mean(q, thetas, grads, 0.0)
+    )
 
 
 # --- the command and the adapters ----------------------------------------------------------------------------------------------------
 
 
 def test_the_list_says_what_is_missing():
-    out = subprocess.run([sys.executable, "-m", "validation.peers", "--list"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    out = subprocess.run(
+        [sys.executable, "-m", "validation.peers", "--list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     assert [line.split()[0] for line in out.splitlines()] == list(peers.PEERS)
 
 
 def test_an_unknown_peer_is_refused():
-    out = subprocess.run([sys.executable, "-m", "validation.peers", "nobody"], cwd=ROOT, capture_output=True, text=True)
+    out = subprocess.run(
+        [sys.executable, "-m", "validation.peers", "nobody"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert out.returncode == 2 and "there is no peer 'nobody'" in out.stderr
 
 
@@ -230,7 +325,11 @@ def test_an_absent_peer_is_an_import_error_that_helps(name, monkeypatch):
     package = {"bong": "bong", "rebayes": "rebayes", "rebayes_mini": "rebayes_mini"}.get(name, name)
     for word in (package, "jax"):
         monkeypatch.setitem(sys.modules, word, None)  # importing it raises ImportError
-    for module in [m for m in sys.modules if m.startswith("validation.peers.peer_") or m == "validation.peers._jax"]:
+    for module in [
+        m
+        for m in sys.modules
+        if m.startswith("validation.peers.peer_") or m == "validation.peers._jax"
+    ]:
         monkeypatch.delitem(sys.modules, module)
     with pytest.raises(ImportError, match=r"need|cannot be imported|BONGREF_PEER"):
         importlib.import_module(f"validation.peers.peer_{name}")
@@ -243,7 +342,21 @@ def test_a_checkout_that_is_none_is_named(monkeypatch, tmp_path):
 
 
 def test_methods_of_findings_match_something():
-    words = [*NAMES, *("fc", "fc_mom", "diag", "diag_mom", "dlr", "plugin", "lin-hess", "lin-ef", "mc-ef", "mc-hess")]
+    words = [
+        *NAMES,
+        *(
+            "fc",
+            "fc_mom",
+            "diag",
+            "diag_mom",
+            "dlr",
+            "plugin",
+            "lin-hess",
+            "lin-ef",
+            "mc-ef",
+            "mc-hess",
+        ),
+    ]
     import fnmatch
 
     for f in FINDINGS:

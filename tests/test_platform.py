@@ -55,15 +55,21 @@ def test_the_operations_refuse_or_answer_with_nan():
     ):
         with pytest.raises(np.linalg.LinAlgError):
             call()
-    assert np.all(np.isnan(linalg.solve(SINGULAR, np.ones(2)))) and np.all(np.isnan(linalg.inv(SINGULAR)))
-    np.testing.assert_allclose(linalg.inv(INDEFINITE), [[-1 / 3, 2 / 3], [2 / 3, -1 / 3]], rtol=8 * np.finfo(float).eps)
+    assert np.all(np.isnan(linalg.solve(SINGULAR, np.ones(2)))) and np.all(
+        np.isnan(linalg.inv(SINGULAR))
+    )
+    np.testing.assert_allclose(
+        linalg.inv(INDEFINITE), [[-1 / 3, 2 / 3], [2 / 3, -1 / 3]], rtol=8 * np.finfo(float).eps
+    )
 
 
 @pytest.mark.usefixtures("platform")
 def test_states_likelihoods_and_dynamics_are_refused():
     bad = br.FC(np.zeros(2), INDEFINITE)
     assert not gaussians.is_valid(bad) and gaussians.is_valid(br.FC(np.zeros(2), GOOD))
-    low_rank = br.DLR(np.zeros(2), np.array([1.0, -3.0]), np.ones((2, 1)))  # Schur complement −3 + 1/2
+    low_rank = br.DLR(
+        np.zeros(2), np.array([1.0, -3.0]), np.ones((2, 1))
+    )  # Schur complement −3 + 1/2
     assert not gaussians.is_valid(low_rank)
     good = br.FC(np.zeros(2), GOOD)
     for call in (
@@ -77,20 +83,27 @@ def test_states_likelihoods_and_dynamics_are_refused():
         lambda: br.likelihoods.Gaussian(INDEFINITE),
         lambda: br.likelihoods.Gaussian(SINGULAR),
         lambda: checks.state("prior", bad),
-        lambda: br.oracle.step("bong-lin-hess-fc", bad._asdict(), None, {"g": [1.0, 1.0], "S": [[1.0], [1.0]]}),
+        lambda: br.oracle.step(
+            "bong-lin-hess-fc", bad._asdict(), None, {"g": [1.0, 1.0], "S": [[1.0], [1.0]]}
+        ),
     ):
         with pytest.raises(BongrefError, match="must be positive"):
             call()
 
 
 @pytest.mark.usefixtures("platform")
-@pytest.mark.parametrize("name", [n for n in br.methods("*-mc-hess-*") if n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")])
+@pytest.mark.parametrize(
+    "name",
+    [n for n in br.methods("*-mc-hess-*") if n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")],
+)
 def test_a_step_is_valid_if_and_only_if_its_covariance_has_positive_eigenvalues(name):
     params = {"alpha": 1.0} if not name.startswith("bong") else {}
     m = br.method(name, **params, **({"rank": 1} if name.endswith("dlr") else {}))
     seen = set()
     for sign in (1, -1):  # a Hessian of either sign that outweighs the prior
-        state, info = br.step(m, m.prior(np.zeros(2)), None, br.Curv(np.ones(2), G=sign * (50 * np.eye(2) + 1)))
+        state, info = br.step(
+            m, m.prior(np.zeros(2)), None, br.Curv(np.ones(2), G=sign * (50 * np.eye(2) + 1))
+        )
         assert info.valid == bool(np.min(np.linalg.eigvalsh(gaussians.covariance(state))) > 0)
         seen.add(info.valid)
     assert False in seen
@@ -108,7 +121,15 @@ def test_the_cases_that_must_be_refused_are():
 def test_only_linalg_calls_what_may_not_raise():
     """fast has its own kernels; paper and conformance show and imitate other people's code."""
     root = Path(linalg.__file__).parent
-    files = [f for f in root.rglob("*.py") if f.relative_to(root).parts[0] not in ("fast", "paper", "conformance", "linalg.py")]
+    files = [
+        f
+        for f in root.rglob("*.py")
+        if f.relative_to(root).parts[0] not in ("fast", "paper", "conformance", "linalg.py")
+    ]
     assert len(files) > 40
     calls = re.compile(r"(?<!a)(?:np|numpy|scipy)\.linalg\.(?:cholesky|solve|inv|eigh)\(")
-    assert [(f.name, calls.findall(f.read_text("utf-8"))) for f in files if calls.search(f.read_text("utf-8"))] == []
+    assert [
+        (f.name, calls.findall(f.read_text("utf-8")))
+        for f in files
+        if calls.search(f.read_text("utf-8"))
+    ] == []

@@ -36,13 +36,27 @@ FEW = ["--bongref-methods", "bong-lin-hess-fc,bong-lin-hess-diag", "--bongref-le
 def suite(tmp_path):
     """Runs pytest in a folder with an adapter: (exit status, what it says)."""
     (tmp_path / "my_adapter.py").write_text(MINE)
-    (tmp_path / "pytest.ini").write_text("[pytest]\nfilterwarnings = error\nxfail_strict = true\naddopts = --strict-markers\n")
+    (tmp_path / "pytest.ini").write_text(
+        "[pytest]\nfilterwarnings = error\nxfail_strict = true\naddopts = --strict-markers\n"
+    )
     (tmp_path / "deeper").mkdir()
 
     def run(*argv, cwd=tmp_path, module="bongref.conformance"):
-        others = ["cacheprovider", "randomly", "xdist", "hypothesispytest"]  # slow to start, and not what is tested
+        others = [
+            "cacheprovider",
+            "randomly",
+            "xdist",
+            "hypothesispytest",
+        ]  # slow to start, and not what is tested
         off = [word for name in others for word in ("-p", f"no:{name}")]
-        whole = [sys.executable, "-m", "pytest", *off, *(["--pyargs", module] if module else []), *argv]
+        whole = [
+            sys.executable,
+            "-m",
+            "pytest",
+            *off,
+            *(["--pyargs", module] if module else []),
+            *argv,
+        ]
         done = subprocess.run(whole, capture_output=True, text=True, cwd=cwd, check=False)
         return done.returncode, done.stdout + done.stderr
 
@@ -56,8 +70,17 @@ def cases(*methods):
 def test_every_case_is_a_test(suite, tmp_path):
     """Right and wrong ones, what is not offered, known failures and what is known wrongly; a warning of the adapter is none of these."""
     steps, streams = cases("bong-lin-hess-fc", "bong-lin-hess-diag")
-    (tmp_path / "gaps.txt").write_text("step/bong-lin-hess-fc/plain  # the sign\nstep/bong-lin-hess-fc/zero-gradient\n")
-    argv = ["--bongref-adapter", "my_adapter:Adapter", *FEW, "--bongref-no-diagnosis", "--bongref-xfails", "gaps.txt"]
+    (tmp_path / "gaps.txt").write_text(
+        "step/bong-lin-hess-fc/plain  # the sign\nstep/bong-lin-hess-fc/zero-gradient\n"
+    )
+    argv = [
+        "--bongref-adapter",
+        "my_adapter:Adapter",
+        *FEW,
+        "--bongref-no-diagnosis",
+        "--bongref-xfails",
+        "gaps.txt",
+    ]
     status, out = suite("-v", "-rsxX", *argv)
     assert status == 1
     for case in (*steps, *streams):
@@ -65,8 +88,14 @@ def test_every_case_is_a_test(suite, tmp_path):
     n = len(steps)
     assert f"2 failed, {n - 4 + 1} passed, {len(streams)} skipped, 1 xfailed, 1 xpassed" in out
     assert f"SKIPPED [{len(streams)}]" in out and "not offered: run" in out
-    assert "test_case[step/bong-lin-hess-fc/wide] FAILED" in out and "test_case[step/bong-lin-hess-fc/plain] XFAIL" in out
-    assert "test_case[step/bong-lin-hess-fc/zero-gradient] XPASS" in out and "known failure: step/bong-lin-hess-fc/plain" in out
+    assert (
+        "test_case[step/bong-lin-hess-fc/wide] FAILED" in out
+        and "test_case[step/bong-lin-hess-fc/plain] XFAIL" in out
+    )
+    assert (
+        "test_case[step/bong-lin-hess-fc/zero-gradient] XPASS" in out
+        and "known failure: step/bong-lin-hess-fc/plain" in out
+    )
     shown = out.split("FAILURES")[1].split("short test summary")[0]
     for line in (
         "mu (eq:bong-FC-mean), entry [",
@@ -80,27 +109,54 @@ def test_every_case_is_a_test(suite, tmp_path):
 
 
 def test_the_mistake_is_named(suite):
-    argv = ["--bongref-adapter", "my_adapter:Adapter", "--bongref-methods", "bong-lin-hess-fc", "--bongref-levels", "L0"]
+    argv = [
+        "--bongref-adapter",
+        "my_adapter:Adapter",
+        "--bongref-methods",
+        "bong-lin-hess-fc",
+        "--bongref-levels",
+        "L0",
+    ]
     status, out = suite("-q", *argv, "-k", "wide")
     assert status == 1 and "diagnosis" in out and "the sign of g" in out and "1 failed" in out
 
 
 def test_from_a_folder_below_the_root(suite, tmp_path):
-    argv = ["--bongref-adapter", "my_adapter:Adapter", "--bongref-methods", "bong-lin-ef-diag", "--bongref-levels", "step"]
+    argv = [
+        "--bongref-adapter",
+        "my_adapter:Adapter",
+        "--bongref-methods",
+        "bong-lin-ef-diag",
+        "--bongref-levels",
+        "step",
+    ]
     status, out = suite("-q", *argv, cwd=tmp_path / "deeper")
     assert status == 0 and f"{len(vectors.load(['L0'], ['bong-lin-ef-diag'])) + 1} passed" in out
 
 
 def test_nothing_offered_fails(suite):
-    status, out = suite("-q", "-rf", "--bongref-adapter", "my_adapter:Idle", "--bongref-methods", "bong-lin-ef-*")
+    status, out = suite(
+        "-q", "-rf", "--bongref-adapter", "my_adapter:Idle", "--bongref-methods", "bong-lin-ef-*"
+    )
     assert status == 1 and "the adapter offers none of these cases" in out and "1 failed" in out
     assert "test_something_is_offered" in out
 
 
 def test_a_problem_that_float32_cannot_hold_is_skipped(suite):
-    argv = ["--bongref-adapter", "my_adapter:Single", "--bongref-methods", "bong-lin-ef-dlr", "--bongref-levels", "L0"]
+    argv = [
+        "--bongref-adapter",
+        "my_adapter:Single",
+        "--bongref-methods",
+        "bong-lin-ef-dlr",
+        "--bongref-levels",
+        "L0",
+    ]
     status, out = suite("-q", "-rs", *argv)
-    assert status == 0 and "not applicable: float32 cannot hold this problem" in out and "1 skipped" in out
+    assert (
+        status == 0
+        and "not applicable: float32 cannot hold this problem" in out
+        and "1 skipped" in out
+    )
 
 
 def test_without_an_adapter_it_says_how(suite):
@@ -137,4 +193,9 @@ def test_importing_bongref_does_not_import_the_kit():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
     code = "import sys, bongref.conformance; print([m for m in ('pytest', 'mpmath', 'numba') if m in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "[]\n"
+    )

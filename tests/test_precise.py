@@ -30,7 +30,9 @@ MODELS = {
     "gelu": br.models.mlp([2, 2, 2, 3], activation="gelu"),
     "gelu_tanh": br.models.mlp([2, 2, 3], activation="gelu_tanh"),
     "cnn": br.models.cnn((3, 4, 2), 3, features=(2,), kernel=(3, 1), hidden=2, activation="tanh"),
-    "cnn of two convolutions": br.models.cnn((4, 4, 1), 3, features=(1, 2), kernel=(2, 3), hidden=1, activation="gelu"),
+    "cnn of two convolutions": br.models.cnn(
+        (4, 4, 1), 3, features=(1, 2), kernel=(2, 3), hidden=1, activation="gelu"
+    ),
 }
 
 
@@ -39,7 +41,10 @@ def neutral_model(model):
 
 
 def neutral_likelihood(lik):
-    return {"kind": lik.name, **({"R": np.asarray(lik.R).tolist()} if lik.name == "gaussian" else {})}
+    return {
+        "kind": lik.name,
+        **({"R": np.asarray(lik.R).tolist()} if lik.name == "gaussian" else {}),
+    }
 
 
 def neutral(state):
@@ -50,7 +55,12 @@ def neutral_dynamics(d, P):
     if isinstance(d, dynamics.Static):
         return {"kind": "static"}
     if isinstance(d, dynamics.OU):
-        return {"kind": "ou", "gamma": d.gamma, "mu0": np.broadcast_to(d.mu0, P).tolist(), "var0": np.broadcast_to(d.var0, P).tolist()}
+        return {
+            "kind": "ou",
+            "gamma": d.gamma,
+            "mu0": np.broadcast_to(d.mu0, P).tolist(),
+            "var0": np.broadcast_to(d.var0, P).tolist(),
+        }
     return {"kind": "linear", **{k: np.asarray(v).tolist() for k, v in d._asdict().items()}}
 
 
@@ -60,14 +70,20 @@ def observation(lik, rng, n=None, C=3):
         return np.eye(C)[rng.integers(C, size=lead)]
     if lik.name == "bernoulli":
         return rng.integers(2, size=(*lead, C)).astype(float)
-    return rng.poisson(2.0, size=(*lead, C)).astype(float) if lik.name == "poisson" else rng.standard_normal((*lead, C))
+    return (
+        rng.poisson(2.0, size=(*lead, C)).astype(float)
+        if lik.name == "poisson"
+        else rng.standard_normal((*lead, C))
+    )
 
 
 def near(quantity, got, wanted, cond=1.0, size=0.0):
     got, wanted = np.asarray(got), np.asarray(precise.rounded(wanted))
     finite = np.isfinite(wanted)
     assert np.array_equal(got[~finite], wanted[~finite]), quantity
-    diff = compare.difference(quantity, np.where(finite, got, 0.0), np.where(finite, wanted, 0.0), cond=cond, size=size)
+    diff = compare.difference(
+        quantity, np.where(finite, got, 0.0), np.where(finite, wanted, 0.0), cond=cond, size=size
+    )
     assert diff.agrees, str(diff)
 
 
@@ -92,7 +108,10 @@ def test_jets_are_the_derivatives_by_autograd(name):
         near("J", model.jac(theta, x), J, 8)
         for c in range(3):
             near("H", hessian(lambda t, c=c: model(t, x)[c])(theta), H[c], 8)  # noqa: B023
-        assert precise.jet(neutral_model(model), theta, x, 1).H is None and precise.jet(neutral_model(model), theta, x, 0).J is None
+        assert (
+            precise.jet(neutral_model(model), theta, x, 1).H is None
+            and precise.jet(neutral_model(model), theta, x, 0).J is None
+        )
 
 
 @pytest.mark.parametrize("name", ["tanh", "relu", "gelu", "gelu_tanh"])
@@ -103,11 +122,15 @@ def test_derivatives_of_activations_are_those_by_high_order_differences(name, at
         "tanh": mp.tanh,
         "relu": lambda x: x if x > 0 else mp.zero,
         "gelu": lambda x: x * mp.ncdf(x),
-        "gelu_tanh": lambda x: x / 2 * (1 + mp.tanh(mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3))),
+        "gelu_tanh": lambda x: (
+            x / 2 * (1 + mp.tanh(mp.sqrt(2 / mp.pi) * (x + mp.mpf("0.044715") * x**3)))
+        ),
     }[name]
     with mp.workdps(60):
         got = precise.ACTIVATIONS[name](mp.mpf(at))
-    with mp.workdps(1200 if name == "gelu_tanh" else 600):  # the differences, and 1 + tanh(−1000), cancel
+    with mp.workdps(
+        1200 if name == "gelu_tanh" else 600
+    ):  # the differences, and 1 + tanh(−1000), cancel
         wanted = [f(mp.mpf(at)), mp.diff(f, at), mp.diff(f, at, 2)]
         if name == "relu" and at == 0:
             wanted = [0, 0, 0]
@@ -158,14 +181,25 @@ def test_score_and_information_are_the_derivatives_of_the_log_density(name, scal
     if name == "poisson" and scale > 1:
         scale = 5.0
     lik, rng = LIKELIHOODS[name], np.random.default_rng(3)
-    d, o, y = neutral_likelihood(lik), precise.exactly(scale * rng.standard_normal(3)), observation(lik, rng)
-    score, info, B, T = precise.score(d, o, y), precise.info(d, o), precise.info_factor(d, o), precise.jac_mean(d, o)
+    d, o, y = (
+        neutral_likelihood(lik),
+        precise.exactly(scale * rng.standard_normal(3)),
+        observation(lik, rng),
+    )
+    score, info, B, T = (
+        precise.score(d, o, y),
+        precise.info(d, o),
+        precise.info_factor(d, o),
+        precise.jac_mean(d, o),
+    )
     with mp.workdps(1200):
         h = mp.mpf(10) ** -300
         units = precise.exactly(np.eye(3))
         for k in range(3):
             e = h * units[k]
-            near_digits(score[k], (precise.log_prob(d, o + e, y) - precise.log_prob(d, o - e, y)) / (2 * h))
+            near_digits(
+                score[k], (precise.log_prob(d, o + e, y) - precise.log_prob(d, o - e, y)) / (2 * h)
+            )
             ds = (precise.score(d, o + e, y) - precise.score(d, o - e, y)) / (2 * h)
             dm = (precise.mean(d, o + e) - precise.mean(d, o - e)) / (2 * h)
             for c in range(3):
@@ -176,21 +210,42 @@ def test_score_and_information_are_the_derivatives_of_the_log_density(name, scal
 
 
 def near_digits(a, b, digits=50):
-    assert abs(a - b) <= abs(b) * mp.mpf(10) ** -digits + mp.mpf(10) ** -250, (mp.nstr(a, 20), mp.nstr(b, 20))
+    assert abs(a - b) <= abs(b) * mp.mpf(10) ** -digits + mp.mpf(10) ** -250, (
+        mp.nstr(a, 20),
+        mp.nstr(b, 20),
+    )
 
 
 def test_softmax_at_saturated_logits_is_known_exactly():
     d, o, y = {"kind": "categorical"}, [300.0, 0.0], [1.0, 0.0]
     with mp.workdps(200):
         q = 1 / (1 + mp.exp(300))
-        wanted = {"p": (1 - q, q), "score": (q, -q), "var": q * (1 - q), "log": mp.log(1 - q), "B": mp.sqrt(1 - q) * q}
+        wanted = {
+            "p": (1 - q, q),
+            "score": (q, -q),
+            "var": q * (1 - q),
+            "log": mp.log(1 - q),
+            "B": mp.sqrt(1 - q) * q,
+        }
     p, s = precise.mean(d, o), precise.score(d, o, y)
     with mp.workdps(60):
-        got = [*p, *s, precise.var(d, o)[0, 0], precise.log_prob(d, o, y), precise.info_factor(d, o)[0, 0]]
-        for a, b in zip(got, [*wanted["p"], *wanted["score"], wanted["var"], wanted["log"], wanted["B"]], strict=True):
+        got = [
+            *p,
+            *s,
+            precise.var(d, o)[0, 0],
+            precise.log_prob(d, o, y),
+            precise.info_factor(d, o)[0, 0],
+        ]
+        for a, b in zip(
+            got,
+            [*wanted["p"], *wanted["score"], wanted["var"], wanted["log"], wanted["B"]],
+            strict=True,
+        ):
             assert abs(a - b) < abs(b) * mp.mpf(10) ** -55
     assert precise.log_prob({"kind": "bernoulli"}, [300.0], [1.0]) == precise.log_prob(d, o, y)
-    assert precise.rounded(precise.score({"kind": "bernoulli"}, [-40.0], [0.0]))[0] == -math.exp(-40) / (1 + math.exp(-40))
+    assert precise.rounded(precise.score({"kind": "bernoulli"}, [-40.0], [0.0]))[0] == -math.exp(
+        -40
+    ) / (1 + math.exp(-40))
 
 
 # --- estimators --------------------------------------------------------------------------------------------------------------
@@ -209,9 +264,20 @@ def test_estimators(hess, name, batch):
     lik, rng = LIKELIHOODS[name], np.random.default_rng(4)
     for which in ("linear with bias", "gelu_tanh"):
         model = MODELS[which]
-        theta, samples = 0.5 * rng.standard_normal(model.n_params), 0.5 * rng.standard_normal((3, model.n_params))
+        theta, samples = (
+            0.5 * rng.standard_normal(model.n_params),
+            0.5 * rng.standard_normal((3, model.n_params)),
+        )
         x, y = rng.standard_normal(2 if batch is None else (batch, 2)), observation(lik, rng, batch)
-        got = precise.estimate(hess, neutral_model(model), neutral_likelihood(lik), theta, x.tolist(), y.tolist(), samples)
+        got = precise.estimate(
+            hess,
+            neutral_model(model),
+            neutral_likelihood(lik),
+            theta,
+            x.tolist(),
+            y.tolist(),
+            samples,
+        )
         assert (got.S is None) == (hess == "mc-hess") and (got.G is None) == (hess != "mc-hess")
         curvs_agree(estimated(hess, model, lik, theta, x, y, samples), got)
 
@@ -219,10 +285,15 @@ def test_estimators(hess, name, batch):
 @pytest.mark.parametrize("hess", ["mc-hess", "lin-hess"])
 def test_estimators_of_a_convolution(hess):
     model, lik, rng = MODELS["cnn"], LIKELIHOODS["categorical"], np.random.default_rng(5)
-    theta, samples = 0.5 * rng.standard_normal(model.n_params), 0.5 * rng.standard_normal((1, model.n_params))
+    theta, samples = (
+        0.5 * rng.standard_normal(model.n_params),
+        0.5 * rng.standard_normal((1, model.n_params)),
+    )
     x, y = rng.standard_normal((2, 3, 4, 2)), observation(lik, rng, 2)
     flat = x.reshape(2, -1)
-    got = precise.estimate(hess, neutral_model(model), neutral_likelihood(lik), theta, flat, y, samples)
+    got = precise.estimate(
+        hess, neutral_model(model), neutral_likelihood(lik), theta, flat, y, samples
+    )
     curvs_agree(estimated(hess, model, lik, theta, x, y, samples), got)
 
 
@@ -233,7 +304,8 @@ SELECTED = [
     for i, family in enumerate(("fc", "fc_mom", "diag", "diag_mom", "dlr"))
     for j, rule in enumerate(("bong", "blr", "bog", "bbb"))
     for k, hess in enumerate(("mc-hess", "mc-ef", "lin-hess", "lin-ef"))
-    if (i + j + k) % 3 == 0 and f"{rule}-{hess}-{family}" not in br.methods("b[ol][nr]*-mc-hess-dlr")
+    if (i + j + k) % 3 == 0
+    and f"{rule}-{hess}-{family}" not in br.methods("b[ol][nr]*-mc-hess-dlr")
 ]
 
 
@@ -298,8 +370,14 @@ def test_steps_are_those_of_exact_arithmetic(name):
     wanted = exact.rounded(exact.step(m, prior, current, curv))
     given = {k: a for k, a in curv._asdict().items() if a is not None}
     got = precise.step(name, neutral(prior), neutral(current), given, m.params.get("alpha", 1))
-    for a, b in zip(compare.invariants(precise.rounded(got)).values(), compare.invariants(wanted).values(), strict=True):
-        np.testing.assert_allclose(a, b, rtol=4e-15 * 4, atol=1e-15 * np.max(np.abs(b)))  # W W^T of a rounded W
+    for a, b in zip(
+        compare.invariants(precise.rounded(got)).values(),
+        compare.invariants(wanted).values(),
+        strict=True,
+    ):
+        np.testing.assert_allclose(
+            a, b, rtol=4e-15 * 4, atol=1e-15 * np.max(np.abs(b))
+        )  # W W^T of a rounded W
     if not isinstance(got, DLR):
         assert all(np.array_equal(a, b) for a, b in zip(precise.rounded(got), wanted, strict=True))
 
@@ -309,12 +387,23 @@ def test_a_singular_precision_gives_nan_and_ends_the_iterations():
     q = precise.step("bong-mc-hess-diag", prior, None, {"g": [1.0], "d": [1.0]})
     assert precise.has_nan(q) and not precise.is_valid(q)
     assert precise.has_nan(precise.step("bong-lin-hess-diag", q, None, {"g": [1.0], "S": [[1.0]]}))
-    assert precise.has_nan(precise.predict("diag", q, {"kind": "linear", "F": [2.0], "b": [0.0], "Q": [1.0]}))
+    assert precise.has_nan(
+        precise.predict("diag", q, {"kind": "linear", "F": [2.0], "b": [0.0], "Q": [1.0]})
+    )
     flat = FC(np.zeros(2), np.eye(2))
-    assert precise.has_nan(precise.step("bong-mc-hess-fc", flat, None, {"g": [1.0, 1.0], "G": np.eye(2)}))
-    assert not precise.is_valid(precise.step("bong-mc-hess-fc", flat, None, {"g": [1.0, 1.0], "G": np.diag([2.0, -1.0])}))
+    assert precise.has_nan(
+        precise.step("bong-mc-hess-fc", flat, None, {"g": [1.0, 1.0], "G": np.eye(2)})
+    )
+    assert not precise.is_valid(
+        precise.step("bong-mc-hess-fc", flat, None, {"g": [1.0, 1.0], "G": np.diag([2.0, -1.0])})
+    )
     with pytest.raises(br.NotDerived if hasattr(br, "NotDerived") else NotImplementedError):
-        precise.step("bong-mc-hess-dlr", {"mu": [0.0], "Ups": [1.0], "W": [[1.0]]}, None, {"g": [1.0], "G": [[-1.0]]})
+        precise.step(
+            "bong-mc-hess-dlr",
+            {"mu": [0.0], "Ups": [1.0], "W": [[1.0]]},
+            None,
+            {"g": [1.0], "G": [[-1.0]]},
+        )
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -331,9 +420,15 @@ def test_the_linear_gaussian_update_is_bayes_rule_exactly():
     model = neutral_model(br.models.linear(1, 1))
     for name in ("bong-lin-hess-fc", "bong-lin-hess-diag", "bong-lin-hess-dlr"):
         fc = {"mu": [0.5], "Sigma": [[2.0]]}
-        prior = {"fc": fc, "diag": {"mu": [0.5], "var": [2.0]}, "dlr": {"mu": [0.5], "Ups": [0.25], "W": [[0.5]]}}[name.split("-")[3]]
+        prior = {
+            "fc": fc,
+            "diag": {"mu": [0.5], "var": [2.0]},
+            "dlr": {"mu": [0.5], "Ups": [0.25], "W": [[0.5]]},
+        }[name.split("-")[3]]
         params = {"rank": 1} if name.endswith("dlr") else {}
-        q, _, _ = precise.update(name, model, {"kind": "gaussian", "R": [[0.5]]}, prior, [3.0], [1.0], None, params)
+        q, _, _ = precise.update(
+            name, model, {"kind": "gaussian", "R": [[0.5]]}, prior, [3.0], [1.0], None, params
+        )
         with mp.workdps(60):
             prec = mp.mpf(1) / 2 + 18  # 1/2 + 9/0.5
             got = precise.precision(q)
@@ -345,8 +440,15 @@ def test_the_linear_gaussian_update_is_bayes_rule_exactly():
 def test_a_batch_and_a_stream_of_it_agree_for_the_linear_gaussian_model():
     """Conjugate: filtering three observations one by one is the update with the batch, to 55 digits."""
     rng = np.random.default_rng(7)
-    model, lik = neutral_model(br.models.linear(3, 2)), {"kind": "gaussian", "R": [[1.0, 0.25], [0.25, 0.5]]}
-    X, Y, prior = rng.standard_normal((3, 3)), rng.standard_normal((3, 2)), neutral(FC(rng.standard_normal(6), spd(rng, 6, 1.0)))
+    model, lik = (
+        neutral_model(br.models.linear(3, 2)),
+        {"kind": "gaussian", "R": [[1.0, 0.25], [0.25, 0.5]]},
+    )
+    X, Y, prior = (
+        rng.standard_normal((3, 3)),
+        rng.standard_normal((3, 2)),
+        neutral(FC(rng.standard_normal(6), spd(rng, 6, 1.0))),
+    )
     one = precise.stream("bong-lin-hess-fc", model, lik, prior, X, Y)[-1]
     whole = precise.update("bong-lin-hess-fc", model, lik, prior, X, Y)[0]
     with mp.workdps(60):
@@ -363,7 +465,9 @@ DYNAMICS = {
     "ou": dynamics.OU(0.875, mu0=np.array([1.0, -1.0, 0.5, 0.25]), var0=VEC),
     "ou forgets": dynamics.OU(0.0, mu0=np.ones(4), var0=VEC),
     "diagonal": dynamics.Linear(VEC, np.ones(4), np.array([0.0, 0.5, 0.25, 1.0])),
-    "full": dynamics.Linear(np.eye(4) + np.diag([0.5, 0.25, -0.5], 1), np.ones(4), 0.5 * np.eye(4) + 0.125),
+    "full": dynamics.Linear(
+        np.eye(4) + np.diag([0.5, 0.25, -0.5], 1), np.ones(4), 0.5 * np.eye(4) + 0.125
+    ),
     "permuted": dynamics.Linear(np.eye(4)[[1, 0, 3, 2]], np.zeros(4), np.diag(VEC)),
 }
 
@@ -381,7 +485,9 @@ def test_predict(family, name):
             precise.predict(family, neutral(q), given)
         return
     wanted = precise.predict(family, neutral(q), given)
-    agree(got, precise.rounded(wanted), compare.condition(lambda q: dynamics.predict(q, d), q), name)
+    agree(
+        got, precise.rounded(wanted), compare.condition(lambda q: dynamics.predict(q, d), q), name
+    )
     near("Sigma", gaussians.covariance(got), covariance(wanted), 64)
     start = covariance(precise.state(family, q))
     with mp.workdps(60):  # F Σ Fᵀ + Q with the covariance as a whole
@@ -411,11 +517,23 @@ def test_streams(name):
     ys = [Y[0], None, Y[2]]
     d = dynamics.OU(0.875, mu0=0.25, var0=0.5) if SELECTED.index(name) % 2 else dynamics.Static()
     args = neutral_model(model), neutral_likelihood(lik)
-    wanted = precise.stream(name, *args, neutral(prior), X, ys, samples, neutral_dynamics(d, model.n_params), params)
+    wanted = precise.stream(
+        name, *args, neutral(prior), X, ys, samples, neutral_dynamics(d, model.n_params), params
+    )
     assert len(wanted) == 3 and all(precise.is_valid(q) for q in wanted)
 
     def run(prior, T=3):
-        return br.run(m, model, lik, prior, X[:T], ys[:T], samples=None if samples is None else samples[:T], dynamics=d, form="plain").state
+        return br.run(
+            m,
+            model,
+            lik,
+            prior,
+            X[:T],
+            ys[:T],
+            samples=None if samples is None else samples[:T],
+            dynamics=d,
+            form="plain",
+        ).state
 
     cond = compare.condition(run, prior, draws=2)
     for T in (2, 3):
@@ -432,7 +550,9 @@ def test_every_method_runs():
         rule, _, _, family = name.split("-")
         params = {"n_iter": 1} if rule in ("blr", "bbb") else {}
         prior = neutral(belief(family, rng, 2, 1))
-        out, _, _ = precise.update(name, model, lik, prior, [1.0, -0.5], [1.0], rng.standard_normal((1, 2, 2)), params)
+        out, _, _ = precise.update(
+            name, model, lik, prior, [1.0, -0.5], [1.0], rng.standard_normal((1, 2, 2)), params
+        )
         assert all(isinstance(v, mp.mpf) for a in out for v in a.flat), name
 
 
@@ -446,9 +566,17 @@ def test_predictives_and_metrics(kind, name):
     model = br.models.mlp([2, 2, C], activation="gelu")
     prior = belief("diag", rng, model.n_params)
     prior = Diag(prior.mu, prior.var / 64)
-    X, Y, samples = rng.standard_normal((6, 2)), observation(lik, rng, 6, C), gaussians.sample(prior, 4, rng)
+    X, Y, samples = (
+        rng.standard_normal((6, 2)),
+        observation(lik, rng, 6, C),
+        gaussians.sample(prior, 4, rng),
+    )
     made = getattr(predictive, kind)
-    got = made(model, lik, prior, X) if kind == "plugin" else made(model, lik, prior, X, samples=samples)
+    got = (
+        made(model, lik, prior, X)
+        if kind == "plugin"
+        else made(model, lik, prior, X, samples=samples)
+    )
     given = None if kind == "plugin" else samples
     args = neutral_model(model), neutral_likelihood(lik), neutral(prior)
     wanted = precise.predictive(kind, "diag", *args, X, given, Y)
@@ -469,7 +597,9 @@ def test_densities_where_a_linearised_mean_leaves_its_range():
     for name, y in (("bernoulli", 0.0), ("poisson", 2.0)):
         lik, theta = LIKELIHOODS[name], np.array([[8.0]])
         X, Y = np.array([[-1.0], [1.0]]), np.array([[1.0 - y if name == "bernoulli" else y]] * 2)
-        got = predictive.lin_mc(br.models.linear(1, 1), lik, Diag(np.zeros(1), np.ones(1)), X, samples=theta)
+        got = predictive.lin_mc(
+            br.models.linear(1, 1), lik, Diag(np.zeros(1), np.ones(1)), X, samples=theta
+        )
         wanted = precise.predictive("lin_mc", "diag", model, {"kind": name}, prior, X, theta, Y)
         assert wanted["log_density"][0] == mp.ninf and precise.rounded(wanted["nlpd"]) == np.inf
         near("log_density", got.log_density(Y), wanted["log_density"], 16)
@@ -492,12 +622,30 @@ def test_densities_of_saturated_classes_keep_their_digits():
 def test_ties_and_edges_of_the_bins():
     """A confidence of exactly 1/2 belongs to the bin below it, and is class 0."""
     model, prior = neutral_model(br.models.linear(1, 1)), {"mu": [0.0], "var": [1.0]}
-    out = precise.predictive("plugin", "diag", model, {"kind": "bernoulli"}, prior, [[1.0], [2.0]], None, [[0.0], [1.0]])
-    assert out["error"] == 0.5 and out["ece"] == 0  # one right, one wrong, at confidence 1/2 in one bin
+    out = precise.predictive(
+        "plugin", "diag", model, {"kind": "bernoulli"}, prior, [[1.0], [2.0]], None, [[0.0], [1.0]]
+    )
+    assert (
+        out["error"] == 0.5 and out["ece"] == 0
+    )  # one right, one wrong, at confidence 1/2 in one bin
     prior = {"mu": [1.0], "var": [1.0]}
-    out = precise.predictive("plugin", "diag", model, {"kind": "bernoulli"}, prior, [[0.0], [0.125]], None, [[0.0], [0.0]])
-    with mp.workdps(60):  # right at 1/2, wrong just above it: in two bins, so that they do not cancel
-        assert abs(out["ece"] - (mp.mpf(1) / 2 + 1 / (1 + mp.exp(mp.mpf(-1) / 8))) / 2) < mp.mpf(10) ** -55
+    out = precise.predictive(
+        "plugin",
+        "diag",
+        model,
+        {"kind": "bernoulli"},
+        prior,
+        [[0.0], [0.125]],
+        None,
+        [[0.0], [0.0]],
+    )
+    with mp.workdps(
+        60
+    ):  # right at 1/2, wrong just above it: in two bins, so that they do not cancel
+        assert (
+            abs(out["ece"] - (mp.mpf(1) / 2 + 1 / (1 + mp.exp(mp.mpf(-1) / 8))) / 2)
+            < mp.mpf(10) ** -55
+        )
 
 
 # --- rounding and stability --------------------------------------------------------------------------------------------------
@@ -506,7 +654,9 @@ def test_ties_and_edges_of_the_bins():
 def test_numbers_are_rounded_once():
     with mp.workdps(60):
         tie = mp.mpf(1) + mp.ldexp(1, -53)
-        assert precise.rounded(np.array([tie, tie + mp.ldexp(1, -150), mp.nan, mp.ninf], dtype=object)).tolist()[:2] == [1.0, 1 + 2**-52]
+        assert precise.rounded(
+            np.array([tie, tie + mp.ldexp(1, -150), mp.nan, mp.ninf], dtype=object)
+        ).tolist()[:2] == [1.0, 1 + 2**-52]
         tiny = mp.ldexp(1, -1074)
         for v, wanted in (
             (tiny / 2, 0.0),
@@ -515,19 +665,29 @@ def test_numbers_are_rounded_once():
             (tiny / 2**20, 0.0),
         ):
             assert precise.rounded(v) == wanted
-        assert precise.rounded({"a": [mp.mpf(2)], "b": None, "c": True}) == {"a": [2.0], "b": None, "c": True}
-        assert precise.rounded(precise.exactly(0.1)) == 0.1 and precise.exactly(0.1) != mp.mpf("0.1")
+        assert precise.rounded({"a": [mp.mpf(2)], "b": None, "c": True}) == {
+            "a": [2.0],
+            "b": None,
+            "c": True,
+        }
+        assert precise.rounded(precise.exactly(0.1)) == 0.1 and precise.exactly(0.1) != mp.mpf(
+            "0.1"
+        )
     with pytest.raises(TypeError, match="numbers"):
         precise.exactly(["a"])
 
 
 def test_stable_returns_more_digits_and_names_an_entry_that_needs_them():
-    third = precise.stable(lambda: {"a": np.array([mp.mpf(1), mp.mpf(1) / 3], dtype=object)})["a"][1]
+    third = precise.stable(lambda: {"a": np.array([mp.mpf(1), mp.mpf(1) / 3], dtype=object)})["a"][
+        1
+    ]
     with mp.workdps(90):
         assert third == mp.mpf(1) / 3
     zero = precise.stable(lambda: np.array([mp.one, mp.sin(mp.pi)], dtype=object))
     assert zero.tolist() == [1, 0]
-    nothing = precise.stable(lambda: {"ece": mp.sin(mp.pi), "a": np.array([mp.sin(mp.pi)], dtype=object)})
+    nothing = precise.stable(
+        lambda: {"ece": mp.sin(mp.pi), "a": np.array([mp.sin(mp.pi)], dtype=object)}
+    )
     assert nothing["ece"] == 0 and nothing["a"].tolist() == [0]
     small = precise.stable(lambda: np.array([mp.exp(-300), mp.exp(-200)], dtype=object))
     assert precise.rounded(small).tolist() == [math.exp(-300), math.exp(-200)]
@@ -537,7 +697,15 @@ def test_stable_takes_more_digits_until_the_floats_settle():
     """(1 + 10⁻⁷⁰ − 1) 10⁷⁰ is 0 with 60 digits and 1 with 90 and with 200."""
 
     def lost():
-        return {"b": [1, Diag(np.array([(mp.one + mp.mpf(10) ** -70 - 1) * mp.mpf(10) ** 70], dtype=object), precise.exactly([1.0]))]}
+        return {
+            "b": [
+                1,
+                Diag(
+                    np.array([(mp.one + mp.mpf(10) ** -70 - 1) * mp.mpf(10) ** 70], dtype=object),
+                    precise.exactly([1.0]),
+                ),
+            ]
+        }
 
     assert precise.rounded(precise.stable(lost)["b"][1].mu) == 1.0
     with pytest.raises(precise.NotSettled, match=r"result\['b'\]\[1\].mu\[0\] needs more digits"):
@@ -551,4 +719,8 @@ def test_stable_compares_w_up_to_rotation():
     args = neutral_model(model), neutral_likelihood(lik), neutral(prior), x, y, samples, params
     state, states, curvs = precise.stable(lambda: precise.update(m.name, *args))
     assert isinstance(state, DLR) and isinstance(curvs[0], Curv) and len(states) == 2
-    agree(precise.rounded(state), precise.rounded(precise.update(m.name, *args)[0]), {"mu": 1.0, "Ups": 1.0, "W W^T": 1.0})
+    agree(
+        precise.rounded(state),
+        precise.rounded(precise.update(m.name, *args)[0]),
+        {"mu": 1.0, "Ups": 1.0, "W W^T": 1.0},
+    )

@@ -63,7 +63,9 @@ def agree(quantity, got, wanted, cond=1e3, size=0.0):
 def test_plugin_is_the_likelihood_at_the_mean(family, lik):
     _, state, X, Y = setting(family, lik)
     pred = predictive.plugin(MODEL, lik, state, X)
-    logs = np.array([math.log(density(lik, MODEL(state.mu, x), y)) for x, y in zip(X, Y, strict=True)])
+    logs = np.array(
+        [math.log(density(lik, MODEL(state.mu, x), y)) for x, y in zip(X, Y, strict=True)]
+    )
     agree("log p", pred.log_density(Y), logs)
     agree("nlpd", metrics.nlpd(pred, Y), -logs.mean(), size=np.max(np.abs(logs)))
     agree("mean", pred.mean, np.stack([lik.mean(MODEL(state.mu, x)) for x in X]))
@@ -116,9 +118,17 @@ def test_lin_mc_of_f_linearises_the_natural_parameter(family, lik):
     pred = predictive.lin_mc(MODEL, lik, state, X, samples=theta, linearise="f")
     assert pred.kind == "lin_mc_f"
     for n, x in enumerate(X):
-        fbar = MODEL(state.mu, x) + (theta - state.mu) @ jacobian(lambda t, x=x: MODEL(t, x))(state.mu).T
+        fbar = (
+            MODEL(state.mu, x)
+            + (theta - state.mu) @ jacobian(lambda t, x=x: MODEL(t, x))(state.mu).T
+        )
         agree("fbar", pred.values[:, n], fbar)
-        agree("log p", pred.log_density(Y)[n], np.log(np.mean([density(lik, o, Y[n]) for o in fbar])), size=1.0)
+        agree(
+            "log p",
+            pred.log_density(Y)[n],
+            np.log(np.mean([density(lik, o, Y[n]) for o in fbar])),
+            size=1.0,
+        )
 
 
 @pytest.mark.parametrize("kind", predictive.KINDS)
@@ -169,7 +179,9 @@ def test_for_a_linear_gaussian_model_lin_mc_is_mc_and_both_reach_the_closed_form
         assert abs(np.exp(preds[1].log_density(Y)[n]) - exact) <= 6 * each.std() / math.sqrt(S)
         spread = np.diag(H @ Sigma @ H.T)
         assert np.all(np.abs(preds[1].mean[n] - H @ state.mu) <= 6 * np.sqrt(spread / S))
-        assert np.all(np.abs(preds[1].var[n] - spread - np.diag(lik.R)) <= 6 * spread * math.sqrt(2 / S))
+        assert np.all(
+            np.abs(preds[1].var[n] - spread - np.diag(lik.R)) <= 6 * spread * math.sqrt(2 / S)
+        )
 
 
 def test_far_observations_have_a_finite_density_by_every_kind():
@@ -179,7 +191,10 @@ def test_far_observations_have_a_finite_density_by_every_kind():
     theta = br.sample(state, 5, np.random.default_rng(0))
     X, Y = np.ones((1, 1)), np.array([[100.0]])
     want = logsumexp(-0.5 * (100 - theta[:, 0]) ** 2) - math.log(5) - 0.5 * math.log(2 * math.pi)
-    for pred in (predictive.mc(model, lik, state, X, samples=theta), predictive.lin_mc(model, lik, state, X, samples=theta)):
+    for pred in (
+        predictive.mc(model, lik, state, X, samples=theta),
+        predictive.lin_mc(model, lik, state, X, samples=theta),
+    ):
         agree("log p", pred.log_density(Y), [want])
 
 
@@ -231,7 +246,11 @@ def slow_ece(p, labels, n_bins=20):
     """Bins (b/n, (b+1)/n] one by one; 0 belongs to the first."""
     total, N = 0.0, len(labels)
     for b in range(n_bins):
-        inside = [k for k in range(N) if (b == 0 or max(p[k]) > b / n_bins) and max(p[k]) <= (b + 1) / n_bins]
+        inside = [
+            k
+            for k in range(N)
+            if (b == 0 or max(p[k]) > b / n_bins) and max(p[k]) <= (b + 1) / n_bins
+        ]
         if inside:
             accuracy = sum(int(np.argmax(p[k]) == labels[k]) for k in inside) / len(inside)
             confidence = sum(max(p[k]) for k in inside) / len(inside)
@@ -239,12 +258,23 @@ def slow_ece(p, labels, n_bins=20):
     return total
 
 
-@given(seed=st.integers(0, 2**32), N=st.integers(1, 60), C=st.integers(2, 5), n_bins=st.sampled_from([1, 3, 20]))
+@given(
+    seed=st.integers(0, 2**32),
+    N=st.integers(1, 60),
+    C=st.integers(2, 5),
+    n_bins=st.sampled_from([1, 3, 20]),
+)
 def test_ece_and_error_by_a_slow_loop(seed, N, C, n_bins):
     rng = np.random.default_rng(seed)
     p, labels = softmax(2 * rng.standard_normal((N, C)), axis=1), rng.integers(0, C, N)
-    agree("ece", metrics.ece(classes(p), labels, n_bins), slow_ece(p, labels, n_bins), 10.0, size=1.0)
-    agree("error", metrics.error(classes(p), labels), sum(np.argmax(p[k]) != labels[k] for k in range(N)) / N)
+    agree(
+        "ece", metrics.ece(classes(p), labels, n_bins), slow_ece(p, labels, n_bins), 10.0, size=1.0
+    )
+    agree(
+        "error",
+        metrics.error(classes(p), labels),
+        sum(np.argmax(p[k]) != labels[k] for k in range(N)) / N,
+    )
 
 
 @pytest.mark.parametrize("edge", range(11, 20))
@@ -269,18 +299,27 @@ def test_ece_by_hand():
     assert metrics.ece(classes([[1.0, 0.0], [0.0, 1.0]]), [0, 1]) == 0  # certain and right
     assert metrics.ece(classes([[1.0, 0.0], [0.0, 1.0]]), [1, 0]) == 1  # certain and wrong
     agree("calibrated", metrics.ece(classes([[0.75, 0.25]] * 4), [0, 0, 0, 1]), 0.0, size=1.0)
-    agree("calibrated in two bins", metrics.ece(classes([[0.75, 0.25]] * 4 + [[0.4, 0.6]] * 5), [0, 0, 0, 1, 1, 1, 1, 0, 0]), 0.0, size=1.0)
+    agree(
+        "calibrated in two bins",
+        metrics.ece(classes([[0.75, 0.25]] * 4 + [[0.4, 0.6]] * 5), [0, 0, 0, 1, 1, 1, 1, 0, 0]),
+        0.0,
+        size=1.0,
+    )
     agree("overconfident", metrics.ece(classes([[0.9, 0.1]] * 2), [0, 1]), 0.4)
     # 0.52 and 0.58 are in different bins: |1 − 0.52|/2 + |0 − 0.58|/2, and in one of two bins |0.5 − 0.55|
     agree("two bins", metrics.ece(classes([[0.52, 0.48], [0.58, 0.42]]), [0, 1]), 0.53)
-    agree("wide bins", metrics.ece(classes([[0.52, 0.48], [0.58, 0.42]]), [0, 1], n_bins=2), 0.05, 1e2)
+    agree(
+        "wide bins", metrics.ece(classes([[0.52, 0.48], [0.58, 0.42]]), [0, 1], n_bins=2), 0.05, 1e2
+    )
     with pytest.raises(ValueError, match="n_bins must be an integer >= 1, got 0"):
         metrics.ece(classes([[0.5, 0.5]]), [0], n_bins=0)
 
 
 def test_metrics_of_a_bernoulli():
     p = np.array([0.9, 0.2, 0.6, 0.5])
-    pred = Predictive("plugin", br.likelihoods.Bernoulli(), np.log(p / (1 - p))[None, :, None], False)
+    pred = Predictive(
+        "plugin", br.likelihoods.Bernoulli(), np.log(p / (1 - p))[None, :, None], False
+    )
     labels = [1, 1, 0, 0]  # right, wrong, wrong, and at 1/2 the class 0
     assert metrics.error(pred, labels) == 0.5
     agree("ece", metrics.ece(pred, labels), (0.1 + 0.8 + 0.6 + 0.5) / 4, size=1.0)
@@ -300,7 +339,13 @@ def test_error_uses_the_mean_over_the_samples():
 @liks
 def test_rmse_by_hand(lik):
     _, state, X, Y = setting("diag", lik)
-    want = math.sqrt(sum(float(np.sum((y - lik.mean(MODEL(state.mu, x))) ** 2)) for x, y in zip(X, Y, strict=True)) / Y.size)
+    want = math.sqrt(
+        sum(
+            float(np.sum((y - lik.mean(MODEL(state.mu, x))) ** 2))
+            for x, y in zip(X, Y, strict=True)
+        )
+        / Y.size
+    )
     agree("rmse", metrics.rmse(predictive.plugin(MODEL, lik, state, X), Y), want)
 
 
@@ -310,7 +355,8 @@ def test_class_metrics_refuse_what_has_no_classes(name, metric):
     lik = LIKS[name]
     m, state, X, Y = setting("fc", lik)
     with pytest.raises(
-        ValueError, match=f"the likelihood must be Categorical, or Bernoulli with one output, for error and ece, got {name} with 2"
+        ValueError,
+        match=f"the likelihood must be Categorical, or Bernoulli with one output, for error and ece, got {name} with 2",
     ):
         getattr(metrics, metric)(predictive.plugin(MODEL, lik, state, X), Y)
     with pytest.raises(ValueError, match="the likelihood must be Categorical"):
@@ -324,7 +370,18 @@ def test_class_metrics_refuse_what_has_no_classes(name, metric):
 def test_on_is_the_metrics_one_by_one(family):
     lik = LIKS["categorical"]
     m, state, X, Y = setting(family, lik)
-    names = ("nlpd", "nlpd-plugin", "nlpd-mc", "nlpd-lin_mc", "nlpd-lin_mc_f", "error", "error-mc", "ece", "ece-lin_mc", "rmse-mc")
+    names = (
+        "nlpd",
+        "nlpd-plugin",
+        "nlpd-mc",
+        "nlpd-lin_mc",
+        "nlpd-lin_mc_f",
+        "error",
+        "error-mc",
+        "ece",
+        "ece-lin_mc",
+        "rmse-mc",
+    )
     row = metrics.on(X, Y, *names, n_samples=6)(m, MODEL, lik, state, np.random.default_rng(5))
     rng, made = np.random.default_rng(5), {}
     for name in names:
@@ -333,7 +390,9 @@ def test_on_is_the_metrics_one_by_one(family):
             made[kind] = predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=rng)
         assert row[name] == metrics.METRICS[name.partition("-")[0]](made[kind], Y)
     assert row["nlpd"] == row["nlpd-plugin"] != row["nlpd-mc"]
-    labels = metrics.on(X, Y.argmax(axis=1), *names, n_samples=6)(m, MODEL, lik, state, np.random.default_rng(5))
+    labels = metrics.on(X, Y.argmax(axis=1), *names, n_samples=6)(
+        m, MODEL, lik, state, np.random.default_rng(5)
+    )
     assert labels == row
 
 
@@ -345,10 +404,19 @@ def test_kl_to_and_prequential():
     want = (d @ np.linalg.solve(exact.Sigma, d) + P / 2 - P + P * math.log(2)) / 2
     agree("kl", metrics.kl_to(exact)(m, MODEL, lik, state, None)["kl"], want)
     row = metrics.prequential("plugin")(m, MODEL, lik, state, np.random.default_rng(0), X[0], Y[0])
-    agree("prequential", row["prequential-plugin"], -math.log(density(lik, MODEL(state.mu, X[0]), Y[0])))
+    agree(
+        "prequential",
+        row["prequential-plugin"],
+        -math.log(density(lik, MODEL(state.mu, X[0]), Y[0])),
+    )
     row = metrics.prequential("plugin")(m, MODEL, lik, state, np.random.default_rng(0), X, Y)
     logs = [math.log(density(lik, MODEL(state.mu, x), y)) for x, y in zip(X, Y, strict=True)]
-    agree("prequential of a batch", row["prequential-plugin"], -np.mean(logs), size=np.max(np.abs(logs)))
+    agree(
+        "prequential of a batch",
+        row["prequential-plugin"],
+        -np.mean(logs),
+        size=np.max(np.abs(logs)),
+    )
 
 
 def test_a_wrapped_function_of_a_number():
@@ -357,7 +425,9 @@ def test_a_wrapped_function_of_a_number():
     model = br.models.wrap(lambda t, x: t[0] + anp.sin(t[1] * x), 2)
     state = br.FC(np.array([0.1, 1.0]), 0.01 * np.eye(2))
     for kind in predictive.KINDS:
-        pred = predictive.predict(kind, model, lik, state, 0.7, n_samples=3, rng=np.random.default_rng(0))
+        pred = predictive.predict(
+            kind, model, lik, state, 0.7, n_samples=3, rng=np.random.default_rng(0)
+        )
         assert pred.values.shape[1:] == (1, 1)
     want = -stats.norm(0.1 + math.sin(0.7), math.sqrt(0.5)).logpdf(1.3)
     res = br.run(m, model, lik, state, [0.7], [1.3], metrics=metrics.prequential())
@@ -367,17 +437,41 @@ def test_a_wrapped_function_of_a_number():
 @pytest.mark.parametrize(
     ("call", "error", "match"),
     [
-        (lambda: metrics.on(0, 0, "nlpd-linmc"), ValueError, "names must be made of .* got 'nlpd-linmc'; did you mean 'nlpd-lin_mc'"),
+        (
+            lambda: metrics.on(0, 0, "nlpd-linmc"),
+            ValueError,
+            "names must be made of .* got 'nlpd-linmc'; did you mean 'nlpd-lin_mc'",
+        ),
         (lambda: metrics.on(0, 0, "nlp"), ValueError, "did you mean 'nlpd'"),
         (lambda: metrics.on(0, 0, "errors"), ValueError, "did you mean 'error'"),
         (lambda: metrics.on(0, 0, "ECE"), ValueError, "got 'ECE'"),
-        (lambda: metrics.on(0, 0, "nlpd-exact"), ValueError, "nlpd, error, ece, rmse and optionally -plugin, -mc, -lin_mc, -lin_mc_f"),
+        (
+            lambda: metrics.on(0, 0, "nlpd-exact"),
+            ValueError,
+            "nlpd, error, ece, rmse and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
+        ),
         (lambda: metrics.on(0, 0), ValueError, "names must be made of"),
         (lambda: metrics.on(0, 0, 3), TypeError, "names must be strings such as 'nlpd-mc', got 3"),
-        (lambda: metrics.on(0, 0, "nlpd", n_samples=0), ValueError, "n_samples must be an integer >= 1, got 0"),
-        (lambda: metrics.prequential("laplace"), ValueError, "kind must be 'plugin', 'mc', 'lin_mc' or 'lin_mc_f', got 'laplace'"),
-        (lambda: metrics.kl_to({"mu": 0}), TypeError, "exact must be a FC, Diag or DLR state, got dict"),
-        (lambda: metrics.kl_to(br.Diag(np.zeros(2), -np.ones(2))), ValueError, "exact must be positive definite"),
+        (
+            lambda: metrics.on(0, 0, "nlpd", n_samples=0),
+            ValueError,
+            "n_samples must be an integer >= 1, got 0",
+        ),
+        (
+            lambda: metrics.prequential("laplace"),
+            ValueError,
+            "kind must be 'plugin', 'mc', 'lin_mc' or 'lin_mc_f', got 'laplace'",
+        ),
+        (
+            lambda: metrics.kl_to({"mu": 0}),
+            TypeError,
+            "exact must be a FC, Diag or DLR state, got dict",
+        ),
+        (
+            lambda: metrics.kl_to(br.Diag(np.zeros(2), -np.ones(2))),
+            ValueError,
+            "exact must be positive definite",
+        ),
     ],
 )
 def test_bad_metrics(call, error, match):
@@ -390,10 +484,26 @@ def test_bad_predictives(fn):
     lik = LIKS["gaussian"]
     _, state, X, Y = setting("fc", lik)
     for kw, error, match in [
-        ({}, TypeError, r"rng must be a numpy\.random\.Generator or a seed .*, got NoneType None; use rng=numpy"),
-        ({"rng": np.random}, TypeError, r"rng must be a numpy\.random\.Generator or a seed .*, got module"),
-        ({"rng": np.random.default_rng(0), "n_samples": 0}, ValueError, "n_samples must be an integer >= 1, got 0"),
-        ({"samples": np.zeros((2, 3))}, ValueError, rf"samples must have shape \(any, {P}\), got \(2, 3\)"),
+        (
+            {},
+            TypeError,
+            r"rng must be a numpy\.random\.Generator or a seed .*, got NoneType None; use rng=numpy",
+        ),
+        (
+            {"rng": np.random},
+            TypeError,
+            r"rng must be a numpy\.random\.Generator or a seed .*, got module",
+        ),
+        (
+            {"rng": np.random.default_rng(0), "n_samples": 0},
+            ValueError,
+            "n_samples must be an integer >= 1, got 0",
+        ),
+        (
+            {"samples": np.zeros((2, 3))},
+            ValueError,
+            rf"samples must have shape \(any, {P}\), got \(2, 3\)",
+        ),
         ({"samples": np.full((2, P), np.nan)}, ValueError, "samples must be finite, got nan"),
     ]:
         with pytest.raises(error, match=match):
@@ -406,7 +516,9 @@ def test_bad_predictives(fn):
         fn(MODEL, lik, state, np.zeros((4, 3)), rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"linearise must be 'h' or 'f', got 'g'"):
         predictive.lin_mc(MODEL, lik, state, X, rng=np.random.default_rng(0), linearise="g")
-    with pytest.raises(ValueError, match=r"kind must be 'plugin', 'mc', 'lin_mc' or 'lin_mc_f', got 'map'"):
+    with pytest.raises(
+        ValueError, match=r"kind must be 'plugin', 'mc', 'lin_mc' or 'lin_mc_f', got 'map'"
+    ):
         predictive.predict("map", MODEL, lik, state, X)
     with pytest.raises(ValueError, match=r"y must have shape \(4, 2\), got \(3, 2\)"):
         predictive.plugin(MODEL, lik, state, X).log_density(Y[:3])
@@ -422,7 +534,10 @@ def test_a_call_with_a_method_still_works_and_says_that_it_is_deprecated():
         for kind in ("plugin", "mc", "lin_mc"):
             kw = {} if kind == "plugin" else {"rng": 0}
             call = getattr(predictive, kind)
-            with pytest.warns(DeprecationWarning, match=f"predictive.{kind} takes no method: leave out the argument m") as seen:
+            with pytest.warns(
+                DeprecationWarning,
+                match=f"predictive.{kind} takes no method: leave out the argument m",
+            ) as seen:
                 old = call(method, MODEL, lik, state, X, **kw)
             assert seen[0].filename == __file__  # the caller's line, not one of the library
             np.testing.assert_array_equal(old.values, call(MODEL, lik, state, X, **kw).values)
@@ -431,7 +546,9 @@ def test_a_call_with_a_method_still_works_and_says_that_it_is_deprecated():
     np.testing.assert_array_equal(old.values, predictive.plugin(MODEL, lik, state, X).values)
     with pytest.warns(DeprecationWarning):
         old = predictive.predict("plugin", m, MODEL, lik, state, X)
-    np.testing.assert_array_equal(old.values, predictive.predict("plugin", MODEL, lik, state, X).values)
+    np.testing.assert_array_equal(
+        old.values, predictive.predict("plugin", MODEL, lik, state, X).values
+    )
 
 
 @pytest.mark.parametrize("rate", [700.0, 709.0, 710.0, 1e4])
@@ -451,7 +568,11 @@ def test_outputs_that_overflow_are_infinitely_improbable():
     model, lik = br.models.mlp([1, 1, 1], activation="relu"), br.likelihoods.Gaussian(1.0)
     state = br.Diag(np.array([1e200, 0.0, 1e200, 0.0]), np.ones(4))
     pred = predictive.plugin(model, lik, state, [[1.0]])
-    assert pred.mean[0, 0] == np.inf and metrics.nlpd(pred, [0.0]) == np.inf and metrics.rmse(pred, [0.0]) == np.inf
+    assert (
+        pred.mean[0, 0] == np.inf
+        and metrics.nlpd(pred, [0.0]) == np.inf
+        and metrics.rmse(pred, [0.0]) == np.inf
+    )
 
 
 def frames():
@@ -460,9 +581,18 @@ def frames():
     shuffled = [3, 0, 1, 2]
     return {
         "list": (lambda X: X.tolist(), lambda y: y.tolist()),
-        "pandas": (lambda X: pd.DataFrame(X, index=shuffled), lambda y: pd.Series(y, index=shuffled[::-1])),
-        "square": (lambda X: pd.DataFrame(X, index=shuffled, columns=[1, 0]), lambda y: pd.DataFrame({0: y}, index=shuffled)),
-        "nullable": (lambda X: pd.DataFrame(X).astype("Float64"), lambda y: pd.Series(y).astype("Int64")),
+        "pandas": (
+            lambda X: pd.DataFrame(X, index=shuffled),
+            lambda y: pd.Series(y, index=shuffled[::-1]),
+        ),
+        "square": (
+            lambda X: pd.DataFrame(X, index=shuffled, columns=[1, 0]),
+            lambda y: pd.DataFrame({0: y}, index=shuffled),
+        ),
+        "nullable": (
+            lambda X: pd.DataFrame(X).astype("Float64"),
+            lambda y: pd.Series(y).astype("Int64"),
+        ),
         "polars": (lambda X: pl.DataFrame(X), lambda y: pl.Series(y.astype(int))),
     }
 
@@ -484,4 +614,6 @@ def test_one_row_of_a_data_frame_is_one_input():
     lik = LIKS["gaussian"]
     _, state, X, _ = setting("fc", lik)
     row = pd.DataFrame(X, index=[3, 0, 1, 2]).iloc[1]
-    np.testing.assert_array_equal(predictive.plugin(MODEL, lik, state, row).values[0], [MODEL(state.mu, X[1])])
+    np.testing.assert_array_equal(
+        predictive.plugin(MODEL, lik, state, row).values[0], [MODEL(state.mu, X[1])]
+    )

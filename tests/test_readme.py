@@ -28,7 +28,9 @@ def blocks(page):
     text = page.read_text(encoding="utf-8")
     found = list(FENCE.finditer(text))
     for one, after in zip(found, [*found[1:], None], strict=False):
-        follows = after is not None and after[1] == "text" and not text[one.end() : after.start()].strip()
+        follows = (
+            after is not None and after[1] == "text" and not text[one.end() : after.start()].strip()
+        )
         yield one[1], one[2], text.count("\n", 0, one.start()) + 2, after[2] if follows else None
 
 
@@ -37,7 +39,9 @@ def shell(text):
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         for line in text.splitlines():
-            if line.startswith("bongref ") and "validation.peers" not in line:  # which needs the peers
+            if (
+                line.startswith("bongref ") and "validation.peers" not in line
+            ):  # which needs the peers
                 assert cli.main(shlex.split(line)[1:]) == 0, line
     return out.getvalue()
 
@@ -51,7 +55,13 @@ def python(text, page, line, namespace):
 
 
 def test_there_are_pages():
-    assert {p.name for p in PAGES} >= {"README.md", "conventions.md", "methods.md", "reading.md", "symbols.md"}
+    assert {p.name for p in PAGES} >= {
+        "README.md",
+        "conventions.md",
+        "methods.md",
+        "reading.md",
+        "symbols.md",
+    }
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
@@ -69,7 +79,9 @@ def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
             got = shell(text)
         else:
             continue
-        assert output is not None or got == "" or language == "sh", f"{page.name}:{line} prints, and the page does not show it:\n{got}"
+        assert output is not None or got == "" or language == "sh", (
+            f"{page.name}:{line} prints, and the page does not show it:\n{got}"
+        )
         if output is not None:
             same = doctest.OutputChecker().check_output(output, got, doctest.ELLIPSIS)
             assert same, f"{page.name}:{line} prints\n{got}\nand the page says\n{output}"
@@ -78,10 +90,23 @@ def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
 def test_inline_commands_exist():
     """`bongref ...` in running text names a command, and an equation or a pattern that there is."""
     for page in PAGES:
-        for line in re.findall(r"`(bongref [^`]+)`", FENCE.sub("", page.read_text(encoding="utf-8"))):
+        for line in re.findall(
+            r"`(bongref [^`]+)`", FENCE.sub("", page.read_text(encoding="utf-8"))
+        ):
             words = shlex.split(line)[1:]
-            assert words[0] in ("audit", "eq", "methods", "errata", "claims", "check", "vectors", "cite"), line
-            if words[0] not in ("audit", "check", "vectors", "cite") and not re.search(r"\b(ID|SECTION)\b", line):
+            assert words[0] in (
+                "audit",
+                "eq",
+                "methods",
+                "errata",
+                "claims",
+                "check",
+                "vectors",
+                "cite",
+            ), line
+            if words[0] not in ("audit", "check", "vectors", "cite") and not re.search(
+                r"\b(ID|SECTION)\b", line
+            ):
                 assert shell(line), line
 
 
@@ -102,13 +127,17 @@ def test_the_maps_are_current():
     module = make_map()
     assert all(path.exists() for path in module.PAGES) and len(module.rows(module.PACKAGE, 1)) > 15
     for path in module.PAGES:
-        assert module.page(path) == path.read_text(encoding="utf-8"), "python docs/make_map.py writes it"
+        assert module.page(path) == path.read_text(encoding="utf-8"), (
+            "python docs/make_map.py writes it"
+        )
 
 
 def test_the_map_follows_the_docstrings(tmp_path):
     module = make_map()
     (tmp_path / "room").mkdir()
-    (tmp_path / "room" / "__init__.py").write_text('"""What lives here: tables.\n\nNothing else."""')
+    (tmp_path / "room" / "__init__.py").write_text(
+        '"""What lives here: tables.\n\nNothing else."""'
+    )
     (tmp_path / "room" / "chair.py").write_text('"""To sit | on."""')
     (tmp_path / "_private.py").write_text("")
     assert module.rows(tmp_path, 1) == ["| `room/` | What lives here: tables |"]
@@ -123,33 +152,58 @@ def test_each_block_of_the_readme_stands_alone():
     for language, text, line, output in blocks(ROOT / "README.md"):
         if language == "python":
             got = python(text, ROOT / "README.md", line, {"__name__": "snippet"})
-            assert doctest.OutputChecker().check_output(output, got, doctest.ELLIPSIS), f"README.md:{line}"
+            assert doctest.OutputChecker().check_output(output, got, doctest.ELLIPSIS), (
+                f"README.md:{line}"
+            )
 
 
 # --- the two commands ----------------------------------------------------------------------------------------------------
 
 
 def test_the_two_commands():
-    commands = [text.strip() for language, text, _, _ in blocks(ROOT / "README.md") if language == "sh" and "venv" in text]
+    commands = [
+        text.strip()
+        for language, text, _, _ in blocks(ROOT / "README.md")
+        if language == "sh" and "venv" in text
+    ]
     start = "python -m venv .venv && . .venv/bin/activate && "
-    assert commands == [start + 'pip install ".[exact]" && bongref audit', start + 'pip install -e ".[test]" && python -m pytest']
+    assert commands == [
+        start + 'pip install ".[exact]" && bongref audit',
+        start + 'pip install -e ".[test]" && python -m pytest',
+    ]
 
 
 def test_ci_runs_the_test_command_of_the_readme():
     """.ci/run takes the command out of README.md; the pattern it uses finds that one line."""
     script = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
     pattern = re.search(r"grep -E '([^']+)'", script)[1]
-    fenced = [line for language, text, _, _ in blocks(ROOT / "README.md") if language == "sh" for line in text.splitlines()]
+    fenced = [
+        line
+        for language, text, _, _ in blocks(ROOT / "README.md")
+        if language == "sh"
+        for line in text.splitlines()
+    ]
     assert [line for line in fenced if re.search(pattern, line)] == [
         'python -m venv .venv && . .venv/bin/activate && pip install -e ".[test]" && python -m pytest'
     ]
     assert 'eval "$command"' in script
-    for tool in ("ruff check", "ruff format --check", "mypy", "bongref audit", "bongref vectors --check"):
+    for tool in (
+        "ruff check",
+        "ruff format --check",
+        "mypy",
+        "bongref audit",
+        "bongref vectors --check",
+    ):
         assert re.search(rf"^{tool}$", script, re.MULTILINE), tool
 
 
 def test_the_extras_of_the_commands_exist():
-    extras = (ROOT / "setup.cfg").read_text(encoding="utf-8").split("[options.extras_require]")[1].split("\n[")[0]
+    extras = (
+        (ROOT / "setup.cfg")
+        .read_text(encoding="utf-8")
+        .split("[options.extras_require]")[1]
+        .split("\n[")[0]
+    )
     assert {"exact", "test", "dev"} <= set(re.findall(r"^(\w+) =", extras, re.MULTILINE))
 
 
@@ -158,10 +212,14 @@ def test_the_extras_of_the_commands_exist():
 
 def test_the_excerpt_of_the_audit_is_what_the_audit_prints():
     """The same header, rows, cells that do not apply and verdicts; the numbers are rounding and may differ, below 1."""
-    (excerpt,) = [text for _, text, _, _ in blocks(ROOT / "docs" / "audit.md") if text.startswith("method  ")]
+    (excerpt,) = [
+        text for _, text, _, _ in blocks(ROOT / "docs" / "audit.md") if text.startswith("method  ")
+    ]
     header, *rows = excerpt.splitlines()
     names = [row.split()[0] for row in rows]
-    fresh = [audit._row(n, np.random.default_rng([0, grid.NAMES.index(n)]), 6, 3, 3, 2) for n in names]
+    fresh = [
+        audit._row(n, np.random.default_rng([0, grid.NAMES.index(n)]), 6, 3, 3, 2) for n in names
+    ]
     printed = audit.table(fresh).splitlines()
     assert header == printed[0].rstrip()
     number = re.compile(r"(?<= )(<\.001|0(?:\.\d+)?|\d\.?\d*e-\d+)(?= )")
@@ -172,7 +230,9 @@ def test_the_excerpt_of_the_audit_is_what_the_audit_prints():
 
 
 def test_the_columns_of_the_audit_are_explained():
-    explained = re.findall(r"^\| (\S[^|]*?) \| ", AUDIT.split("| column |")[1].split("\n\n")[0], re.MULTILINE)
+    explained = re.findall(
+        r"^\| (\S[^|]*?) \| ", AUDIT.split("| column |")[1].split("\n\n")[0], re.MULTILINE
+    )
     assert explained == [*audit.ROUTES, "pos.def."]
 
 
@@ -191,7 +251,9 @@ def test_the_table_of_costs():
     lines = []
     for hess in grid.HESSIANS:
         for rule in grid.RULES:
-            fc, fc_mom, diag, diag_mom, dlr = (cell(f"{rule}-{hess}-{family}") for family in grid.FAMILIES)
+            fc, fc_mom, diag, diag_mom, dlr = (
+                cell(f"{rule}-{hess}-{family}") for family in grid.FAMILIES
+            )
             assert diag == diag_mom
             lines.append(f"| {rule}-{hess} | {fc} | {fc_mom} | {diag} | {dlr} |")
     assert "\n".join(lines) in METHODS
@@ -199,8 +261,13 @@ def test_the_table_of_costs():
 
 def test_the_table_of_parameters():
     rows = re.findall(r"^\| `(\w+)` \| (\S+) \| ([^|]+) \| [^|]+ \|$", METHODS, re.MULTILINE)
-    told = {name: (tuple(g.replace("\\", "") for g in globs.split(", ")), default) for name, default, globs in rows}
-    assert told == {name: (globs, str(default)) for name, (globs, default) in grid.PARAMETERS.items()}
+    told = {
+        name: (tuple(g.replace("\\", "") for g in globs.split(", ")), default)
+        for name, default, globs in rows
+    }
+    assert told == {
+        name: (globs, str(default)) for name, (globs, default) in grid.PARAMETERS.items()
+    }
 
 
 # --- the symbols ------------------------------------------------------------------------------------------------------------
@@ -247,4 +314,6 @@ def test_every_symbol_is_where_the_table_says():
             (name,) = names
             for id in ids:
                 here = [p for p in places[id] if f"{Path(p.file).stem}.{p.function}" == name]
-                assert any(variable in p.symbol.split(", ") for p in here), f"{id} is not computed as {variable} in {name}"
+                assert any(variable in p.symbol.split(", ") for p in here), (
+                    f"{id} is not computed as {variable} in {name}"
+                )

@@ -26,7 +26,12 @@ EFFICIENT_NAMES = [n for n in LOW_RANK if (n.split("-")[0], n.split("-")[3]) in 
 def test_module_is_exact(name, size):
     p = make(name, size)
     wanted = exact.rounded(exact.step(p.m, p.prior, p.current, p.curv, digits=30))
-    agree(plain(p.m)(p.prior, p.current, p.curv), wanted, conditions(p), f"{name} against exact arithmetic")
+    agree(
+        plain(p.m)(p.prior, p.current, p.curv),
+        wanted,
+        conditions(p),
+        f"{name} against exact arithmetic",
+    )
 
 
 @pytest.mark.parametrize("name", marked(DERIVED))
@@ -35,7 +40,13 @@ def test_module_is_exact(name, size):
 def test_module_is_definition(name, size):
     p = make(name, size)
     wanted = definition.step(p.m, p.prior, p.current, p.curv)
-    agree(plain(p.m)(p.prior, p.current, p.curv), wanted, conditions(p), f"{name} against its definition", whole=True)
+    agree(
+        plain(p.m)(p.prior, p.current, p.curv),
+        wanted,
+        conditions(p),
+        f"{name} against its definition",
+        whole=True,
+    )
 
 
 @pytest.mark.eq("eq:bong", "eq:bong-MD", "eq:bong-MD2", "eq:bog", "eq:blr", "eq:blr-MD", "eq:bbb")
@@ -50,7 +61,9 @@ def test_definition_is_exact_at_twelve_parameters(rule):
 @pytest.mark.parametrize("name", marked(EFFICIENT_NAMES, "efficient"))
 @given(size=sizes())
 def test_efficient_form_is_the_plain_one(name, size):
-    if name.startswith("bog") and name.endswith("-fc"):  # its small matrix is indefinite: c · cond · eps does not bound it beyond
+    if name.startswith("bog") and name.endswith(
+        "-fc"
+    ):  # its small matrix is indefinite: c · cond · eps does not bound it beyond
         size = size._replace(log_cond=size.log_cond / 6)
     p = make(name, size)
     got, fn = unchecked_step(p.m, p.prior, p.current, p.curv, "efficient")
@@ -58,9 +71,20 @@ def test_efficient_form_is_the_plain_one(name, size):
     agree(got, plain(p.m)(p.prior, p.current, p.curv), conditions(p), f"{name}: {fn.__name__}")
 
 
-ROOTS = ("bong-mc-ef-dlr", "bong-lin-hess-dlr", "bong-lin-ef-dlr", "blr-mc-ef-dlr", "blr-lin-hess-dlr", "blr-lin-ef-dlr")  # and an SVD
-RATIONAL_FORMS = [(n, EFFICIENT[n.split("-")[0], n.split("-")[3]]) for n in EFFICIENT_NAMES if n not in ROOTS]
-RATIONAL_FORMS += [(n, "bbb_expanded") for n in LOW_RANK if n.startswith("bbb") and n.endswith("dlr")]
+ROOTS = (
+    "bong-mc-ef-dlr",
+    "bong-lin-hess-dlr",
+    "bong-lin-ef-dlr",
+    "blr-mc-ef-dlr",
+    "blr-lin-hess-dlr",
+    "blr-lin-ef-dlr",
+)  # and an SVD
+RATIONAL_FORMS = [
+    (n, EFFICIENT[n.split("-")[0], n.split("-")[3]]) for n in EFFICIENT_NAMES if n not in ROOTS
+]
+RATIONAL_FORMS += [
+    (n, "bbb_expanded") for n in LOW_RANK if n.startswith("bbb") and n.endswith("dlr")
+]
 
 
 @pytest.mark.parametrize("name, form", RATIONAL_FORMS)
@@ -77,22 +101,40 @@ def test_efficient_form_is_the_plain_one_without_rounding(name, form, size):
         Fraction(p.m.params.get("alpha", 1)),
     )
     module = MODULES[p.m.family]
-    for got, wanted in zip(getattr(module, form)(*args), getattr(module, p.m.rule)(*args), strict=True):
+    for got, wanted in zip(
+        getattr(module, form)(*args), getattr(module, p.m.rule)(*args), strict=True
+    ):
         assert np.all(got == wanted) and all(isinstance(v, Fraction) for v in got.flat)
 
 
-@pytest.mark.eq("sec:FC-Nat-bong#5", "sec:FC-Nat-bong#6", "eq:bong-FC-K", "sec:FC-Nat-bong#8", "sec:FC-Nat-bong#9", "eq:bong-lin-EF-FC-K")
+@pytest.mark.eq(
+    "sec:FC-Nat-bong#5",
+    "sec:FC-Nat-bong#6",
+    "eq:bong-FC-K",
+    "sec:FC-Nat-bong#8",
+    "sec:FC-Nat-bong#9",
+    "eq:bong-lin-EF-FC-K",
+)
 @pytest.mark.parametrize("name", ["bong-mc-ef-fc", "bong-lin-ef-fc"])
 @given(size=sizes())
 def test_printed_gain_form_of_the_empirical_fisher(name, size):
     p = make(name, size)
     S = p.curv.S
-    curv = Curv(S.sum(axis=1) / np.sqrt(S.shape[1]), S=S)  # g is the mean of the columns of Ĝ = √M S
+    curv = Curv(
+        S.sum(axis=1) / np.sqrt(S.shape[1]), S=S
+    )  # g is the mean of the columns of Ĝ = √M S
     cond = compare.condition(plain(p.m), p.prior, p.current, curv)
     agree(fc_nat.bong_ef(p.prior, None, curv), plain(p.m)(p.prior, None, curv), cond, "bong_ef")
 
 
-@pytest.mark.eq("sec:lbong-fc#3", "sec:lbong-fc#4", "sec:lbong-fc#5", "sec:linearized#11", "sec:linearized#12", "sec:linearized#13")
+@pytest.mark.eq(
+    "sec:lbong-fc#3",
+    "sec:lbong-fc#4",
+    "sec:lbong-fc#5",
+    "sec:linearized#11",
+    "sec:linearized#12",
+    "sec:linearized#13",
+)
 @given(size=sizes(max_log_cond=4))
 def test_kalman_form(size):
     rng = np.random.default_rng(size.seed)
@@ -104,7 +146,12 @@ def test_kalman_form(size):
     S = np.linalg.solve(L, H).T
     curv = Curv(S @ np.linalg.solve(L, e), S=S)
     cond = compare.condition(plain(p.m), p.prior, None, curv)
-    agree(fc_nat.bong_kalman(p.prior, None, Lin(e, H, R, e)), plain(p.m)(p.prior, None, curv), cond, "bong_kalman")
+    agree(
+        fc_nat.bong_kalman(p.prior, None, Lin(e, H, R, e)),
+        plain(p.m)(p.prior, None, curv),
+        cond,
+        "bong_kalman",
+    )
 
 
 def test_kalman_form_refuses_a_singular_variance():
@@ -117,7 +164,9 @@ def test_kalman_form_refuses_a_singular_variance():
         fc_nat.bong_kalman(prior, None, lin)
 
 
-@pytest.mark.eq("eq:bbb-dlr-B", "eq:bbb-dlr-diagSigGSig", "eq:bbb-dlr-SigGSigW", "eq:bbb-dlr-Woodbury")
+@pytest.mark.eq(
+    "eq:bbb-dlr-B", "eq:bbb-dlr-diagSigGSig", "eq:bbb-dlr-SigGSigW", "eq:bbb-dlr-Woodbury"
+)
 @pytest.mark.parametrize("name", [n for n in LOW_RANK if n.startswith("bbb") and n.endswith("dlr")])
 @given(size=sizes())
 def test_expanded_terms_of_bbb_dlr(name, size):
@@ -150,8 +199,15 @@ def test_oracle_agrees_with_the_step_and_rounds_once(name):
     for key in kind._fields:
         np.testing.assert_array_equal(out[key], getattr(state, key))
         if key != "W":  # whose columns have free signs
-            np.testing.assert_array_equal(precise[key], more[key])  # more digits round to the same float64
-    agree(kind(*(out[k] for k in kind._fields)), kind(*(precise[k] for k in kind._fields)), conditions(p), name)
+            np.testing.assert_array_equal(
+                precise[key], more[key]
+            )  # more digits round to the same float64
+    agree(
+        kind(*(out[k] for k in kind._fields)),
+        kind(*(precise[k] for k in kind._fields)),
+        conditions(p),
+        name,
+    )
 
 
 def test_exact_refuses_a_float_that_crept_in(monkeypatch):
@@ -174,7 +230,10 @@ def test_inner_loop_of_blr_without_inversions(family, size):
     p = make(f"blr-lin-hess-{family}", size)
     module, alpha = MODULES[family], p.m.params["alpha"]
     rng = np.random.default_rng(size.seed)
-    curvs = [Curv(rng.standard_normal(size.P), S=rng.standard_normal((size.P, size.K)) / 2) for _ in range(3)]
+    curvs = [
+        Curv(rng.standard_normal(size.P), S=rng.standard_normal((size.P, size.K)) / 2)
+        for _ in range(3)
+    ]
 
     def repeated(prior, *curvs):
         state = prior
@@ -185,14 +244,29 @@ def test_inner_loop_of_blr_without_inversions(family, size):
     cond = compare.condition(repeated, p.prior, *curvs)
     state, inner = p.prior, module.start(p.prior)
     for curv in curvs:
-        state, inner = plain(p.m)(p.prior, state, curv), module.blr_increment(p.prior, inner, curv, alpha)
+        state, inner = (
+            plain(p.m)(p.prior, state, curv),
+            module.blr_increment(p.prior, inner, curv, alpha),
+        )
         largest = compare.matrix_condition(state)
         if is_valid(state) != module.is_valid_increment(inner):
             assert largest > 1e10, "validity differs away from the boundary"
-    agree(module.finish(p.prior, inner), repeated(p.prior, *curvs), cond, f"inner loop of blr in {family}")
+    agree(
+        module.finish(p.prior, inner),
+        repeated(p.prior, *curvs),
+        cond,
+        f"inner loop of blr in {family}",
+    )
 
 
-@pytest.mark.parametrize("name", [f"blr-{hess}-{family}" for hess in ("mc-ef", "lin-hess", "lin-ef") for family in ("fc", "fc_mom")])
+@pytest.mark.parametrize(
+    "name",
+    [
+        f"blr-{hess}-{family}"
+        for hess in ("mc-ef", "lin-hess", "lin-ef")
+        for family in ("fc", "fc_mom")
+    ],
+)
 def test_update_takes_the_inner_loop_without_inversions(name):
     rng = np.random.default_rng(0)
     model, lik = br.models.mlp([2, 12, 1]), br.likelihoods.Gaussian(0.5)
@@ -201,10 +275,18 @@ def test_update_takes_the_inner_loop_without_inversions(name):
     x, y = rng.standard_normal(2), 0.7
     fast, info = br.update(m, model, lik, prior, x, y, rng=np.random.default_rng(1))
     slow, other = br.update(m, model, lik, prior, x, y, rng=np.random.default_rng(1), form="plain")
-    assert info.form.endswith("blr_increment") and other.form.endswith(".blr") and info.valid == other.valid
+    assert (
+        info.form.endswith("blr_increment")
+        and other.form.endswith(".blr")
+        and info.valid == other.valid
+    )
     agree(fast, slow, {"mu": 100.0, "Sigma": 100.0}, name)
-    wide = br.method(m, alpha=0.01, n_iter=1 + model.n_params // FEW)  # too many columns: the displayed step is cheaper
-    assert br.update(wide, model, lik, prior, x, y, rng=np.random.default_rng(1))[1].form.endswith(".blr")
+    wide = br.method(
+        m, alpha=0.01, n_iter=1 + model.n_params // FEW
+    )  # too many columns: the displayed step is cheaper
+    assert br.update(wide, model, lik, prior, x, y, rng=np.random.default_rng(1))[1].form.endswith(
+        ".blr"
+    )
 
 
 @pytest.mark.parametrize("rule", ["bong", "bog"])

@@ -23,7 +23,9 @@ def test_step_of_the_cnn_in_linear_memory(rule):
     tracemalloc.stop()
     assert info.valid and info.form == f"dlr.{rule}_woodbury"
     columns = peak / (8 * P)  # how many vectors of length P were alive at once
-    assert columns < 8 * (2 * R + K), f"{columns:.0f} vectors of length P; a (P, P) array would be {P}"
+    assert columns < 8 * (2 * R + K), (
+        f"{columns:.0f} vectors of length P; a (P, P) array would be {P}"
+    )
 
 
 def test_update_of_the_cnn():

@@ -26,7 +26,12 @@ def line(T, seed=0, noise=1.0):
 def exploding():
     """exp(θx): its stream overflows at the observation with x = 1000."""
     model = br.models.wrap(lambda t, x: anp.exp(t * x), 1, 1, in_shape=(1,))
-    return model, br.Diag(np.ones(1), np.full(1, 1e-9)), np.array([[0.1], [0.2], [0.3], [1000.0]]), np.ones(4)
+    return (
+        model,
+        br.Diag(np.ones(1), np.full(1, 1e-9)),
+        np.array([[0.1], [0.2], [0.3], [1000.0]]),
+        np.ones(4),
+    )
 
 
 # --- errors carry what was done ---------------------------------------------------------------------------------------------------
@@ -36,7 +41,7 @@ def test_an_overflow_carries_step_state_and_rows():
     model, prior, X, Y = exploding()
     m = br.method("bong-lin-hess-diag")
     kw = {"every": 1, "metrics": br.metrics.on(X[:3], Y[:3], "rmse")}
-    with pytest.raises(NotFinite, match="step 4: .*not finite.*overflows") as caught:
+    with pytest.raises(NotFinite, match=r"step 4: .*not finite.*overflows") as caught:
         br.run(m, model, UNIT, prior, X, Y, **kw)
     good = br.run(m, model, UNIT, prior, X[:3], Y[:3], **kw)
     for error in (caught.value, pickle.loads(pickle.dumps(caught.value))):
@@ -58,7 +63,9 @@ def test_a_prequential_score_of_the_failed_step_is_not_kept(backend):
     X, Y = line(40)
     metrics = br.metrics.prequential()
     with pytest.raises(br.NotPositiveDefinite) as caught:
-        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, every=30, metrics=metrics, backend=backend)
+        br.run(
+            m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, every=30, metrics=metrics, backend=backend
+        )
     n = caught.value.step - 1
     assert n >= 1 and len(caught.value.result.continuation.pending["prequential-plugin"]) == n
 
@@ -71,7 +78,7 @@ def test_no_bare_linalg_error():
         with warnings.catch_warnings(), pytest.raises(StreamEnded, match="step 1"):
             warnings.simplefilter("error")
             br.run(m, model, UNIT, prior, np.ones((3, 50)), np.full(3, 10.0), backend=backend)
-    state, info = br.update(m, model, UNIT, prior, np.ones(50), 10.0)
+    _state, info = br.update(m, model, UNIT, prior, np.ones(50), 10.0)
     assert not info.valid and info.reason in ("not finite", "not positive definite")
 
 
@@ -81,16 +88,37 @@ def test_a_failed_factorisation_is_an_error_of_the_stream(monkeypatch):
 
     monkeypatch.setattr(backends, "unchecked_update", fail)
     with pytest.raises(NotFinite, match="step 1: SVD did not converge"):
-        br.run("bong-lin-hess-fc", LINEAR, UNIT, br.FC(np.zeros(2), np.eye(2)), *line(3), backend="reference")
+        br.run(
+            "bong-lin-hess-fc",
+            LINEAR,
+            UNIT,
+            br.FC(np.zeros(2), np.eye(2)),
+            *line(3),
+            backend="reference",
+        )
 
 
 def test_advice_names_only_what_the_method_has():
     X, Y = line(5)
     with pytest.raises(StreamEnded) as caught:
-        br.run("bong-lin-hess-fc", LINEAR, br.likelihoods.Gaussian(1e-300), br.FC(np.zeros(2), 1e300 * np.eye(2)), X, Y)
+        br.run(
+            "bong-lin-hess-fc",
+            LINEAR,
+            br.likelihoods.Gaussian(1e-300),
+            br.FC(np.zeros(2), 1e300 * np.eye(2)),
+            X,
+            Y,
+        )
     assert "alpha" not in str(caught.value) and "prior variance" in str(caught.value)
     with pytest.raises(br.NotPositiveDefinite, match="smaller alpha or prior variance"):
-        br.run(br.method("bog-lin-hess-diag_mom", alpha=1e6), LINEAR, UNIT, br.Diag(np.zeros(2), np.ones(2)), X, Y)
+        br.run(
+            br.method("bog-lin-hess-diag_mom", alpha=1e6),
+            LINEAR,
+            UNIT,
+            br.Diag(np.zeros(2), np.ones(2)),
+            X,
+            Y,
+        )
 
 
 def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
@@ -99,7 +127,13 @@ def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
     X, Y = np.ones((2000, 1)), np.ones(2000)
     model = br.models.wrap(lambda t, x: t * x, 1, 1, in_shape=(1,), jac=lambda t, x: x[None])
     prior = br.Diag(np.zeros(1), np.full(1, 1e300))
-    with pytest.warns(Diverging), pytest.raises(StreamEnded, match=r"the stream has diverged: the largest \|mu\| is .* after step \d+, 0 in the prior"):
+    with (
+        pytest.warns(Diverging),
+        pytest.raises(
+            StreamEnded,
+            match=r"the stream has diverged: the largest \|mu\| is .* after step \d+, 0 in the prior",
+        ),
+    ):
         br.run(m, model, UNIT, prior, X, Y, backend="reference")
 
 
@@ -114,7 +148,9 @@ def test_every_error_is_a_bongref_error_and_its_built_in_kind():
     }
     for ours, builtin in kinds.items():
         assert issubclass(ours, BongrefError) and issubclass(ours, builtin)
-        assert issubclass(ours, Exception) == (builtin is not KeyboardInterrupt)  # except Exception lets Ctrl-C through
+        assert issubclass(ours, Exception) == (
+            builtin is not KeyboardInterrupt
+        )  # except Exception lets Ctrl-C through
 
 
 # --- divergence -------------------------------------------------------------------------------------------------------------------
@@ -129,8 +165,12 @@ def diverging(seed, T=600):
 def test_a_stream_that_diverges_without_an_error_warns_once():
     X, Y, model = diverging(0)
     m = br.method("bong-lin-hess-diag")
-    with pytest.warns(Diverging, match="worse than a constant.*smaller prior variance.*largest now 1") as seen:
-        state = br.run(m, model, UNIT, m.prior(model.init(np.random.default_rng(0)), 1.0), X, Y).state
+    with pytest.warns(
+        Diverging, match="worse than a constant.*smaller prior variance.*largest now 1"
+    ) as seen:
+        state = br.run(
+            m, model, UNIT, m.prior(model.init(np.random.default_rng(0)), 1.0), X, Y
+        ).state
     assert len(seen) == 1 and "alpha" not in str(seen[0].message) and seen[0].filename == __file__
     last = np.array([model(state.mu, x)[0] for x in X[-100:]])
     assert np.sqrt(np.mean((last - Y[-100:]) ** 2)) > 1.5 * np.std(Y)  # it has
@@ -164,12 +204,17 @@ def test_losses_against_the_closed_forms(kind):
     rng = np.random.default_rng(2)
     O = rng.standard_normal((30, C))
     Y = np.stack([lik.sample(o, rng) for o in O])
-    found = divergence.losses(lambda mu, x: O[int(x[0])], lik, np.zeros(1), [np.array([k]) for k in range(30)], list(Y))
+    found = divergence.losses(
+        lambda mu, x: O[int(x[0])], lik, np.zeros(1), [np.array([k]) for k in range(30)], list(Y)
+    )
     if kind == "gaussian":
         wanted, base = (Y - O)[:, 0] ** 2 / (2 * 0.5), (Y - Y.mean())[:, 0] ** 2 / (2 * 0.5)
     elif kind == "bernoulli":
         p, q = 1 / (1 + np.exp(-O[:, 0])), (Y.sum() + 0.5) / 31
-        wanted, base = -np.log(np.where(Y[:, 0] == 1, p, 1 - p)), -np.log(np.where(Y[:, 0] == 1, q, 1 - q))
+        wanted, base = (
+            -np.log(np.where(Y[:, 0] == 1, p, 1 - p)),
+            -np.log(np.where(Y[:, 0] == 1, q, 1 - q)),
+        )
     elif kind == "categorical":
         p, q = np.exp(O) / np.exp(O).sum(1, keepdims=True), (Y.sum(0) + 0.5) / (30 + 1.5)
         wanted, base = -np.log((p * Y).sum(1)), -np.log(Y @ q)
@@ -185,17 +230,34 @@ def test_constant_targets_and_moving_parameters_are_no_alarm():
     rng = np.random.default_rng(3)
     X = rng.standard_normal((300, 2))
     m = br.method("bong-lin-hess-fc")
-    theta = np.cumsum(0.3 * rng.standard_normal((300, 2)), axis=0)  # a random walk: old observations fit the last state badly
+    theta = np.cumsum(
+        0.3 * rng.standard_normal((300, 2)), axis=0
+    )  # a random walk: old observations fit the last state badly
     drift = np.sum(X * theta, axis=1) + 0.1 * rng.standard_normal(300)
     with warnings.catch_warnings():
         warnings.simplefilter("error", Diverging)
         br.run(m, LINEAR, br.likelihoods.Gaussian(0.01), m.prior(np.zeros(2)), X, np.full(300, 0.3))
-        br.run(m, LINEAR, br.likelihoods.Gaussian(0.01), m.prior(np.zeros(2)), X, drift, dynamics=br.dynamics.Linear(1.0, 0.0, 0.09))
+        br.run(
+            m,
+            LINEAR,
+            br.likelihoods.Gaussian(0.01),
+            m.prior(np.zeros(2)),
+            X,
+            drift,
+            dynamics=br.dynamics.Linear(1.0, 0.0, 0.09),
+        )
 
 
 def test_too_few_observations_say_nothing():
-    assert divergence.losses(LINEAR, UNIT, np.zeros(2), list(np.ones((19, 2))), list(1e9 * np.ones((19, 1)))) is None
-    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), list(np.ones((20, 2))), list(np.ones((20, 1)))).diverged()
+    assert (
+        divergence.losses(
+            LINEAR, UNIT, np.zeros(2), list(np.ones((19, 2))), list(1e9 * np.ones((19, 1)))
+        )
+        is None
+    )
+    assert divergence.losses(
+        LINEAR, UNIT, np.full(2, 1e308), list(np.ones((20, 2))), list(np.ones((20, 1)))
+    ).diverged()
 
 
 # --- backends -----------------------------------------------------------------------------------------------------------------------
@@ -213,7 +275,10 @@ def test_a_compiled_path_that_is_broken_falls_back_with_one_warning(monkeypatch)
         result = br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *data)
     assert len(seen) == 1 and seen[0].filename == __file__
     assert result.info.backend == "reference" and "numba of the future" in result.info.reason
-    with pytest.warns(BongrefWarning), pytest.raises(ValueError, match="backend='fast': .*numba of the future"):
+    with (
+        pytest.warns(BongrefWarning),
+        pytest.raises(ValueError, match=r"backend='fast': .*numba of the future"),
+    ):
         br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *data, backend="fast")
 
 
@@ -236,7 +301,10 @@ def test_without_numba_the_reason_is_in_info(monkeypatch):
 def test_a_seed_in_place_of_a_generator():
     m, (X, Y) = br.method("bong-mc-ef-diag", n_samples=3), line(4)
     prior = m.prior(np.zeros(2))
-    a, b = (br.run(m, LINEAR, UNIT, prior, X, Y, rng=rng).state.mu for rng in (7, np.random.default_rng(7)))
+    a, b = (
+        br.run(m, LINEAR, UNIT, prior, X, Y, rng=rng).state.mu
+        for rng in (7, np.random.default_rng(7))
+    )
     np.testing.assert_array_equal(a, b)
 
 
@@ -246,7 +314,10 @@ def test_frames_are_read_by_position(library):
     X, Y = line(6)
     if library == "pandas":
         order = np.random.default_rng(0).permutation(6)
-        given = frames.DataFrame(X, index=order, columns=["a", "b"]), frames.Series(Y, index=order[::-1])
+        given = (
+            frames.DataFrame(X, index=order, columns=["a", "b"]),
+            frames.Series(Y, index=order[::-1]),
+        )
         holes = frames.Series([1, None, 3, 4, 5, 6], dtype="Int64", index=order)
     else:
         given = frames.DataFrame(X, schema=["a", "b"], orient="row"), frames.Series(Y)
@@ -259,7 +330,10 @@ def test_frames_are_read_by_position(library):
     assert result.info.missing == 1
     wanted = br.run(m, LINEAR, UNIT, prior, X, [1, None, 3, 4, 5, 6])
     np.testing.assert_array_equal(result.state.mu, wanted.state.mu)
-    rmse = [br.metrics.rmse(br.predictive.plugin(LINEAR, UNIT, wanted.state, x), y) for x, y in ((X, Y), given)]
+    rmse = [
+        br.metrics.rmse(br.predictive.plugin(LINEAR, UNIT, wanted.state, x), y)
+        for x, y in ((X, Y), given)
+    ]
     assert rmse[0] == rmse[1]
 
 
@@ -270,7 +344,11 @@ def test_a_missing_observation_keeps_a_stream_in_arrays():
     from bongref import checks
 
     data = checks.observations(LINEAR, UNIT, X, with_hole, np.zeros(2))
-    assert isinstance(data.xs, np.ndarray) and isinstance(data.ys, np.ndarray) and data.ys.dtype == float
+    assert (
+        isinstance(data.xs, np.ndarray)
+        and isinstance(data.ys, np.ndarray)
+        and data.ys.dtype == float
+    )
     assert list(np.flatnonzero(~data.seen)) == [20]
 
 
@@ -289,8 +367,14 @@ def tampered():
     yield "resume must be a Result", r.state
     yield "resume.rows must be rows", r._replace(rows=[{"t": 9}])
     yield "resume.rows must be rows", r._replace(rows=["x"])
-    yield r"resume\.state\.mu must be finite", r._replace(state=br.FC(np.full(2, np.nan), np.eye(2)))
-    yield r"resume\.state must be positive definite", r._replace(state=br.FC(np.zeros(2), -np.eye(2)))
+    yield (
+        r"resume\.state\.mu must be finite",
+        r._replace(state=br.FC(np.full(2, np.nan), np.eye(2))),
+    )
+    yield (
+        r"resume\.state must be positive definite",
+        r._replace(state=br.FC(np.zeros(2), -np.eye(2))),
+    )
 
 
 @pytest.mark.parametrize("k", range(10))

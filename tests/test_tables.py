@@ -1,4 +1,3 @@
-# ruff: noqa: E501
 """Streams as users have them: lists, data frames of pandas and polars, nullable columns, missing observations."""
 
 import time
@@ -43,7 +42,9 @@ INPUTS = {
     "one name for both columns": pd.DataFrame(X, columns=["a", "a"]),
     "mixed columns": pd.DataFrame({"a": X[:, 0].astype(int), "b": X[:, 1]}),
     "nullable": pd.DataFrame(X).astype("Int64"),
-    "rows of a frame": [row for _, row in pd.DataFrame(X, index=SHUFFLED, columns=[1, 0]).iterrows()],
+    "rows of a frame": [
+        row for _, row in pd.DataFrame(X, index=SHUFFLED, columns=[1, 0]).iterrows()
+    ],
     "polars": pl.DataFrame(X, schema=["a", "b"]),
     "polars integers": pl.DataFrame(X.astype(int), schema=["a", "b"]),
 }
@@ -82,14 +83,20 @@ def test_a_missing_observation_is_marked_and_the_rest_is_encoded(name):
     np.testing.assert_array_equal(got.ys, [[3.0], [0.0], [2.0], [0.0]])
 
 
-@pytest.mark.parametrize("lik", [br.likelihoods.Bernoulli(), br.likelihoods.Categorical(), br.likelihoods.Gaussian(1.0)])
+@pytest.mark.parametrize(
+    "lik", [br.likelihoods.Bernoulli(), br.likelihoods.Categorical(), br.likelihoods.Gaussian(1.0)]
+)
 def test_all_at_once_is_one_by_one(lik):
     """The whole stream gives what each observation gives alone, in every likelihood and with mini-batches."""
     C = 2
     model, mu = br.models.linear(2, C), np.zeros(4)
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, T)
-    for Y in ([*labels[:-1], None] if lik.name == "categorical" else [*rng.integers(0, 2, (T - 1, C)).astype(float), None],):
+    for Y in (
+        [*labels[:-1], None]
+        if lik.name == "categorical"
+        else [*rng.integers(0, 2, (T - 1, C)).astype(float), None],
+    ):
         got = observations(X, Y, model, lik, mu)
         for t in range(T):
             x, y = checks.observation(model, lik, X[t], Y[t], mu)
@@ -97,11 +104,23 @@ def test_all_at_once_is_one_by_one(lik):
             assert got.seen[t] == (y is not None)
             np.testing.assert_array_equal(got.ys[t], np.zeros(C) if y is None else y)
     batches = rng.standard_normal((T, 3, 2))
-    Y = [None, *(rng.integers(0, 2, 3) if lik.name == "categorical" else rng.integers(0, 2, (3, C)) for _ in range(T - 1))]
+    Y = [
+        None,
+        *(
+            rng.integers(0, 2, 3) if lik.name == "categorical" else rng.integers(0, 2, (3, C))
+            for _ in range(T - 1)
+        ),
+    ]
     got = observations(batches, Y, model, lik, mu)
-    assert got.xs.shape == (T, 3, 2) and got.ys.shape == (T, 3, C) and got.seen.tolist() == [False, True, True, True]
+    assert (
+        got.xs.shape == (T, 3, 2)
+        and got.ys.shape == (T, 3, C)
+        and got.seen.tolist() == [False, True, True, True]
+    )
     for t in range(1, T):
-        np.testing.assert_array_equal(got.ys[t], checks.observation(model, lik, batches[t], Y[t], mu)[1])
+        np.testing.assert_array_equal(
+            got.ys[t], checks.observation(model, lik, batches[t], Y[t], mu)[1]
+        )
 
 
 def test_mini_batches_of_different_sizes_are_a_list():
@@ -119,7 +138,9 @@ def test_images_in_every_form():
         got = observations(form, [0, 1, None], model, br.likelihoods.Categorical(), mu)
         np.testing.assert_array_equal(got.xs.ravel(), images.ravel())
         assert got.ys.shape == (3, 2)
-    got = observations(images[None], [[0, 1, 1]], model, br.likelihoods.Categorical(), mu)  # one mini-batch of three
+    got = observations(
+        images[None], [[0, 1, 1]], model, br.likelihoods.Categorical(), mu
+    )  # one mini-batch of three
     assert got.xs.shape == (1, 3, 4, 4, 1) and got.ys.shape == (1, 3, 2)
 
 
@@ -138,9 +159,18 @@ def test_nothing_that_was_given_is_changed():
     objects, numbers, batch = np.array(MISSING, dtype=object), COUNTS.astype(float), X.copy()
     observations(batch, objects)
     observations(batch, numbers)
-    assert objects.tolist() == MISSING and numbers.tolist() == COUNTS.tolist() and np.array_equal(batch, X)
+    assert (
+        objects.tolist() == MISSING
+        and numbers.tolist() == COUNTS.tolist()
+        and np.array_equal(batch, X)
+    )
     given = [1.0, None, 2.0, 0.0]
-    assert observations(X, given).seen.tolist() == [True, False, True, True] and given == [1.0, None, 2.0, 0.0]
+    assert observations(X, given).seen.tolist() == [True, False, True, True] and given == [
+        1.0,
+        None,
+        2.0,
+        0.0,
+    ]
 
 
 def test_all_observations_may_be_missing():
@@ -149,7 +179,9 @@ def test_all_observations_may_be_missing():
 
 
 def test_mixed_labels_and_one_hot_vectors_are_one_array():
-    got = observations(X, [0, [0, 1], 1, None], br.models.linear(2, 2), br.likelihoods.Categorical(), np.zeros(4))
+    got = observations(
+        X, [0, [0, 1], 1, None], br.models.linear(2, 2), br.likelihoods.Categorical(), np.zeros(4)
+    )
     np.testing.assert_array_equal(got.ys, [[1, 0], [0, 1], [0, 1], [0, 0]])
 
 
@@ -190,13 +222,17 @@ def test_what_is_refused(X, Y, error, part):
 def test_sparse_inputs_are_refused():
     sparse = pytest.importorskip("scipy.sparse")
     for kind in (sparse.csr_array, sparse.coo_matrix):
-        with pytest.raises(InvalidType, match=rf"X must be dense, got a sparse {kind.__name__}; use X\.toarray\(\)"):
+        with pytest.raises(
+            InvalidType, match=rf"X must be dense, got a sparse {kind.__name__}; use X\.toarray\(\)"
+        ):
             observations(kind(X), COUNTS)
 
 
 def test_arrow_columns():
     pytest.importorskip("pyarrow")
-    got = observations(pd.DataFrame(X).astype("double[pyarrow]"), pd.Series(MISSING, dtype="int64[pyarrow]"))
+    got = observations(
+        pd.DataFrame(X).astype("double[pyarrow]"), pd.Series(MISSING, dtype="int64[pyarrow]")
+    )
     np.testing.assert_array_equal(got.xs, X)
     np.testing.assert_array_equal(got.seen, SEEN)
 

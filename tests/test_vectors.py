@@ -43,7 +43,10 @@ def validator(file):
 
 @pytest.mark.parametrize(
     ("name", "wrong"),
-    [("flags", {"C-one": {"what": "one output"}}), ("quantities", {"step": {"bong": {"fc": {"mu": 3}}}})],
+    [
+        ("flags", {"C-one": {"what": "one output"}}),
+        ("quantities", {"step": {"bong": {"fc": {"mu": 3}}}}),
+    ],
 )
 def test_the_facts_are_valid_under_their_schema(name, wrong):
     folder = vectors.FOLDER.parent
@@ -62,7 +65,12 @@ def test_a_file_reads_back_bit_for_bit(file, tmp_path):
 
 def test_floats_are_written_so_that_they_read_back():
     rng = np.random.default_rng(0)
-    numbers = np.concatenate([rng.standard_normal(200) * 10.0 ** rng.integers(-300, 300, 200), [0.0, -0.0, 1.0, -3.0, 5e-324, 2.0**53]])
+    numbers = np.concatenate(
+        [
+            rng.standard_normal(200) * 10.0 ** rng.integers(-300, 300, 200),
+            [0.0, -0.0, 1.0, -3.0, 5e-324, 2.0**53],
+        ]
+    )
     back = np.array(json.loads(json.dumps(vectors._lists(numbers))), dtype=float)
     assert back.tobytes() == numbers.tobytes()
 
@@ -73,7 +81,9 @@ def test_the_vectors_are_small_enough_to_ship():
 
 def test_the_page_says_how_many_there_are():
     for page in ("docs/conformance.md", "README.md"):
-        assert f"{len(CASES):,} cases" in (vectors.FOLDER.parents[2] / page).read_text(encoding="utf-8")
+        assert f"{len(CASES):,} cases" in (vectors.FOLDER.parents[2] / page).read_text(
+            encoding="utf-8"
+        )
 
 
 def test_ids_are_unique_and_flags_and_equations_known():
@@ -91,7 +101,9 @@ def test_ids_are_unique_and_flags_and_equations_known():
 
 @pytest.mark.parametrize("level", ["step", "update", "stream"])
 def test_all_78_methods_are_in_every_level_of_methods(level):
-    seen = {case.subject["method"] for case in CASES if case.level == level and case.result == "value"}
+    seen = {
+        case.subject["method"] for case in CASES if case.level == level and case.result == "value"
+    }
     assert seen == set(DERIVED)
 
 
@@ -115,9 +127,17 @@ def test_every_method_meets_what_its_mistakes_hide_in():
     for name in DERIVED:
         rule, h1, h2, family = name.split("-")
         wanted = set(everyone)
-        wanted |= {"current-not-prior", "alpha-not-one", "many-iterations"} if rule in ("blr", "bbb") else set()
+        wanted |= (
+            {"current-not-prior", "alpha-not-one", "many-iterations"}
+            if rule in ("blr", "bbb")
+            else set()
+        )
         wanted |= {"many-samples", "P-more-than-M", "P-less-than-M"} if h1 == "mc" else set()
-        wanted |= {"zero-W", *(("rank-full", "rank-truncated") if rule in ("bong", "blr") else ())} if family == "dlr" else set()
+        wanted |= (
+            {"zero-W", *(("rank-full", "rank-truncated") if rule in ("bong", "blr") else ())}
+            if family == "dlr"
+            else set()
+        )
         wanted |= {"dense-G"} if (h1, h2) == ("mc", "hess") else {"low-rank-G"}
         wanted |= {"lost-positive-definite"} if cases.can_lose(name) else set()
         assert wanted <= flags[name], (name, wanted - flags[name])
@@ -127,19 +147,47 @@ def test_estimates_predictions_and_predictives_are_complete():
     likelihoods = {"gaussian", "bernoulli", "categorical", "poisson"}
     for hess in ("mc-hess", "mc-ef", "lin-hess", "lin-ef"):
         mine = [case for case in CASES if case.subject.get("hess") == hess]
-        assert likelihoods | {"saturated", "zero-gradient", "batch", "convolution", "C-one", "C-many"} <= {f for c in mine for f in c.flags}
-        assert {c.input["model"]["activation"] for c in mine} == {None, "tanh", "relu", "gelu", "gelu_tanh"}
+        assert likelihoods | {
+            "saturated",
+            "zero-gradient",
+            "batch",
+            "convolution",
+            "C-one",
+            "C-many",
+        } <= {f for c in mine for f in c.flags}
+        assert {c.input["model"]["activation"] for c in mine} == {
+            None,
+            "tanh",
+            "relu",
+            "gelu",
+            "gelu_tanh",
+        }
     assert {c.subject["family"] for c in CASES if c.level == "predict"} == set(FAMILIES)
-    kinds = {(c.subject["kind"], f) for c in CASES if c.level == "predictive" for f in c.flags if f in likelihoods}
+    kinds = {
+        (c.subject["kind"], f)
+        for c in CASES
+        if c.level == "predictive"
+        for f in c.flags
+        if f in likelihoods
+    }
     assert kinds == {(k, f) for k in ("plugin", "mc", "lin_mc") for f in likelihoods}
     named = {q.name for c in CASES if c.level == "predictive" for q in c.expected}
     assert named == {"mean", "var", "log_density", "nlpd", "error", "ece"}
 
 
 def test_what_must_be_refused_is_there():
-    refused = {(case.subject["method"], flag) for case in CASES if case.result == "refuse" for flag in case.flags}
+    refused = {
+        (case.subject["method"], flag)
+        for case in CASES
+        if case.result == "refuse"
+        for flag in case.flags
+    }
     assert {(name, "not-derived") for name in NOT_DERIVED} <= refused
-    assert {(name, "alpha-too-large") for name in DERIVED if name.startswith("blr-") and name.endswith("-dlr")} <= refused
+    assert {
+        (name, "alpha-too-large")
+        for name in DERIVED
+        if name.startswith("blr-") and name.endswith("-dlr")
+    } <= refused
     assert {tuple(n.split("-")[::3]) for n, flag in refused if flag == "indefinite-prior"} == {
         (n.split("-")[0], n.split("-")[3]) for n in NAMES
     }
@@ -163,22 +211,32 @@ def test_a_float32_tolerance_means_float32_inputs():
         assert values.fits_float32(case.input), case.id
 
 
-ROUNDED = 1.001 / 0.999 - 1  # cond and tolerance are each rounded up to four digits, by less than 0.1 %
+ROUNDED = (
+    1.001 / 0.999 - 1
+)  # cond and tolerance are each rounded up to four digits, by less than 0.1 %
 
 
 def test_tolerances_are_c_cond_eps():
     for case in CASES:
         for q in case.expected:
-            assert q.tolerance["float64"] == pytest.approx(64 * q.cond * 2.0**-52, rel=ROUNDED), case.id
+            assert q.tolerance["float64"] == pytest.approx(64 * q.cond * 2.0**-52, rel=ROUNDED), (
+                case.id
+            )
             if q.tolerance["float32"] is not None:
-                assert q.tolerance["float32"] == pytest.approx(64 * q.cond * 2.0**-23, rel=ROUNDED), case.id
+                assert q.tolerance["float32"] == pytest.approx(
+                    64 * q.cond * 2.0**-23, rel=ROUNDED
+                ), case.id
                 assert q.tolerance["float32"] <= 0.1
-            assert q.scale >= np.max(np.abs(q.value), initial=0) * (1 - 1e-12) or q.scale >= 1e-3 * np.max(np.abs(q.value)), case.id
+            assert q.scale >= np.max(np.abs(q.value), initial=0) * (
+                1 - 1e-12
+            ) or q.scale >= 1e-3 * np.max(np.abs(q.value)), case.id
 
 
 def test_most_tolerances_are_tight():
     tight = [
-        max(q.tolerance["float64"] for q in c.expected) for c in CASES if c.expected and not {"ill-conditioned", "saturated"} & set(c.flags)
+        max(q.tolerance["float64"] for q in c.expected)
+        for c in CASES
+        if c.expected and not {"ill-conditioned", "saturated"} & set(c.flags)
     ]
     assert np.median(tight) < 1e-13 and max(tight) < 1e-5
 
@@ -216,7 +274,11 @@ def test_a_sample_of_the_values_is_derived_again_bit_for_bit(case):
 def test_the_command_makes_the_cases_that_are_shipped(case_id):
     level, name, last = case_id.split("/")
     again = {
-        "step": lambda: cases.step_case(name, last) if last == "plain" else next(iter(cases.step_refusals(name))),
+        "step": lambda: (
+            cases.step_case(name, last)
+            if last == "plain"
+            else next(iter(cases.step_refusals(name)))
+        ),
         "estimate": lambda: cases.estimate_case(name, last, ""),
         "update": lambda: cases.update_case(name, last),
         "stream": lambda: cases.stream_case(name, last),
@@ -229,5 +291,7 @@ def test_the_command_makes_the_cases_that_are_shipped(case_id):
 def test_a_wrong_value_would_be_seen():
     case = next(c for c in CASES if c.id == "step/bong-lin-hess-fc/plain")
     q = case.expected[0]
-    wrong = case._replace(expected=(q._replace(value=np.nextafter(q.value, np.inf)), *case.expected[1:]))
+    wrong = case._replace(
+        expected=(q._replace(value=np.nextafter(q.value, np.inf)), *case.expected[1:])
+    )
     assert len(list(shipped.rederive([wrong]))) > 0

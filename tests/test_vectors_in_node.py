@@ -16,7 +16,12 @@ pytestmark = pytest.mark.skipif(NODE is None, reason="node is not on this machin
 
 
 def run(script: Path) -> subprocess.CompletedProcess:
-    return subprocess.run([NODE, script, ROOT / "bongref" / "conformance" / "vectors"], capture_output=True, text=True, timeout=120)
+    return subprocess.run(
+        [NODE, script, ROOT / "bongref" / "conformance" / "vectors"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
 
 
 def test_the_example_passes_and_the_page_shows_what_it_prints():

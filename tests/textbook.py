@@ -8,7 +8,13 @@ from math import factorial, pi, sqrt
 import numpy as np
 from scipy.special import ndtr
 
-FAMILIES = {"fc": ("mu", "Sigma"), "fc_mom": ("mu", "Sigma"), "diag": ("mu", "var"), "diag_mom": ("mu", "var"), "dlr": ("mu", "Ups", "W")}
+FAMILIES = {
+    "fc": ("mu", "Sigma"),
+    "fc_mom": ("mu", "Sigma"),
+    "diag": ("mu", "var"),
+    "diag_mom": ("mu", "var"),
+    "dlr": ("mu", "Ups", "W"),
+}
 
 
 class Textbook:
@@ -25,11 +31,15 @@ class Textbook:
         return step(method, prior, current, curv, params)
 
     def estimate(self, hess, model, likelihood, theta, x, y, samples):
-        theta, x, y, samples, likelihood = (self._cast(a) for a in (theta, x, y, samples, likelihood))
+        theta, x, y, samples, likelihood = (
+            self._cast(a) for a in (theta, x, y, samples, likelihood)
+        )
         return estimate(hess, model, likelihood, theta, x, y, samples)
 
     def update(self, method, model, likelihood, prior, x, y, samples, params):
-        prior, x, y, samples, likelihood = (self._cast(a) for a in (prior, x, y, samples, likelihood))
+        prior, x, y, samples, likelihood = (
+            self._cast(a) for a in (prior, x, y, samples, likelihood)
+        )
         check(method, prior, params)
         return update(method, model, likelihood, prior, x, y, samples, params)
 
@@ -38,18 +48,31 @@ class Textbook:
         return predict(family, state, dynamics)
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
-        prior, X, Y, samples, likelihood, dynamics = (self._cast(a) for a in (prior, X, Y, samples, likelihood, dynamics))
+        prior, X, Y, samples, likelihood, dynamics = (
+            self._cast(a) for a in (prior, X, Y, samples, likelihood, dynamics)
+        )
         check(method, prior, params)
         family, state, states = method.split("-")[-1], prior, []
         for t in range(len(X)):
             state = predict(family, state, dynamics)
             if Y[t] is not None:
-                state = update(method, model, likelihood, state, X[t], Y[t], None if samples is None else samples[t], params)
+                state = update(
+                    method,
+                    model,
+                    likelihood,
+                    state,
+                    X[t],
+                    Y[t],
+                    None if samples is None else samples[t],
+                    params,
+                )
             states.append({key: state[key] for key in FAMILIES[family]})
         return states
 
     def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
-        state, X, samples, Y, likelihood = (self._cast(a) for a in (state, X, samples, Y, likelihood))
+        state, X, samples, Y, likelihood = (
+            self._cast(a) for a in (state, X, samples, Y, likelihood)
+        )
         return predictive(kind, model, likelihood, state["mu"], X, samples, Y)
 
     def _cast(self, value):
@@ -58,7 +81,9 @@ class Textbook:
             return {key: self._cast(v) for key, v in value.items()}
         if isinstance(value, list) and any(v is None for v in value):
             return [self._cast(v) for v in value]
-        return np.asarray(value, dtype=self.dtype) if isinstance(value, (list, np.ndarray)) else value
+        return (
+            np.asarray(value, dtype=self.dtype) if isinstance(value, (list, np.ndarray)) else value
+        )
 
 
 def check(method, prior, params):
@@ -72,7 +97,9 @@ def check(method, prior, params):
     if "var" in prior:
         smallest = np.min(prior["var"])
     else:
-        smallest = np.min(np.linalg.eigvalsh(prior["Sigma"] if "Sigma" in prior else precision(prior)))
+        smallest = np.min(
+            np.linalg.eigvalsh(prior["Sigma"] if "Sigma" in prior else precision(prior))
+        )
     if not smallest > 0:
         raise ValueError("the prior is not positive definite")
 
@@ -86,8 +113,12 @@ def step(method, prior, current, curv, params):
     if family == "dlr":
         return dlr(rule, prior, current, curv, alpha, params["rank"])
     if family.startswith("fc"):
-        return (fc if family == "fc" else fc_mom)(rule, prior, current, curv["g"], dense(curv), alpha)
-    return (diag if family == "diag" else diag_mom)(rule, prior, current, curv["g"], diagonal(curv), alpha)
+        return (fc if family == "fc" else fc_mom)(
+            rule, prior, current, curv["g"], dense(curv), alpha
+        )
+    return (diag if family == "diag" else diag_mom)(
+        rule, prior, current, curv["g"], diagonal(curv), alpha
+    )
 
 
 def fc(rule, prior, current, g, G, alpha):
@@ -100,12 +131,24 @@ def fc(rule, prior, current, g, G, alpha):
         return {"mu": mu0 + new @ g, "Sigma": symmetric(new)}
     if rule == "blr":
         new = inv((1 - alpha) * prec + alpha * prec0 - alpha * G)
-        return {"mu": mu + alpha * new @ (prec0 @ (mu0 - mu)) + alpha * new @ g, "Sigma": symmetric(new)}
+        return {
+            "mu": mu + alpha * new @ (prec0 @ (mu0 - mu)) + alpha * new @ g,
+            "Sigma": symmetric(new),
+        }
     if rule == "bog":
-        new = inv(prec - symmetric(4 * alpha * np.outer(Sigma @ g, mu)) - 2 * alpha * Sigma @ G @ Sigma)
+        new = inv(
+            prec - symmetric(4 * alpha * np.outer(Sigma @ g, mu)) - 2 * alpha * Sigma @ G @ Sigma
+        )
         return {"mu": new @ prec @ mu + alpha * new @ Sigma @ g, "Sigma": symmetric(new)}
     pull = prec0 @ (mu0 - mu)
-    new = inv(prec - 2 * alpha * symmetric(Sigma @ (2 * np.outer(pull, mu) + eye + 2 * np.outer(g, mu) + (G - prec0) @ Sigma)))
+    new = inv(
+        prec
+        - 2
+        * alpha
+        * symmetric(
+            Sigma @ (2 * np.outer(pull, mu) + eye + 2 * np.outer(g, mu) + (G - prec0) @ Sigma)
+        )
+    )
     return {"mu": new @ prec @ mu + alpha * new @ Sigma @ (g + pull), "Sigma": symmetric(new)}
 
 
@@ -121,7 +164,10 @@ def fc_mom(rule, prior, current, g, G, alpha):
     if rule == "blr":
         new = (1 + alpha) * Sigma + alpha * Sigma @ (G - prec0) @ Sigma
         return {"mu": mu + alpha * Sigma @ pull + alpha * Sigma @ g, "Sigma": symmetric(new)}
-    return {"mu": mu + alpha * pull + alpha * g, "Sigma": symmetric(Sigma + alpha / 2 * (np.linalg.inv(Sigma) - prec0 + G))}
+    return {
+        "mu": mu + alpha * pull + alpha * g,
+        "Sigma": symmetric(Sigma + alpha / 2 * (np.linalg.inv(Sigma) - prec0 + G)),
+    }
 
 
 def diag(rule, prior, current, g, d, alpha):
@@ -138,7 +184,10 @@ def diag(rule, prior, current, g, d, alpha):
         return {"mu": new / var * mu + alpha * new * var * g, "var": new}
     kl = 4 * alpha * var / var0 * mu * (mu - mu0) + 2 * alpha * var**2 * (1 / var0 - 1 / var)
     new = 1 / (1 / var - 4 * alpha * var * mu * g - 2 * alpha * var**2 * d + kl)
-    return {"mu": new / var * mu + alpha * new * var * g + alpha * new * var / var0 * (mu0 - mu), "var": new}
+    return {
+        "mu": new / var * mu + alpha * new * var * g + alpha * new * var / var0 * (mu0 - mu),
+        "var": new,
+    }
 
 
 def diag_mom(rule, prior, current, g, d, alpha):
@@ -150,8 +199,14 @@ def diag_mom(rule, prior, current, g, d, alpha):
         return {"mu": mu + alpha * g, "var": var + alpha / 2 * d}
     pull = (mu0 - mu) / var0
     if rule == "blr":
-        return {"mu": mu + alpha * var * pull + alpha * var * g, "var": var + alpha * var**2 * (1 / var - 1 / var0) + alpha * var**2 * d}
-    return {"mu": mu + alpha * pull + alpha * g, "var": var + alpha / 2 * (1 / var - 1 / var0) + alpha / 2 * d}
+        return {
+            "mu": mu + alpha * var * pull + alpha * var * g,
+            "var": var + alpha * var**2 * (1 / var - 1 / var0) + alpha * var**2 * d,
+        }
+    return {
+        "mu": mu + alpha * pull + alpha * g,
+        "var": var + alpha / 2 * (1 / var - 1 / var0) + alpha / 2 * d,
+    }
 
 
 def dlr(rule, prior, current, curv, alpha, rank):
@@ -164,13 +219,20 @@ def dlr(rule, prior, current, curv, alpha, rank):
     if rule == "blr":
         Upst = (1 - alpha) * Ups + alpha * prior["Ups"]
         Wt = np.hstack([sqrt(1 - alpha) * W, sqrt(alpha) * prior["W"], sqrt(alpha) * curv["S"]])
-        return {"mu": mu + alpha * np.linalg.solve(np.diag(Upst) + Wt @ Wt.T, pull + g), **project(Upst, Wt, rank)}
+        return {
+            "mu": mu + alpha * np.linalg.solve(np.diag(Upst) + Wt @ Wt.T, pull + g),
+            **project(Upst, Wt, rank),
+        }
     Sigma, G = np.linalg.inv(precision(current)), dense(curv)
     if rule == "bog":
         move, pull = -Sigma @ G @ Sigma, 0 * mu
     else:
         move = Sigma @ (precision(prior) - precision(current) - G) @ Sigma
-    return {"mu": mu + alpha * pull + alpha * g, "Ups": Ups + alpha / 2 * np.diag(move), "W": W + alpha * move @ W}
+    return {
+        "mu": mu + alpha * pull + alpha * g,
+        "Ups": Ups + alpha / 2 * np.diag(move),
+        "W": W + alpha * move @ W,
+    }
 
 
 def project(Ups, Wt, rank):
@@ -231,7 +293,12 @@ def wiring(model):
     for k in range(sum(p["name"][0] in "WK" for p in model["layout"])):
         weight = parts.get(f"K{k}") or parts[f"W{k}"]
         index = np.arange(weight["start"], weight["stop"]).reshape(weight["shape"])
-        bias, pool = np.arange(parts[f"b{k}"]["start"], parts[f"b{k}"]["stop"]) if f"b{k}" in parts else None, None
+        bias, pool = (
+            np.arange(parts[f"b{k}"]["start"], parts[f"b{k}"]["stop"])
+            if f"b{k}" in parts
+            else None,
+            None,
+        )
         if index.ndim == 2:
             n_out = len(index)
             products = [(o, index[o, i], i) for o in range(n_out) for i in range(index.shape[1])]
@@ -240,7 +307,11 @@ def wiring(model):
             here = np.arange(h * w * c).reshape(h, w, c)
             there = np.arange(h * w * n).reshape(h, w, n)
             products = [
-                (there[i, j, o], index[p, q, m, o], here[i + p - (kh - 1) // 2, j + q - (kw - 1) // 2, m])
+                (
+                    there[i, j, o],
+                    index[p, q, m, o],
+                    here[i + p - (kh - 1) // 2, j + q - (kw - 1) // 2, m],
+                )
                 for i, j, o, p, q, m in np.ndindex(h, w, n, kh, kw, c)
                 if 0 <= i + p - (kh - 1) // 2 < h and 0 <= j + q - (kw - 1) // 2 < w
             ]
@@ -265,7 +336,11 @@ def activation(name, z):
         Phi, phi = ndtr(z), np.exp(-(z**2) / 2) / sqrt(2 * pi)
         return z * Phi, Phi + z * phi, phi * (2 - z**2)
     c = sqrt(2 / pi)
-    t, u1, u2 = np.tanh(c * (z + 0.044715 * z**3)), c * (1 + 3 * 0.044715 * z**2), c * 6 * 0.044715 * z
+    t, u1, u2 = (
+        np.tanh(c * (z + 0.044715 * z**3)),
+        c * (1 + 3 * 0.044715 * z**2),
+        c * 6 * 0.044715 * z,
+    )
     t1, t2 = (1 - t**2) * u1, (1 - t**2) * (u2 - 2 * t * u1**2)
     return z * (1 + t) / 2, (1 + t) / 2 + z * t1 / 2, t1 + z * t2 / 2
 
@@ -325,7 +400,9 @@ def update(method, model, lik, prior, x, y, samples, params):
     _, a, b, _ = method.split("-")
     current, first = prior, None
     for i in range(params.get("n_iter", 1)):
-        curv = estimate(f"{a}-{b}", model, lik, current["mu"], x, y, None if samples is None else samples[i])
+        curv = estimate(
+            f"{a}-{b}", model, lik, current["mu"], x, y, None if samples is None else samples[i]
+        )
         current, first = step(method, prior, current, curv, params), first or curv
     return {**current, "g": first["g"], "G": first["G"], "diag G": np.diag(first["G"])}
 
@@ -336,15 +413,27 @@ def predict(family, state, dynamics):
     mu = state["mu"]
     if dynamics["kind"] == "ou":
         gamma = dynamics["gamma"]
-        F, b, Q = gamma * np.ones_like(mu), (1 - gamma) * dynamics["mu0"], (1 - gamma**2) * dynamics["var0"]
+        F, b, Q = (
+            gamma * np.ones_like(mu),
+            (1 - gamma) * dynamics["mu0"],
+            (1 - gamma**2) * dynamics["var0"],
+        )
     else:
         F, b, Q = dynamics["F"], dynamics["b"], dynamics["Q"]
     if family.startswith("diag"):
         return {"mu": F * mu + b, "var": F**2 * state["var"] + Q}
     if family == "dlr":  # Sigma = D - V C V^T, inverted
         D, V = F**2 / state["Ups"] + Q, (F / state["Ups"])[:, None] * state["W"]
-        core = np.eye(V.shape[1], dtype=mu.dtype) + state["W"].T @ (state["W"] / state["Ups"][:, None]) - V.T @ (V / D[:, None])
-        return {"mu": F * mu + b, "Ups": 1 / D, "W": V / D[:, None] @ np.linalg.cholesky(np.linalg.inv(core))}
+        core = (
+            np.eye(V.shape[1], dtype=mu.dtype)
+            + state["W"].T @ (state["W"] / state["Ups"][:, None])
+            - V.T @ (V / D[:, None])
+        )
+        return {
+            "mu": F * mu + b,
+            "Ups": 1 / D,
+            "W": V / D[:, None] @ np.linalg.cholesky(np.linalg.inv(core)),
+        }
     F, Q = (np.diag(A) if A.ndim == 1 else A for A in (F, Q))
     return {"mu": F @ mu + b, "Sigma": symmetric(F @ state["Sigma"] @ F.T + Q)}
 
@@ -355,15 +444,31 @@ def predict(family, state, dynamics):
 def predictive(kind, model, lik, mu, X, samples, Y):
     rows = [means(kind, model, lik, mu, x, samples) for x in X]
     mean = np.stack([np.mean(h, axis=0) for h in rows])
-    within = {"gaussian": lambda h: np.tile(np.diag(lik["R"]), (len(h), 1)), "poisson": lambda h: h}.get(lik["kind"], lambda h: h * (1 - h))
-    out = {"mean": mean, "var": np.stack([np.mean(within(h), axis=0) + np.var(h, axis=0) for h in rows])}
+    within = {
+        "gaussian": lambda h: np.tile(np.diag(lik["R"]), (len(h), 1)),
+        "poisson": lambda h: h,
+    }.get(lik["kind"], lambda h: h * (1 - h))
+    out = {
+        "mean": mean,
+        "var": np.stack([np.mean(within(h), axis=0) + np.var(h, axis=0) for h in rows]),
+    }
     if Y is None:
         return out
-    out["log_density"] = np.stack([np.log(np.mean(np.stack([density(lik, h, y) for h in one]))) for one, y in zip(rows, Y, strict=True)])
+    out["log_density"] = np.stack(
+        [
+            np.log(np.mean(np.stack([density(lik, h, y) for h in one])))
+            for one, y in zip(rows, Y, strict=True)
+        ]
+    )
     out["nlpd"] = -np.mean(out["log_density"])
     if lik["kind"] in ("bernoulli", "categorical"):
-        p, y = (np.hstack([1 - A, A]) for A in (mean, Y)) if lik["kind"] == "bernoulli" else (mean, Y)
-        right, sure = (np.argmax(p, axis=1) == np.argmax(y, axis=1)).astype(p.dtype), np.max(p, axis=1)
+        p, y = (
+            (np.hstack([1 - A, A]) for A in (mean, Y)) if lik["kind"] == "bernoulli" else (mean, Y)
+        )
+        right, sure = (
+            (np.argmax(p, axis=1) == np.argmax(y, axis=1)).astype(p.dtype),
+            np.max(p, axis=1),
+        )
         where = np.clip(np.ceil(sure * 20) - 1, 0, 19)
         bins = [where == k for k in range(20) if np.any(where == k)]
         out["error"] = 1 - np.mean(right)
@@ -386,7 +491,9 @@ def means(kind, model, lik, mu, x, samples):
 def density(lik, h, y):
     """p(y) with mean h."""
     if lik["kind"] == "gaussian":
-        return np.exp(-(y - h) @ np.linalg.inv(lik["R"]) @ (y - h) / 2) / np.sqrt(np.linalg.det(2 * pi * lik["R"]))
+        return np.exp(-(y - h) @ np.linalg.inv(lik["R"]) @ (y - h) / 2) / np.sqrt(
+            np.linalg.det(2 * pi * lik["R"])
+        )
     if lik["kind"] == "bernoulli":
         return np.prod(np.where(y == 1, h, 1 - h))
     if lik["kind"] == "categorical":

@@ -132,7 +132,11 @@ def tidy(tex: str) -> str:
     """Whitespace collapsed and redundant spacing and groups removed."""
     tex = re.sub(r"\\(?:nonumber|notag)\b", " ", tex)
     tex = re.sub(r"\\label\{[^}]*\}", " ", tex)
-    tex = re.sub(r"([_^]?)\{\\rm\s+(\w+)\}", lambda m: m[1] + (rf"{{\mathrm{{{m[2]}}}}}" if m[1] else rf"\mathrm{{{m[2]}}}"), tex)
+    tex = re.sub(
+        r"([_^]?)\{\\rm\s+(\w+)\}",
+        lambda m: m[1] + (rf"{{\mathrm{{{m[2]}}}}}" if m[1] else rf"\mathrm{{{m[2]}}}"),
+        tex,
+    )
     tex = tex.replace(r"\!", "")
     tex = re.sub(r"\\text\{([^{}]*)\}", lambda m: rf"\text{{{m.group(1).strip()}}}", tex)
     tex = re.sub(r"\s+", " ", tex).strip()
@@ -436,7 +440,9 @@ def ledger(tex: str) -> list[dict]:
 def heading(text: str, start: int, end: int, table: dict[str, tuple[int, str]]) -> tuple[str, str]:
     """(label, title) of the section whose title is text[start:end]."""
     raw = text[start:end]
-    tag = re.search(r"\\label\{([^}]*)\}", raw) or re.match(r"\s*\\label\{([^}]*)\}", text[end + 1 :])
+    tag = re.search(r"\\label\{([^}]*)\}", raw) or re.match(
+        r"\s*\\label\{([^}]*)\}", text[end + 1 :]
+    )
     title = plain(raw, table)
     return tag.group(1) if tag else OWN_NAME.get(title, ""), title
 
@@ -454,7 +460,10 @@ def places(tex: str) -> list[dict]:
     line, out, equations = Lines(text), [], ledger(tex)
     level = {"section": 0, "subsection": 1, "subsubsection": 2}
     section, counts = [0, 0, 0], Counter()
-    for m in re.finditer(r"\\(?P<sec>(?:sub){0,2}section)\{|\\begin\{(?P<env>proposition|table|wraptable|algorithm)\}", text):
+    for m in re.finditer(
+        r"\\(?P<sec>(?:sub){0,2}section)\{|\\begin\{(?P<env>proposition|table|wraptable|algorithm)\}",
+        text,
+    ):
         if m.group("sec"):
             depth = level[m.group("sec")]
             section[depth:] = [section[depth] + 1] + [0] * (2 - depth)
@@ -472,10 +481,17 @@ def places(tex: str) -> list[dict]:
             number = f"{section[0]}.{counts[kind]}" if kind == "proposition" else str(counts[kind])
             inner = text[m.end() : text.index(rf"\end{{{m.group('env')}}}", m.end())]
             label = re.search(r"\\label\{((?!eq)[^}]*)\}", inner)
-            entry = {"kind": kind, "number": number, "id": label.group(1), "title": title_of(kind, inner, table)}
+            entry = {
+                "kind": kind,
+                "number": number,
+                "id": label.group(1),
+                "title": title_of(kind, inner, table),
+            }
             if kind == "proposition":
                 end = line(m.end() + len(inner))
-                entry["equations"] = [e["id"] for e in equations if line(m.start()) <= e["line"] <= end]
+                entry["equations"] = [
+                    e["id"] for e in equations if line(m.start()) <= e["line"] <= end
+                ]
             elif kind == "table":
                 entry["equations"] = list(dict.fromkeys(re.findall(r"\\eqref\{(eq[^}]*)\}", inner)))
         out.append({**entry, "line": line(m.start()), "position": m.start()})
@@ -495,7 +511,11 @@ def title_of(kind: str, inner: str, table: dict[str, tuple[int, str]]) -> str:
 
 def paper(tex: str) -> dict:
     """paper.json: the source of the line numbers, and the numbered places."""
-    source = {"file": "bong-paper.tex", "sha256": hashlib.sha256(tex.encode()).hexdigest(), "lines": tex.count("\n")}
+    source = {
+        "file": "bong-paper.tex",
+        "sha256": hashlib.sha256(tex.encode()).hexdigest(),
+        "lines": tex.count("\n"),
+    }
     return {"source": source, "places": places(tex)}
 
 
@@ -520,7 +540,11 @@ def dump(entries: list[dict]) -> str:
 
 def dump_paper(data: dict) -> str:
     """The JSON text: a line for each fact and each place."""
-    lines = [f'"{key}": {json.dumps(value, ensure_ascii=False)}' for key, value in data.items() if key != "places"]
+    lines = [
+        f'"{key}": {json.dumps(value, ensure_ascii=False)}'
+        for key, value in data.items()
+        if key != "places"
+    ]
     return "{\n" + ",\n".join([*lines, f'"places": {dump(data["places"]).rstrip()}']) + "\n}\n"
 
 

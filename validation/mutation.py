@@ -40,16 +40,46 @@ from bongref.conformance.vectors import Case
 from bongref.curvature import Curv
 from bongref.grid import FAMILIES, HESSIANS, MODULES, RULES, STATES
 
-RELOADED = ("linalg", "likelihoods", "curvature", "fc_nat", "fc_mom", "diag_nat", "diag_mom", "dlr", "dynamics")
-FAMILY_OF = {"fc_nat": "fc", "fc_mom": "fc_mom", "diag_nat": "diag", "diag_mom": "diag_mom", "dlr": "dlr"}
+RELOADED = (
+    "linalg",
+    "likelihoods",
+    "curvature",
+    "fc_nat",
+    "fc_mom",
+    "diag_nat",
+    "diag_mom",
+    "dlr",
+    "dynamics",
+)
+FAMILY_OF = {
+    "fc_nat": "fc",
+    "fc_mom": "fc_mom",
+    "diag_nat": "diag",
+    "diag_mom": "diag_mom",
+    "dlr": "dlr",
+}
 LOOKED_AT = 3  # failed cases of one method that are diagnosed
 OUT = Path(__file__).parent / "results" / "mutation.json"
 BLIND = Path(__file__).parent / "blind.json"
 TEXTBOOK = Path(__file__).parents[1] / "tests" / "textbook.py"
 # of each list: named; something true but no name; nothing; something misleading first; not caught by any case
 FIRST_SIGHT = {
-    "first": {"mutants": 120, "named": 84, "vague": 9, "nothing": 22, "misleading": 2, "not caught": 3},
-    "second": {"mutants": 57, "named": 33, "vague": 21, "nothing": 2, "misleading": 0, "not caught": 1},
+    "first": {
+        "mutants": 120,
+        "named": 84,
+        "vague": 9,
+        "nothing": 22,
+        "misleading": 2,
+        "not caught": 3,
+    },
+    "second": {
+        "mutants": 57,
+        "named": 33,
+        "vague": 21,
+        "nothing": 2,
+        "misleading": 0,
+        "not caught": 1,
+    },
 }
 
 
@@ -75,7 +105,9 @@ def load(mutant: Mutant | None) -> dict[str, types.ModuleType]:
     made: dict[str, types.ModuleType] = {}
     original = builtins.__import__
 
-    def importing(name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0) -> Any:
+    def importing(
+        name: str, scope: Any = None, local: Any = None, wanted: Any = (), level: int = 0
+    ) -> Any:
         if level > 0 and name in made:
             return made[name]
         if level > 0 and name == "paper":
@@ -83,12 +115,16 @@ def load(mutant: Mutant | None) -> dict[str, types.ModuleType]:
         return original(name, scope, local, wanted, level)
 
     for name in RELOADED:
-        spec = importlib.util.find_spec(f"bongref.families.{name}" if name in FAMILY_OF else f"bongref.{name}")
+        spec = importlib.util.find_spec(
+            f"bongref.families.{name}" if name in FAMILY_OF else f"bongref.{name}"
+        )
         source = Path(spec.origin).read_text(encoding="utf-8")
         if mutant is not None and mutant.module == name:
             source = substituted(source, mutant)
         module = types.ModuleType(spec.name)
-        module.__dict__.update(__package__=spec.parent, __builtins__={**vars(builtins), "__import__": importing})
+        module.__dict__.update(
+            __package__=spec.parent, __builtins__={**vars(builtins), "__import__": importing}
+        )
         made[name] = module
         exec(_compiled(name, source), module.__dict__)
     return made
@@ -106,8 +142,14 @@ def substituted(source: str, mutant: Mutant) -> str:
             lines = source.splitlines(keepends=True)
             body = "".join(lines[node.lineno - 1 : node.end_lineno])
             if body.count(mutant.old) != 1:
-                raise ValueError(f"{mutant.what}: {mutant.old!r} stands {body.count(mutant.old)} times in {mutant.function}")
-            return "".join(lines[: node.lineno - 1]) + body.replace(mutant.old, mutant.new) + "".join(lines[node.end_lineno :])
+                raise ValueError(
+                    f"{mutant.what}: {mutant.old!r} stands {body.count(mutant.old)} times in {mutant.function}"
+                )
+            return (
+                "".join(lines[: node.lineno - 1])
+                + body.replace(mutant.old, mutant.new)
+                + "".join(lines[node.end_lineno :])
+            )
     raise ValueError(f"{mutant.what}: no {mutant.function} in {mutant.module}")
 
 
@@ -151,42 +193,98 @@ class Mutated:
         rule, *_, family = method.split("-")
         module = self.modules[{v: k for k, v in FAMILY_OF.items()}[family]]
         reduced = Curv(curv["g"], S=curv["S"]) if "S" in curv else Curv(curv["g"], G=curv["G"])
-        form = self.form if self.form and self.form.startswith(rule) and reduced.S is not None else rule
+        form = (
+            self.form
+            if self.form and self.form.startswith(rule) and reduced.S is not None
+            else rule
+        )
         if form == "bong_ef" and "mc-hess" in method:
             form = rule
         fn = getattr(module, form)
         if form.endswith("_psi"):
             fn = lambda *a: module.from_natural(*getattr(module, form)(*a))
-        return fn(self._state(family, prior), self._state(family, current), reduced, params.get("alpha", 1))._asdict()
+        return fn(
+            self._state(family, prior),
+            self._state(family, current),
+            reduced,
+            params.get("alpha", 1),
+        )._asdict()
 
-    def estimate(self, hess: str, model: Any, likelihood: Any, theta: Any, x: Any, y: Any, samples: Any) -> Any:
+    def estimate(
+        self, hess: str, model: Any, likelihood: Any, theta: Any, x: Any, y: Any, samples: Any
+    ) -> Any:
         liks, kind = self.modules["likelihoods"], likelihood["kind"]
-        lik = liks.Gaussian(likelihood["R"]) if kind == "gaussian" else getattr(liks, kind.capitalize())()
+        lik = (
+            liks.Gaussian(likelihood["R"])
+            if kind == "gaussian"
+            else getattr(liks, kind.capitalize())()
+        )
         fn = getattr(self.modules["curvature"], hess.replace("-", "_"))
         curv = fn(vectors.model(model), lik, x, y, theta if samples is None else samples)
         return {key: value for key, value in curv._asdict().items() if value is not None}
 
-    def update(self, method: str, model: Any, likelihood: Any, prior: Any, x: Any, y: Any, samples: Any, params: Any) -> Any:
+    def update(
+        self,
+        method: str,
+        model: Any,
+        likelihood: Any,
+        prior: Any,
+        x: Any,
+        y: Any,
+        samples: Any,
+        params: Any,
+    ) -> Any:
         hess = "-".join(method.split("-")[1:3])
-        return self.loops["update"](self.step, self._whole, hess, method, model, likelihood, prior, x, y, samples, params)
+        return self.loops["update"](
+            self.step, self._whole, hess, method, model, likelihood, prior, x, y, samples, params
+        )
 
     def _whole(self, *args: Any) -> Any:
         curv = self.estimate(*args)
         return curv if "G" in curv or "S" in curv else {**curv, "G": np.diag(curv["d"])}
 
     def predict(self, family: str, state: Any, dynamics: Any) -> Any:
-        module, kind = self.modules["dynamics"], {"static": "Static", "ou": "OU", "linear": "Linear"}[dynamics["kind"]]
+        module, kind = (
+            self.modules["dynamics"],
+            {"static": "Static", "ou": "OU", "linear": "Linear"}[dynamics["kind"]],
+        )
         moving = getattr(module, kind)(**{k: v for k, v in dynamics.items() if k != "kind"})
         return module.predict(self._state(family, state), moving)._asdict()
 
-    def run(self, method: str, model: Any, likelihood: Any, prior: Any, X: Any, Y: Any, samples: Any, dynamics: Any, params: Any) -> Any:
+    def run(
+        self,
+        method: str,
+        model: Any,
+        likelihood: Any,
+        prior: Any,
+        X: Any,
+        Y: Any,
+        samples: Any,
+        dynamics: Any,
+        params: Any,
+    ) -> Any:
         family = method.split("-")[-1]
-        return self.loops["run"](self.predict, self.update, family, method, model, likelihood, prior, X, Y, samples, dynamics, params)
+        return self.loops["run"](
+            self.predict,
+            self.update,
+            family,
+            method,
+            model,
+            likelihood,
+            prior,
+            X,
+            Y,
+            samples,
+            dynamics,
+            params,
+        )
 
 
 # --- the mistakes, by hand ---------------------------------------------------------------------------------------------------------
 
-FC, FCM, DG, DGM, LR, CU, LK, LG, LOOPS, DY = "fc_nat fc_mom diag_nat diag_mom dlr curvature likelihoods linalg loop dynamics".split()
+FC, FCM, DG, DGM, LR, CU, LK, LG, LOOPS, DY = (
+    "fc_nat fc_mom diag_nat diag_mom dlr curvature likelihoods linalg loop dynamics".split()
+)
 L1, L2, L3, LP = ("L1",), ("L2",), ("L3",), ("predict",)
 
 # fmt: off
@@ -538,7 +636,9 @@ def cases_of(methods: tuple[str, ...], levels: tuple[str, ...]) -> list[Case]:
 
 def judge(mutant: Mutant) -> Result:
     """Run a mutant and hold what is said of it against what should be."""
-    return _judged(mutant.what, Mutated(mutant), cases_of((mutant.methods,), mutant.levels), mutant.says)
+    return _judged(
+        mutant.what, Mutated(mutant), cases_of((mutant.methods,), mutant.levels), mutant.says
+    )
 
 
 def blind() -> list[dict[str, Any]]:
@@ -556,19 +656,45 @@ def judge_blind(mutant: dict[str, Any]) -> Result:
     module = types.ModuleType("textbook")
     exec(compile(source, f"<{mutant['what']}>", "exec"), module.__dict__)
     says = re.escape(mutant["says"]) if mutant["says"] else "(?!)"
-    return _judged(mutant["what"], module.Textbook(), cases_of(tuple(mutant["methods"]), tuple(mutant["levels"])), says)
+    return _judged(
+        mutant["what"],
+        module.Textbook(),
+        cases_of(tuple(mutant["methods"]), tuple(mutant["levels"])),
+        says,
+    )
 
 
 def _judged(what: str, adapter: Any, cases: Sequence[Case], says: str) -> Result:
     began = time.perf_counter()
     outcomes = [runner.run_case(adapter, case, diagnose=False) for case in cases]
-    failed = [o for o in outcomes if o.status in ("fail", "error") and o.case.result != "refuse"]  # nothing here checks its input
-    most = Counter(tuple(o.case.subject.values()) for o in failed if o.case.result == "value").most_common(1)
-    one = [o.case for o in failed if most and tuple(o.case.subject.values()) == most[0][0] and o.case.result == "value"]
-    again = [runner.run_case(adapter, case) for case in sorted(one, key=lambda c: "convolution" in c.flags)[:LOOKED_AT]]
-    shown = [line for lines in diagnosis.verdict(again).values() for line in lines] or [o.message for o in failed[:1]]
+    failed = [
+        o for o in outcomes if o.status in ("fail", "error") and o.case.result != "refuse"
+    ]  # nothing here checks its input
+    most = Counter(
+        tuple(o.case.subject.values()) for o in failed if o.case.result == "value"
+    ).most_common(1)
+    one = [
+        o.case
+        for o in failed
+        if most and tuple(o.case.subject.values()) == most[0][0] and o.case.result == "value"
+    ]
+    again = [
+        runner.run_case(adapter, case)
+        for case in sorted(one, key=lambda c: "convolution" in c.flags)[:LOOKED_AT]
+    ]
+    shown = [line for lines in diagnosis.verdict(again).values() for line in lines] or [
+        o.message for o in failed[:1]
+    ]
     hits = [bool(re.search(says, line)) for line in shown]
-    return Result(what, len(failed), len(outcomes), tuple(shown), hits[:1] == [True], any(hits), time.perf_counter() - began)
+    return Result(
+        what,
+        len(failed),
+        len(outcomes),
+        tuple(shown),
+        hits[:1] == [True],
+        any(hits),
+        time.perf_counter() - began,
+    )
 
 
 # --- every automatic mutant ------------------------------------------------------------------------------------------------------------
@@ -614,7 +740,9 @@ def _answer(fn: Callable, case: Case) -> dict[str, Any] | None:
     try:
         with np.errstate(all="ignore"):
             prior, current = (vectors.state(family, given[k]) for k in ("prior", "current"))
-            return vectors.invariants(family, fn(prior, current, reduced, given["params"].get("alpha", 1))._asdict())
+            return vectors.invariants(
+                family, fn(prior, current, reduced, given["params"].get("alpha", 1))._asdict()
+            )
     except Exception:
         return None
 
@@ -624,7 +752,11 @@ def differs(fn: Callable, case: Case) -> bool:
     values = _answer(fn, case)
     if values is None:
         return True
-    return any(answers.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"]) is not None for q in case.expected)
+    return any(
+        answers.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"])
+        is not None
+        for q in case.expected
+    )
 
 
 def named_as(fn: Callable, cases: Sequence[Case], edit: edits.Edit) -> bool:
@@ -636,7 +768,9 @@ def named_as(fn: Callable, cases: Sequence[Case], edit: edits.Edit) -> bool:
     return False
 
 
-def is_equivalent(fn: Callable, right: Callable, rule: str, family: str, problems: int = 20) -> bool:
+def is_equivalent(
+    fn: Callable, right: Callable, rule: str, family: str, problems: int = 20
+) -> bool:
     """Whether an edited step gives the same on random problems."""
     rng = np.random.default_rng(0)
     for _ in range(problems):
@@ -648,12 +782,16 @@ def is_equivalent(fn: Callable, right: Callable, rule: str, family: str, problem
                 return False
             b = vectors.invariants(family, right(prior, current, curv, alpha)._asdict())
         for key in b:
-            if np.shape(a[key]) != np.shape(b[key]) or not np.max(np.abs(a[key] - b[key])) <= 1e-9 * np.max(np.abs(b[key])):
+            if np.shape(a[key]) != np.shape(b[key]) or not np.max(
+                np.abs(a[key] - b[key])
+            ) <= 1e-9 * np.max(np.abs(b[key])):
                 return False
     return True
 
 
-def random_problem(rng: np.random.Generator, rule: str, family: str) -> tuple[Any, Any, Curv, float]:
+def random_problem(
+    rng: np.random.Generator, rule: str, family: str
+) -> tuple[Any, Any, Curv, float]:
     P, R, K = int(rng.integers(3, 7)), 2, int(rng.integers(1, 5))
 
     def state() -> Any:
@@ -669,7 +807,12 @@ def random_problem(rng: np.random.Generator, rule: str, family: str) -> tuple[An
 
     prior = state()
     current = state() if rule in ("blr", "bbb") else prior
-    return prior, current, Curv(rng.standard_normal(P) / 4, S=rng.standard_normal((P, K)) / 4), 1 if rule == "bong" else 0.25
+    return (
+        prior,
+        current,
+        Curv(rng.standard_normal(P) / 4, S=rng.standard_normal((P, K)) / 4),
+        1 if rule == "bong" else 0.25,
+    )
 
 
 def automatic_estimates(hess: str) -> Automatic:
@@ -693,7 +836,11 @@ def estimate_differs(mistake: mistakes.Mistake, case: Case) -> bool:
             values = pipeline.values(mistake.pieces, case)
     except Exception:
         return True
-    return any(answers.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"]) is not None for q in case.expected)
+    return any(
+        answers.compare(q, np.asarray(values[q.name], dtype=float), q.tolerance["float64"])
+        is not None
+        for q in case.expected
+    )
 
 
 # --- the table ---------------------------------------------------------------------------------------------------------------------------
@@ -707,15 +854,26 @@ def counted(results: Sequence[Result]) -> dict[str, Any]:
         "named": sum(r.right for r in results),
         "named first": sum(r.first for r in results),
         "not caught": [r.what for r in results if not r.caught],
-        "not named": [{"what": r.what, "said": list(r.said)} for r in results if r.caught and not r.right],
+        "not named": [
+            {"what": r.what, "said": list(r.said)} for r in results if r.caught and not r.right
+        ],
         "each": [
-            {"what": r.what, "failed cases": r.caught, "cases": r.cases, "said": list(r.said), "right": r.right, "first": r.first}
+            {
+                "what": r.what,
+                "failed cases": r.caught,
+                "cases": r.cases,
+                "said": list(r.said),
+                "right": r.right,
+                "first": r.first,
+            }
             for r in results
         ],
     }
 
 
-def summary(results: Sequence[Result], seen: Sequence[Result], automatic: Sequence[Automatic]) -> dict[str, Any]:
+def summary(
+    results: Sequence[Result], seen: Sequence[Result], automatic: Sequence[Automatic]
+) -> dict[str, Any]:
     """What is written, in a fixed order and without times."""
     return {
         "by hand": counted(results),
@@ -726,7 +884,13 @@ def summary(results: Sequence[Result], seen: Sequence[Result], automatic: Sequen
             "caught": sum(a.caught for a in automatic),
             "missed": [line for a in automatic for line in a.missed],
             "each": [
-                {"subject": a.subject, "mutants": a.mutants, "equivalent": a.equivalent, "caught": a.caught, "explained": a.named}
+                {
+                    "subject": a.subject,
+                    "mutants": a.mutants,
+                    "equivalent": a.equivalent,
+                    "caught": a.caught,
+                    "explained": a.named,
+                }
                 for a in automatic
             ],
         },
@@ -735,7 +899,15 @@ def summary(results: Sequence[Result], seen: Sequence[Result], automatic: Sequen
 
 def told(r: Result) -> Result:
     """Print a line on a mutant."""
-    mark = "missed" if not r.caught else "named first" if r.first else "named" if r.right else "not named"
+    mark = (
+        "missed"
+        if not r.caught
+        else "named first"
+        if r.first
+        else "named"
+        if r.right
+        else "not named"
+    )
     print(f"{mark:12} {r.caught:3}/{r.cases:<3} {r.seconds:5.1f} s  {r.what}", flush=True)
     if mark == "not named":
         for line in r.said or ("(nothing)",):
@@ -744,8 +916,12 @@ def told(r: Result) -> Result:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=None, help=f"where to write the JSON, e.g. {OUT.name}")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument(
+        "--out", type=Path, default=None, help=f"where to write the JSON, e.g. {OUT.name}"
+    )
     parser.add_argument("--no-automatic", action="store_true", help="the mistakes by hand alone")
     args = parser.parse_args()
     results = [told(judge(mutant)) for mutant in MUTANTS]
@@ -759,11 +935,17 @@ def main() -> int:
         automatic += [automatic_estimates(hess) for hess in HESSIANS]
     out = summary(results, seen, automatic)
     hand, auto = out["by hand"], out["automatic"]
-    print(f"\nby hand: {hand['mutants']} mistakes, {hand['caught']} caught, {hand['named']} named, {hand['named first']} at once")
+    print(
+        f"\nby hand: {hand['mutants']} mistakes, {hand['caught']} caught, {hand['named']} named, {hand['named first']} at once"
+    )
     today = out["blind"]["today"]
-    print(f"blind: {today['mutants']} mistakes, {today['caught']} caught, {today['named']} named; at first sight {FIRST_SIGHT}")
+    print(
+        f"blind: {today['mutants']} mistakes, {today['caught']} caught, {today['named']} named; at first sight {FIRST_SIGHT}"
+    )
     if automatic:
-        print(f"automatic: {auto['mutants']} edits, {auto['equivalent']} equivalent, {auto['caught']} caught, {len(auto['missed'])} missed")
+        print(
+            f"automatic: {auto['mutants']} edits, {auto['equivalent']} equivalent, {auto['caught']} caught, {len(auto['missed'])} missed"
+        )
         for line in auto["missed"]:
             print(f"  missed: {line}")
     if args.out:

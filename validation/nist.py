@@ -13,8 +13,12 @@ def document(rows: list[nist.Row]) -> reports.Document:
     head = ["dataset", "route", "coefficient", "its sd", "residual sd", "note"]
     cells = [[r.dataset, r.route, *(f"{digits:.1f}" for digits in r[2:5]), r.note] for r in rows]
     table = reports.Table(head, cells, right=(2, 3, 4))
-    intro = reports.Text("Correct digits of the worst coefficient, of the worst standard deviation, of the residual one.")
-    return reports.Document("NIST's certified regressions", [intro, table], data=[r._asdict() for r in rows])
+    intro = reports.Text(
+        "Correct digits of the worst coefficient, of the worst standard deviation, of the residual one."
+    )
+    return reports.Document(
+        "NIST's certified regressions", [intro, table], data=[r._asdict() for r in rows]
+    )
 
 
 if __name__ == "__main__":

@@ -34,14 +34,25 @@ def compiled(tex: str, folder: Path) -> tuple[str, str]:
     parts = re.split(r"^%% file: (.*)\n", tex, flags=re.MULTILINE)
     files = dict(zip(parts[1::2], parts[2::2], strict=True))
     main = next(iter(files))
-    files["main.tex"] = files[main].replace(r"\begin{document}", HOOK, 1).replace("{microtype}", "[expansion=false]{microtype}", 1)
+    files["main.tex"] = (
+        files[main]
+        .replace(r"\begin{document}", HOOK, 1)
+        .replace("{microtype}", "[expansion=false]{microtype}", 1)
+    )
     files["main.bbl"] = files[main.replace(".tex", ".bbl")]
     for name, content in {**files, **STUBS}.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(content, encoding="utf-8")
     for _ in range(3):  # errors about the figures, which are not here, are passed over
-        subprocess.run(["pdflatex", "-interaction=nonstopmode", "main.tex"], cwd=folder, stdout=subprocess.DEVNULL, check=False)
-    return (folder / "main.aux").read_text(errors="replace"), (folder / "main.log").read_text(errors="replace")
+        subprocess.run(
+            ["pdflatex", "-interaction=nonstopmode", "main.tex"],
+            cwd=folder,
+            stdout=subprocess.DEVNULL,
+            check=False,
+        )
+    return (folder / "main.aux").read_text(errors="replace"), (folder / "main.log").read_text(
+        errors="replace"
+    )
 
 
 def main(path: str) -> None:
@@ -57,7 +68,9 @@ def main(path: str) -> None:
         "labels": kept,
     }
     OUT.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
-    print(f"{len(kept)} labels, {out['equations']} equations, {len(out['sections'])} sections to {OUT.name}")
+    print(
+        f"{len(kept)} labels, {out['equations']} equations, {len(out['sections'])} sections to {OUT.name}"
+    )
 
 
 if __name__ == "__main__":

@@ -153,17 +153,17 @@ class Fast:
 
     def step(self, method: str, prior: Data, current: Data, curv: Data, params: Data) -> Any:
         """One compiled step; full covariances, and DLR without S, are not offered."""
-        from ..fast import kernels
+        from ..fast import steps
 
         m = method_of(method, **params)
-        if m.family.startswith("fc") or (m.family == "dlr" and "S" not in curv):
-            return NotImplemented
-        given = {"prior": prior, "current": current}
-        states = [checks.state(key, vectors.state(m.family, q)) for key, q in given.items()]
+        before = checks.state("prior", vectors.state(m.family, prior))
+        now = checks.state("current", vectors.state(m.family, current))
         keys = ("g", "S" if "S" in curv else "d")
         arrays = curvature.Curv(**{key: curv[key] for key in keys if key in curv})
-        step = getattr(kernels.module(m.family), m.rule)
-        state = step(*states, arrays, params.get("alpha", 1))
+        no_factor = arrays.S is None and (m.family == "dlr" or arrays.d is None)
+        if m.family.startswith("fc") or no_factor:
+            return NotImplemented
+        state, _ = steps.step(m, before, now, arrays)
         return {**state._asdict(), "valid": is_valid(state)}
 
     def update(

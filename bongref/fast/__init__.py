@@ -1,1 +1,5 @@
-"""Numba only here: ``kernels`` are compiled twins of the steps, ``streams`` whole filters."""
+"""The compiled path: whole streams, steps and predictions in machine code, by Numba's public API alone. See docs/fast.md."""
+
+
+class Unavailable(RuntimeError):
+    """The compiled path cannot be used here; the message is the reason."""

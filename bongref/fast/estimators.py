@@ -1,183 +1,328 @@
-"""Gradients and Hessians from compiled networks: lin-hess, lin-ef and mc-ef. Twins of :mod:`bongref.curvature`.
+"""The estimators of (g, G) in compiled code: lin-hess, lin-ef and mc-ef. Reference: bongref.curvature.
 
-The Hessian is G = −rowsᵀ rows with rows (K, P), the transpose of the reference's S; of a diagonal family only diag G.
+The diagonal families take diag(G) (P,), for which no row of the Jacobian has to be written; the others rows (K, P), G = −rowsᵀ rows.
+
+    LinDiag, LinRows    the network linearised at μ
+    McDiag, McRows      samples that the kernel draws itself (PCG64)
+    Host                everything else, in Python: given samples, other generators, models of the user's, mini-batches, threads
 """
 
 from __future__ import annotations
 
 import math
-import os
-from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..grid import Method
-from .jit import config, kernel, making
-from .likelihoods import describe as describe_likelihood
-from .likelihoods import info_rows, score
-from .networks import describe, fellow, forward, sweep, workspace
-from .normals import PCG, fill, is_pcg, table, transform
-
-AHEAD, LARGE = 20_000, 2**20  # variates in a block that is worth drawing in advance; that several threads draw
-
-
-@making
-def linearise(net, work, lik, hess, x, y, mu, V, rows, g):
-    """Twin of curvature.lin_hess (hess = 0) and lin_ef (1): V (K + 1, C) and rows (K + 1, P), whose last one is g again."""
-    C, last = V.shape[1], len(V) - 1
-    o, s, buffer = np.empty(C), np.empty(C), np.empty(C)
-    forward(net, mu, x, work, o)
-    score(lik, o, y, s, buffer)
-    for c in range(C):
-        V[last, c] = s[c]
-    if hess == 0:
-        info_rows(lik, o, V[:C], buffer)
-    sweep(net, mu, x, work, V, rows)
-    for p in range(len(g)):
-        g[p] = rows[last, p]
+from .. import curvature
+from . import likelihoods, nets, threads
+from .generic import estimate, implement, place
+from .jit import device, kernel
+from .likelihoods import score, weights
+from .nets.interface import accumulate, forward, pullback, sums
+from .normals import Source, fill, source, transform
+from .status import NOT_FINITE, OK
+from .tuning import PARTS
 
 
-@kernel
-def linearised(net, work, lik, hess, x, y, mu, V, rows, g):
-    """:func:`linearise`, called from Python."""
-    linearise(net, work, lik, hess, x, y, mu, V, rows, g)
+class LinDiag(NamedTuple):
+    """lin-hess or lin-ef for a diagonal family: K cotangents of the outputs."""
+
+    net: Any
+    values: Any  # the network's workspace
+    lik: Any
+    hess: int
+    V: Any  # (K, C)
+    c: Any  # (K,)
+    w: Any  # (K,)
+    small: Any  # (3, C): outputs and buffers
+    g: Any  # (P,)
+    G: Any  # (P,)
 
 
-@kernel
-def sampled(net, work, lik, x, y, theta, scale):
-    """The rows θ_m of theta (M, P) become scale ∇log p(y | f(x, θ_m)). Twin of curvature.mc_ef."""
-    C, P = len(y), theta.shape[1]
-    V, o, s, buffer, row = np.empty((1, C)), np.empty(C), np.empty(C), np.empty(C), np.empty((1, P))
-    for m in range(len(theta)):
-        here = theta[m]
-        forward(net, here, x, work, o)
-        score(lik, o, y, s, buffer)
-        for c in range(C):
-            V[0, c] = scale * s[c]
-        sweep(net, here, x, work, V, row)
-        for p in range(P):
-            here[p] = row[0, p]
+class LinRows(NamedTuple):
+    """The same for a family that takes the rows of the Jacobian."""
+
+    net: Any
+    values: Any
+    lik: Any
+    hess: int
+    V: Any
+    c: Any
+    w: Any
+    small: Any
+    g: Any
+    G: Any  # (K, P)
 
 
-class Compiled:
-    """The estimators of one method on one built-in model; the arrays that they return are overwritten by the next call."""
+class McDiag(NamedTuple):
+    """mc-ef for a diagonal family: sums over the samples in ``PARTS`` parts, which threads can share."""
 
-    def __init__(self, m: Method, model: Any, lik: Any, threads: int, rows: bool = True):
-        self.net, self.lik = describe(model), describe_likelihood(lik, model.n_outputs)
-        self.hess, self.threads, C, P = m.hess, threads, model.n_outputs, model.n_params
-        self.n_rows = C if m.hess == "lin-hess" else 1
-        own = m.family not in ("diag", "diag_mom")  # rows; a diagonal family needs only sums of them
-        each = self.n_rows + 1 if rows or not own else -(-(self.n_rows + 1) // threads)  # cotangents of a thread
-        first = workspace(self.net, each)
-        another = (lambda: fellow(self.net, first, each, own)) if m.hess.startswith("lin") else lambda: workspace(self.net, 1)
-        self.works = [first, *(another() for _ in range(threads - 1))]
-        self.P, self.V = P, np.empty((self.n_rows + 1 if m.hess == "lin-hess" else 1, C))
-        self.g = np.empty(P if rows else 0)
-        self.rows = np.empty((len(self.V) if rows and m.hess.startswith("lin") else 0, P))
-
-    def parts(self, thread: int) -> tuple[Any, ...]:
-        """Network, workspace and likelihood, as the kernels of this thread take them."""
-        return self.net, self.works[thread], self.lik
-
-    @property
-    def description(self) -> tuple[Any, ...]:
-        """Network, workspace, likelihood and kind of Hessian, as kernels take them."""
-        return *self.parts(0), 0 if self.hess == "lin-hess" else 1
-
-    def linearised(self, x, y, mu) -> tuple[np.ndarray, np.ndarray]:
-        """(g, rows) at mu."""
-        linearised(*self.description, x, y, mu, self.V, self.rows, self.g)
-        return self.g, self.rows[: self.n_rows]
-
-    def sampled(self, x, y, theta) -> tuple[np.ndarray, np.ndarray]:
-        """(g, rows) from the samples theta (M, P), which become the rows."""
-        scale = 1 / math.sqrt(len(theta))
-        share(self.threads, len(theta), lambda k, part: sampled(*self.parts(k), x, y, theta[part], scale))
-        return theta.sum(axis=0) * scale, theta
+    net: Any
+    values: Any
+    lik: Any
+    small: Any  # (3, C)
+    source: Source
+    theta: Any  # (P,): a sample
+    deviations: Any  # (P,): σ
+    sums: Any  # (2, P): g and diag G of one part
+    n_samples: int
+    g: Any
+    G: Any  # (P,)
 
 
-# --- threads -----------------------------------------------------------------------------------------------------------------
+class McRows(NamedTuple):
+    """mc-ef for the other families: the samples become the rows."""
 
-_pool: list[ThreadPoolExecutor] = []
-if hasattr(os, "register_at_fork"):  # threads do not go along with a fork
-    os.register_at_fork(after_in_child=_pool.clear)
-
-
-def threads() -> int:
-    """How many threads Numba may use: NUMBA_NUM_THREADS, or the cores of the machine. Plain Python has one."""
-    return 1 if config.DISABLE_JIT else max(1, int(config.NUMBA_NUM_THREADS))
-
-
-def pool() -> ThreadPoolExecutor:
-    """The threads of this process beside the one that asks."""
-    if not _pool:
-        _pool.append(ThreadPoolExecutor(max(1, threads()), thread_name_prefix="bongref"))
-    return _pool[0]
+    net: Any
+    values: Any
+    lik: Any
+    small: Any
+    source: Source
+    g: Any
+    G: Any  # (M, P)
 
 
-def together(n: int, work: Callable[[int], Any]) -> Any:
-    """work(0), …, work(n − 1), each in a thread of its own; returns what the first one does."""
-    others = [pool().submit(work, k) for k in range(1, n)]
-    try:
-        return work(0)
-    finally:
-        for other in others:
-            other.result()
+# --- linearised ----------------------------------------------------------------------------------------------------------------
 
 
-def share(n: int, count: int, work: Callable[[int, slice], Any]) -> None:
-    """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts depend on n and count alone."""
-    together(n, lambda k: work(k, slice(count * k // n, count * (k + 1) // n)))
+@implement(estimate, LinDiag)
+def estimate_lin_diag(est, rule, prior, state, x, y, t, i, work):
+    """Reference: curvature.lin_hess, lin_ef, and curvature.diagonal."""
+    o = est.small[0]
+    forward(est.net, state.mu, x, est.values, o)
+    weights(est.lik, est.hess, o, y, est.V, est.c, est.w, est.small[1])
+    sums(est.net, state.mu, x, est.values, est.V, est.c, est.w, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
+    return OK
 
 
-class Normals:
-    """Standard normal variates in ``count`` blocks of the given shape, drawn as gaussians.normals draws them.
-
-    Where there are several threads, one of them draws a block of some size in advance; larger ones are drawn by all of them at once, so
-    that there is never a second block that is as large as a Jacobian.
-    """
-
-    def __init__(self, rng: np.random.Generator, shape: tuple[int, int], count: int):
-        self.rng, self.left, size = rng, count, shape[0] * shape[1]
-        self.pcg = PCG(rng) if is_pcg(rng) else None
-        self.ahead = threads() > 1 and AHEAD <= size <= LARGE
-        self.parts = threads() if size > LARGE else 1
-        cuts = [shape[0] * k // self.parts * shape[1] for k in range(self.parts + 1)]
-        self.cuts, self.jumps = cuts, None if self.pcg is None else self.pcg.jumps(1, 4, *cuts)
-        self.buffers = [np.empty(shape) for _ in range(2 if self.ahead and count > 1 else 1)]
-        self.next: Future | None = None
-        self._order()
-
-    def _order(self) -> None:
-        self.next = pool().submit(self._fill, self.buffers[-1]) if self.ahead and self.left else None
-
-    def _fill(self, out: np.ndarray) -> None:
-        z, jumps = out.reshape(-1), self.jumps
-        if self.pcg is None or jumps is None:
-            self.rng.random(out=z)
-            transform(z, table())
-            return
-        state = self.pcg.state
-        together(self.parts, lambda k: fill(state, jumps[[0, 1, 2 + k]], table(), z[self.cuts[k] : self.cuts[k + 1]]))
-        self.pcg.advance(jumps[-1])
-
-    def block(self) -> np.ndarray:
-        """The next block; from then on those before it may be overwritten."""
-        out = self.buffers[-1]
-        if self.next is None:
-            self._fill(out)
+@device
+def weigh_rows(c, w, rows, g):
+    """g = Σ_k c_k rows_k, and then rows_k is multiplied by w_k."""
+    for k in range(len(rows)):
+        row = rows[k]
+        if k == 0:
+            for p in range(len(g)):
+                g[p] = c[0] * row[p]
         else:
-            self.next.result()
-        self.left -= 1
-        self.buffers.reverse()
-        self._order()
-        return out
+            for p in range(len(g)):
+                g[p] += c[k] * row[p]
+        for p in range(len(g)):
+            row[p] *= w[k]
 
-    def close(self) -> None:
-        """Wait for what is under way, and leave the generator where the numbers drawn so far have led it."""
-        if self.next is not None:
-            self.next.result()
-        if self.pcg is not None:
-            self.pcg.close()
+
+@implement(estimate, LinRows)
+def estimate_lin_rows(est, rule, prior, state, x, y, t, i, work):
+    """Reference: curvature.lin_hess, lin_ef."""
+    o = est.small[0]
+    forward(est.net, state.mu, x, est.values, o)
+    weights(est.lik, est.hess, o, y, est.V, est.c, est.w, est.small[1])
+    pullback(est.net, state.mu, x, est.values, est.V, est.G)
+    weigh_rows(est.c, est.w, est.G, est.g)  # eq:gL, eq:GL, eq:GLEF
+    return finite(est.g)
+
+
+@device
+def finite(g):
+    """NOT_FINITE if a number is not finite."""
+    bad = 0
+    for p in range(len(g)):
+        bad += 0 if g[p] - g[p] == 0.0 else 1
+    return NOT_FINITE if bad > 0 else OK
+
+
+# --- Monte Carlo ---------------------------------------------------------------------------------------------------------------
+
+
+@device
+def gradient_sums(net, values, lik, small, source, theta, mu, deviations, x, y, n, g):
+    """g[0] = Σ_m ∇_m and g[1] = −Σ_m ∇_m² over the next n samples θ = μ + σ z."""
+    g[:] = 0.0
+    o, s = small[0], small[1]
+    for _ in range(n):
+        fill(source, theta)
+        for p in range(len(mu)):
+            theta[p] = mu[p] + deviations[p] * theta[p]  # sec:pseudocode#17
+        forward(net, theta, x, values, o)
+        score(lik, o, y, s, small[2])
+        accumulate(net, theta, x, values, s, g[0], g[1])  # sec:pseudocode#18
+
+
+@device
+def part(n, k):
+    """Where part k of n samples begins; there are PARTS parts, whatever the number of threads."""
+    return n * k // PARTS
+
+
+@device
+def roots(var, out):
+    """out = √var."""
+    for p in range(len(out)):
+        out[p] = math.sqrt(var[p])
+
+
+@device
+def add_part(k, sums, scale, g, d):
+    """(g, d) = scale · the sums of part 0, or += those of part k."""
+    a, b = sums[0], sums[1]
+    if k == 0:
+        for p in range(len(g)):
+            g[p], d[p] = 0.0, 0.0
+    for p in range(len(g)):
+        g[p] += scale * a[p]
+        d[p] += scale * b[p]
+
+
+@implement(estimate, McDiag)
+def estimate_mc_diag(est, rule, prior, state, x, y, t, i, work):
+    """Reference: curvature.mc_ef, and curvature.diagonal."""
+    roots(state.var, est.deviations)
+    M = est.n_samples
+    for k in range(PARTS):
+        n = part(M, k + 1) - part(M, k)
+        gradient_sums(est.net, est.values, est.lik, est.small, est.source, est.theta, state.mu, est.deviations, x, y, n, est.sums)
+        add_part(k, est.sums, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
+    return OK
+
+
+@device
+def gradient_rows(net, values, lik, small, x, y, theta, scale):
+    """The rows θ_m of theta become scale · ∇log p(y | f(x, θ_m))."""
+    o, s = small[0], small[1]
+    for m in range(len(theta)):
+        row = theta[m : m + 1]
+        forward(net, theta[m], x, values, o)
+        score(lik, o, y, s, small[2])
+        for c in range(len(s)):
+            s[c] *= scale
+        pullback(net, theta[m], x, values, small[1:2], row)
+
+
+@device
+def row_sum(rows, scale, g):
+    """g = scale · Σ_m rows_m."""
+    for p in range(len(g)):
+        g[p] = 0.0
+    for m in range(len(rows)):
+        row = rows[m]
+        for p in range(len(g)):
+            g[p] += scale * row[p]
+
+
+@implement(estimate, McRows)
+def estimate_mc_rows(est, rule, prior, state, x, y, t, i, work):
+    """Reference: curvature.mc_ef."""
+    scale = 1.0 / math.sqrt(len(est.G))
+    for m in range(len(est.G)):
+        fill(est.source, est.G[m])
+    status = place(rule, prior, state, est.G, work)  # sec:pseudocode#17
+    if status != OK:
+        return status
+    gradient_rows(est.net, est.values, est.lik, est.small, x, y, est.G, scale)  # sec:pseudocode#18, sec:pseudocode#21
+    row_sum(est.G, scale, est.g)  # eq:gMC
+    return finite(est.g)
+
+
+# --- in Python -----------------------------------------------------------------------------------------------------------------
+
+
+@kernel
+def sums_alone(net, values, lik, small, source, theta, mu, deviations, x, y, n, g):
+    """:func:`gradient_sums`, called from Python."""
+    gradient_sums(net, values, lik, small, source, theta, mu, deviations, x, y, n, g)
+
+
+@kernel
+def rows_alone(net, values, lik, small, x, y, theta, scale):
+    """:func:`gradient_rows`, called from Python."""
+    gradient_rows(net, values, lik, small, x, y, theta, scale)
+
+
+class Setting(NamedTuple):
+    """What an estimator is made of."""
+
+    m: Any
+    model: Any
+    lik: Any
+    rng: Any
+    samples: Any  # (T, I, M, P), or None
+    single: bool  # a built-in model and one observation at a time
+    K: int  # the most columns of S
+
+
+def network(s: Setting) -> tuple[Any, ...]:
+    """The compiled network, its workspace, the likelihood and buffers of (3, C)."""
+    net, C = nets.describe(s.model), s.model.n_outputs
+    return net, nets.workspace(net), likelihoods.describe(s.lik, C), np.zeros((3, C))
+
+
+def compiled(s: Setting) -> Any:
+    """The estimator of a loop that is compiled as a whole."""
+    P, C, diagonal = s.model.n_params, s.model.n_outputs, s.m.family in ("diag", "diag_mom")
+    net, values, lik, small = network(s)
+    if s.m.hess == "mc-ef":
+        if diagonal:
+            vectors = np.zeros(P), np.zeros(P), np.zeros((2, P))
+            return McDiag(net, values, lik, small, source(), *vectors, s.K, np.zeros(P), np.zeros(P))
+        return McRows(net, values, lik, small, source(), np.zeros(P), np.zeros((s.K, P)))
+    hess = likelihoods.LIN_HESS if s.m.hess == "lin-hess" else likelihoods.LIN_EF
+    K = likelihoods.n_rows(lik, C, hess)
+    weights = np.zeros((K, C)), np.zeros(K), np.zeros(K)
+    if diagonal:
+        return LinDiag(net, values, lik, hess, *weights, small, np.zeros(P), np.zeros(P))
+    return LinRows(net, values, lik, hess, *weights, small, np.zeros(P), np.zeros((K, P)))
+
+
+def host(s: Setting) -> Any:
+    """The estimator of a loop in Python."""
+    P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
+    G = np.zeros(P) if diagonal else np.zeros((s.K, P))
+    return Host(s.m, s.model, s.lik, s.rng, s.samples, diagonal, [network(s)] if s.single else [], source(), np.zeros(P), G)
+
+
+class Host(NamedTuple):
+    """Estimates in Python."""
+
+    m: Any
+    model: Any
+    lik: Any
+    rng: Any
+    samples: Any  # (T, I, M, P), or None
+    diagonal: bool
+    builtin: Any  # the compiled network, its workspace, the likelihood and buffers, for each thread; empty for other models
+    source: Any  # for the quantiles
+    g: Any
+    G: Any
+
+
+@implement(estimate, Host, host=True)
+def estimate_host(est, rule, prior, state, x, y, t, i, work):
+    """Reference: curvature.lin_hess, lin_ef, mc_ef."""
+    if est.m.hess == "mc-ef":
+        rows = np.empty((est.m.params["n_samples"], len(state.mu))) if est.samples is None else est.samples[t, i].copy()
+        if est.samples is None:
+            est.rng.random(out=rows.reshape(-1))
+            transform(rows.reshape(-1), est.source)
+            status = place(rule, prior, state, rows, work)
+            if status != OK:
+                return status
+        if est.builtin:
+            scale = 1 / math.sqrt(len(rows))
+            threads.share(len(est.builtin), len(rows), lambda k, part: rows_alone(*est.builtin[k], x, y, rows[part], scale))
+            g = rows.sum(axis=0) * scale
+        else:
+            g, rows = _transposed(curvature.mc_ef(est.model, est.lik, x, y, rows))
+    else:
+        estimator = curvature.lin_hess if est.m.hess == "lin-hess" else curvature.lin_ef
+        g, rows = _transposed(estimator(est.model, est.lik, x, y, state.mu))
+    est.g[:] = g
+    if est.diagonal:
+        est.G[:] = -np.einsum("kp,kp->p", rows, rows)
+    else:
+        est.G[: len(rows)] = rows
+        est.G[len(rows) :] = 0.0
+    return OK if np.all(np.isfinite(rows)) and np.all(np.isfinite(g)) else NOT_FINITE
+
+
+def _transposed(curv: curvature.Curv) -> tuple[Any, Any]:
+    return curv.g, np.ascontiguousarray(curv.S.T)

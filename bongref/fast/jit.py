@@ -1,23 +1,24 @@
-"""How every kernel is compiled, kept, and announced at its first use.
+"""How functions are compiled, cached on disk, and announced at their first use.
 
-``fastmath`` as a whole would let the compiler take NaN for impossible. ``reassoc`` and ``contract`` alone allow a sum to be taken in
-another order, which is what lets it use the vector units, and a·b + c to be rounded once; NaN and infinities stay what they are.
-Where an order of operations carries digits (a rounding error that is computed, a number rounded by adding a large one) the function is
-``ordered``.
+* ``device`` functions are called from compiled code; they are compiled into each kernel that uses them.
+* ``kernel`` functions are called from Python; they are compiled at their first use with each combination of types and cached.
 
-Compiled entry points are kept on disk by Numba. It looks only at the file of the entry point itself to see whether they are fresh, and
-two processes that compile at the same time can each find the other's half-written entry: here the stamp is a hash of all files of the
-fast path, and a lock lets one process compile while the others wait for what it keeps.
+Full ``fastmath`` would let the compiler assume that there is no NaN. ``reassoc`` allows sums in another order, which is what
+lets LLVM use vector units, and ``contract`` allows a·b + c to be rounded once; NaN and infinities keep their meaning. Functions
+whose order of operations carries digits (a computed rounding error, a number rounded by adding a large one) are ``ordered``.
+
+Numba looks only at the file of a kernel to see whether its cache is fresh, and two processes that compile different signatures
+at the same time can take the same file name. Here the cache folder is named by a hash of all sources of the compiled path, and
+a file lock lets one process compile while the others wait.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
-import gc
 import hashlib
 import os
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -25,128 +26,133 @@ from pathlib import Path
 from typing import Any
 
 import numba
-from numba import njit, types
+import numpy as np
+from numba import njit
+from numba.extending import register_jitable
 
-from . import parts
+from . import Unavailable
+from .tuning import COMPILE_MESSAGE
 
 config: Any = numba.config
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True}
-REORDER = {"reassoc", "contract"}
-ENTRY: dict[str, Any] = {"pipeline_class": parts.EntryCompiler, "no_cfunc_wrapper": True, "fastmath": REORDER, **OPTIONS}
-PATIENCE = 1.0  # seconds after which a compilation is announced
+OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}}
 
-compiling = {"seconds": 0.0}  # spent so far in this process, for run's info
-_lock, _depth = threading.RLock(), [0]
+U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
+
+compiling = {"seconds": 0.0}  # spent so far in this process
+_lock = threading.RLock()
 
 
-def _stamp() -> str:
-    """A hash of the sources of the fast path and of the reference models that it describes."""
+def _digest() -> str:
+    """A hash of all sources of the compiled path."""
     files = sorted(Path(__file__).parent.rglob("*.py"))
-    return hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()
+    return hashlib.sha256(b"\0".join(f.read_bytes() for f in files)).hexdigest()[:16]
 
 
-STAMP = _stamp()
+def _folder() -> Path | None:
+    """The cache folder of these sources: in NUMBA_CACHE_DIR, beside the package, or in the user's cache; None where none is writable."""
+    user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    bases = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
+    for base in bases:
+        folder = base / f"bongref-{_digest()}"
+        with contextlib.suppress(OSError):
+            folder.mkdir(parents=True, exist_ok=True)
+            if os.access(folder, os.W_OK):
+                return folder
+    return None
 
 
-def kernel(fn: Callable) -> Any:
-    """An entry point: compiled at its first use, kept on disk."""
-    try:
-        dispatcher: Any = njit(cache=True, **ENTRY)(fn)
-    except RuntimeError:  # no directory to keep it in
-        dispatcher = njit(**ENTRY)(fn)
-    if config.DISABLE_JIT:
-        return dispatcher
-    file: Any = getattr(getattr(dispatcher, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = STAMP
-    compile_now = dispatcher.compile
-
-    def compile_once(signature):
-        with _first_use(dispatcher, f"{fn.__module__.removeprefix('bongref.')}.{fn.__name__}"):
-            entry = compile_now(signature)
-            parts.environments(dispatcher)
-            return entry
-
-    def get_call_template(args, kws):
-        raise TypeError(f"{fn.__name__} is an entry point, of which only the machine code is kept: kernels call parts")
-
-    dispatcher.compile, dispatcher.get_call_template = compile_once, get_call_template
-    return dispatcher
+FOLDER = None if config.DISABLE_JIT else _folder()
 
 
-def part_of(**options: Any) -> Callable[[Callable], Any]:
-    """A decorator for parts of entry points. A literal argument is a number like any other: Numba would compile the part for each anew.
-
-    Called from Python, which only tests do, a part is compiled once more, as a function of its own.
-    """
-
-    def decorate(fn: Callable) -> Any:
-        if config.DISABLE_JIT:
-            return fn
-        dispatcher: Any = njit(**{**parts.CHOSEN, **options, **OPTIONS})(fn)
-        template, alone = dispatcher.get_call_template, functools.cache(lambda: njit(**{**options, "_nrt": True}, **OPTIONS)(fn))
-        dispatcher.get_call_template = lambda args, kws: template([types.unliteral(a) for a in args], kws)
-        dispatcher.add_overload = lambda result: dispatcher.overloads.__setitem__(tuple(result.signature.args), result)
-        dispatcher._compile_for_args = lambda *args, **kws: alone()
-        return dispatcher
-
-    return decorate
+def device(fn: Callable[..., Any]) -> Any:
+    """A function that is called from compiled code."""
+    return register_jitable(**OPTIONS)(fn)
 
 
-inner: Any = part_of(fastmath=REORDER)  # a part of entry points
-making: Any = part_of(fastmath=REORDER, _nrt=True)  # a part that makes arrays
-ordered: Any = part_of(fastmath={"contract"})  # a part whose operations stay in their order
-inlined: Any = njit(inline="always", fastmath=REORDER, **OPTIONS)  # a part of one entry point, compiled only there
+def ordered(fn: Callable[..., Any]) -> Any:
+    """A device function whose floating-point operations stay in their order."""
+    return register_jitable(**{**OPTIONS, "fastmath": {"contract"}})(fn)
 
 
-@contextlib.contextmanager
-def _first_use(dispatcher: Any, name: str) -> Iterator[None]:
-    """One process and one thread at a time; says what is going on if it takes long."""
-    with _lock:
-        _depth[0] += 1
-        if _depth[0] > 1:
-            try:
-                yield
-            finally:
-                _depth[0] -= 1
-            return
-        start = time.perf_counter()
-        said = threading.Event()
+def inlined(fn: Callable[..., Any]) -> Any:
+    """A device function that is put in place of its call: for one that has a single caller, which saves its compilation."""
+    return register_jitable(inline="always", **OPTIONS)(fn)
 
-        def say() -> None:
-            said.set()
-            sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 10 s or so ...\n")
-            sys.stderr.flush()
 
-        timer = threading.Timer(PATIENCE, say)
-        timer.daemon = True
-        timer.start()
-        collecting = gc.isenabled()
-        gc.disable()  # a compiler makes many objects that live: looking through them again and again takes a fifth of the time
+def _types(a: Any) -> Any:
+    """What Numba's types of these arguments depend on; ``numba.typeof`` itself takes 0.3 ms for a NamedTuple."""
+    if isinstance(a, np.ndarray):
+        return a.dtype.char, a.ndim, a.flags.c_contiguous, a.flags.writeable
+    return (type(a), *[_types(v) for v in a]) if isinstance(a, tuple) else type(a)
+
+
+class Kernel:
+    """A function that is called from Python: compiled at its first use with each combination of types, or taken from the cache."""
+
+    def __init__(self, fn: Callable[..., Any]):
+        self.function, self.name = fn, f"{fn.__module__.removeprefix('bongref.')}.{fn.__name__}"
+        self.known: set[Any] = set()
+        before = config.CACHE_DIR
         try:
-            with _file_lock(getattr(getattr(dispatcher, "_cache", None), "cache_path", None)), parts.remembering():
-                yield
+            if FOLDER is not None:
+                config.CACHE_DIR = str(FOLDER)
+            self.compiled: Any = njit(cache=FOLDER is not None, **OPTIONS)(fn)
         finally:
-            if collecting:
-                gc.enable()
-            timer.cancel()
-            seconds = time.perf_counter() - start
-            compiling["seconds"] += seconds
-            if said.is_set():
-                sys.stderr.write(f"bongref: {name} compiled in {seconds:.1f} s\n")
-            _depth[0] -= 1
+            config.CACHE_DIR = before
+
+    def __call__(self, *args: Any) -> Any:
+        if config.DISABLE_JIT:
+            with np.errstate(all="ignore"):  # as in compiled code: integers wrap around, infinities and NaN go through
+                return self.compiled(*args)
+        types = _types(args)
+        if types in self.known:
+            return self.compiled(*args)
+        with _first_use(self.name):
+            try:
+                result = self.compiled(*args)
+            except (MemoryError, KeyboardInterrupt):
+                raise
+            except Exception as error:
+                what = str(error).strip().split("\n")[0]
+                raise Unavailable(f"numba {numba.__version__} cannot compile {self.name}: {type(error).__name__}: {what}") from error
+        self.known.add(types)
+        return result
+
+
+def kernel(fn: Callable[..., Any]) -> Kernel:
+    """A function that is called from Python."""
+    return Kernel(fn)
 
 
 @contextlib.contextmanager
-def _file_lock(folder: str | None) -> Iterator[None]:
-    """An exclusive lock on the folder of compiled code, where the system has such locks and the folder can be written."""
+def _first_use(name: str) -> Iterator[None]:
+    """One process and one thread at a time; prints a message if it takes longer than COMPILE_MESSAGE."""
+    start = time.perf_counter()
+
+    def say() -> None:
+        sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 15 s ...\n")
+        sys.stderr.flush()
+
+    timer = threading.Timer(COMPILE_MESSAGE, say)
+    timer.daemon = True
+    with _lock, _file_lock():
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+            compiling["seconds"] += time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def _file_lock() -> Iterator[None]:
+    """An exclusive lock on the cache folder, where the system has such locks."""
     try:
         import fcntl
 
-        if folder is None:
+        if FOLDER is None:
             raise OSError
-        Path(folder).mkdir(parents=True, exist_ok=True)
-        handle = os.open(os.path.join(folder, "bongref.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(FOLDER / "lock", os.O_RDWR | os.O_CREAT, 0o666)
     except (ImportError, OSError):
         yield
         return

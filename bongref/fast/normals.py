@@ -1,255 +1,182 @@
-"""Standard normal variates from uniform ones, by the inverse of the distribution function. Twin of gaussians.normals.
+"""Standard normal variates from uniform ones, by the quantile function. Reference: gaussians.normals.
 
-A uniform variate u is k/2⁵³, k the first 53 of 64 bits; (u − ½) + 2⁻⁵⁴ = q is the middle of its cell, exactly, and so is the tail ½ − |q|,
-(j + ½)/2⁵³ with j = k or, where the first bit is 1, k with all bits changed. On each of 32 parts of each octave of r = j + ½ the quantile
-is a polynomial of degree 7 to rounding, whose coefficients are one line of a table: no branches, no logarithm, no root. Four numbers at a
-time: four lines are loaded and transposed.
+A uniform variate is k/2⁵³, k the first 53 of 64 bits; the reference takes Φ⁻¹ at the middle of its cell. By symmetry that is ∓Φ⁻¹(r/2⁵³)
+with r = j + ½, j = k or, where the first bit is 1, k with all bits inverted. On each of 32 intervals of each octave of r the quantile is
+a polynomial of degree 7 to rounding; its coefficients are a row of a table: no branches, no logarithm.
 
-The bits are those of NumPy's default generator, PCG64: its state is a number of 128 bits that each step multiplies and increments (modulo
-2¹²⁸), so that four steps are one such step too, and four chains give every fourth number each without waiting for one another. In the same
-way the generator goes forward by any number of steps at once. The next bits and the last quantiles are computed side by side, by different
-units of the processor.
+The bits are those of PCG64, NumPy's default: a state of 128 bits that each step multiplies and increments modulo 2¹²⁸. n steps are one
+such step with other constants, so that CHAINS chains give every CHAINS-th number each, independently of one another, and the generator
+goes forward by any number of draws at once. Numbers of other generators are drawn by NumPy.
 """
 
 from __future__ import annotations
 
 import functools
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic, overload
 
-from .elementary import bits, from_bits
-from .jit import config, inner, kernel, ordered
-from .vectors import apart, four, store4
+from .jit import device, kernel, ordered
 
-SHIFT = 47  # of the 52 bits of the fraction 5 choose the part
-FIRST = (1023 - 1) << 5  # the part at which r = ½ lies
+CHAINS = 64  # blocks of 512 bytes; 2.6 to 3 ns a number for 32 to 128 chains
+SHIFT = 47  # of the 52 bits of the fraction 5 choose the interval
+FIRST = (1023 - 1) << 5  # the interval at which r = ½ lies
 LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
-SIGN, TOP = -(1 << 63), 2.0**52
-WORD, MODULUS = 2**64, 2**128
-U11, U58, U63 = (np.uint64(k) for k in (11, 58, 63))
-
-# --- the quantile ------------------------------------------------------------------------------------------------------------
+ONE = 0x433 << 52  # the bits of 2⁵²
+WORD, MODULUS, MULTIPLIER = 2**64, 2**128, 0x2360ED051FC65DA44385DF649FCCF645
+U11, U32, U58, U63, U64 = (np.uint64(k) for k in (11, 32, 58, 63, 64))
+MASK32 = np.uint64(2**32 - 1)
 
 
 @functools.cache
 def table() -> np.ndarray:
-    """(53 · 32, 8): for each part of (½, 2⁵²) the coefficients of Φ⁻¹((c + x)/2⁵³) in powers of x, c the middle of the part."""
-    part = np.arange(53 * 32)
-    octave = 2.0 ** (part // 32 - 1)
-    half = octave / 64
-    centre = octave * (1 + (part % 32 + 0.5) / 32)
+    """(53 · 32, 8): for each interval of (½, 2⁵²) the coefficients of −Φ⁻¹((c + x)/2⁵³) in powers of x, c its middle."""
+    interval = np.arange(53 * 32)
+    octave = 2.0 ** (interval // 32 - 1)
+    half, centre = octave / 64, octave * (1 + (interval % 32 + 0.5) / 32)
     nodes = np.cos(np.pi * (np.arange(8) + 0.5) / 8)
     tails = (centre[:, None] + half[:, None] * nodes) / 2.0**53
-    quantile = NormalDist().inv_cdf  # to 4 eps, and there at once: scipy.special takes longer to import than this to run
-    values = np.array([quantile(r) for r in tails.flat]).reshape(tails.shape)
+    quantile = NormalDist().inv_cdf  # to 4 eps; importing scipy.special takes longer than this
+    values = np.array([-quantile(r) for r in tails.flat]).reshape(tails.shape)
     scaled = np.linalg.solve(np.vander(nodes, 8, increasing=True), values.T).T
     return np.ascontiguousarray(scaled / half[:, None] ** np.arange(8))
 
 
-@ordered
-def normal(word, coefficients):
-    """Φ⁻¹ at the middle of the cell that the first 53 bits of a word name."""
-    upper = word >> U63
-    r = np.float64(np.int64((~word if upper else word) >> U11)) + 0.5
-    found = bits(r)
-    a = coefficients[(found >> SHIFT) - FIRST]
-    x = r - from_bits((found & ~LOW) | HALF)
-    w = x * x
-    z = (a[0] + x * a[1]) + w * ((a[2] + x * a[3]) + w * ((a[4] + x * a[5]) + w * (a[6] + x * a[7])))
-    return -z if upper else z
+class Source(NamedTuple):
+    """The chains of a PCG64 and one block of variates that are drawn and not yet used."""
+
+    high: Any  # (CHAINS,) uint64: the states' halves
+    low: Any
+    jump: Any  # (4,) uint64: the halves of the multiplier and of the increment of CHAINS steps
+    ready: Any  # (CHAINS,) variates
+    used: Any  # (1,) int64: how many of them are used
+    words: Any  # (CHAINS,) uint64: buffers of the quantile
+    r: Any
+    r_bits: Any  # r.view(int64)
+    centre: Any
+    centre_bits: Any
+    coefficients: Any
 
 
-def _four_lanes(typingctx, a, b, c, d, coefficients):
-    """:func:`normal` of four words in a vector, operation for operation."""
-    I32, I64, F64 = ir.IntType(32), ir.IntType(64), ir.DoubleType()
-    V2, V4, I4 = ir.VectorType(F64, 2), ir.VectorType(F64, 4), ir.VectorType(I64, 4)
-
-    def lower(context, b, signature, args):
-        four = lambda kind, value: ir.Constant(kind, [ir.Constant(kind.element, value)] * 4)
-        choose = lambda x, y, *lanes: b.shuffle_vector(x, y, ir.Constant(ir.VectorType(I32, 4), [ir.Constant(I32, k) for k in lanes]))
-        multiply_add = lambda a, x, c: b.fadd(a, b.fmul(x, c, flags=("contract",)), flags=("contract",))
-        word: Any = ir.Constant(I4, ir.Undefined)
-        for k in range(4):
-            word = b.insert_element(word, args[k], ir.Constant(I32, k))
-        tail = b.lshr(b.xor(word, b.ashr(word, four(I4, 63))), four(I4, 11))
-        r = b.fsub(b.bitcast(b.or_(tail, four(I4, 0x433 << 52)), V4), four(V4, TOP - 0.5))
-        found = b.bitcast(r, I4)
-        x = b.fsub(r, b.bitcast(b.or_(b.and_(found, four(I4, ~LOW)), four(I4, HALF)), V4))
-        line = b.and_(b.lshr(found, four(I4, SHIFT - 6)), four(I4, -64))  # bytes
-        data = b.bitcast(context.make_array(signature.args[4])(context, b, args[4]).data, ir.IntType(8).as_pointer())
-        data = b.gep(data, [ir.Constant(I64, -64 * FIRST)])
-        lines = [b.bitcast(b.gep(data, [b.extract_element(line, ir.Constant(I32, k))]), V2.as_pointer()) for k in range(4)]
-        terms = []  # a₀ + a₁x, a₂ + a₃x, … of the four numbers
-        for pair in range(4):
-            of = [b.load(b.gep(place, [ir.Constant(I64, pair)]), align=8) for place in lines]
-            even, odd = choose(of[0], of[2], 0, 1, 2, 3), choose(of[1], of[3], 0, 1, 2, 3)
-            terms.append(multiply_add(choose(even, odd, 0, 4, 2, 6), x, choose(even, odd, 1, 5, 3, 7)))
-        w = b.fmul(x, x)
-        value = terms[3]
-        for term in terms[2::-1]:
-            value = multiply_add(term, w, value)
-        return b.bitcast(b.xor(b.bitcast(value, I4), b.and_(word, four(I4, SIGN))), V4)
-
-    return four(*[types.uint64] * 4, coefficients), lower
-
-
-def _plain_four(a, b, c, d, coefficients):
-    return np.array([normal(word, coefficients) for word in (a, b, c, d)])
-
-
-normal4: Any = _plain_four if config.DISABLE_JIT else intrinsic(_four_lanes)  # :func:`normal` of four words
-
-
-@kernel
-def transform(u, coefficients):
-    """Uniform variates (n,) become normal ones in place. Twin of gaussians.normals."""
-    for i in range(len(u)):
-        u[i] = normal(np.uint64(np.int64(u[i] * 2.0**53)) << U11, coefficients)
-
-
-# --- PCG64 -------------------------------------------------------------------------------------------------------------------
-
-MULTIPLIER = 0x2360ED051FC65DA44385DF649FCCF645
-
-
-def lcg(high: Any, low: Any, jump: Any) -> tuple[Any, Any]:
-    """The two halves of state · a + c modulo 2¹²⁸; jump holds the halves of a and of c."""
-    a, c = (int(jump[k]) * WORD + int(jump[k + 1]) for k in (0, 2))
-    state = ((int(high) * WORD + int(low)) * a + c) % MODULUS
-    return np.uint64(state // WORD), np.uint64(state % WORD)
-
-
-def rotated(x: Any, n: Any) -> Any:
-    """The 64 bits of x, moved n places to the right, those that fall off put in front."""
-    x, n = int(x), int(n)
-    return np.uint64((x >> n | x << (64 - n)) % WORD)
-
-
-def _lcg_halves(typingctx, high, low, a, b, c, d):
-    I64, I128 = ir.IntType(64), ir.IntType(128)
-
-    def lower(context, builder, signature, args):
-        h, m, add = ((builder.zext(args[k], I128), builder.zext(args[k + 1], I128)) for k in (0, 2, 4))
-        whole = [builder.or_(builder.shl(x, ir.Constant(I128, 64)), y) for x, y in (h, m, add)]
-        state = builder.add(builder.mul(whole[0], whole[1]), whole[2])
-        halves = builder.trunc(builder.lshr(state, ir.Constant(I128, 64)), I64), builder.trunc(state, I64)
-        return context.make_tuple(builder, signature.return_type, halves)
-
-    return types.UniTuple(types.uint64, 2)(*[types.uint64] * 6), lower
-
-
-def _rotation(typingctx, x, n):
-    I64 = ir.IntType(64)
-
-    def lower(context, builder, signature, args):
-        shift = builder.module.declare_intrinsic("llvm.fshr", [I64], ir.FunctionType(I64, [I64] * 3))
-        return builder.call(shift, [args[0], args[0], args[1]])
-
-    return types.uint64(types.uint64, types.uint64), lower
-
-
-_lcg: Any = intrinsic(_lcg_halves)
-_rotated: Any = intrinsic(_rotation)
-
-
-@overload(lcg)
-def _overload_lcg(high, low, jump):
-    return lambda high, low, jump: _lcg(high, low, jump[0], jump[1], jump[2], jump[3])
-
-
-@overload(rotated)
-def _overload_rotated(x, n):
-    return lambda x, n: _rotated(x, n)
-
-
-@inner
-def output(high, low):
-    """The 64 bits that PCG64 gives out at this state. Twin of numpy.random.PCG64.random_raw."""
-    return rotated(high ^ low, high >> U58)
-
-
-@inner
-def place_chains(state, one, apart, to, chains):
-    """Four states, the rows of chains (4, 2): the first gives the number after the jump ``to``, each next one ``apart`` from the last."""
-    h, l = lcg(state[0], state[1], to)
-    h, l = lcg(h, l, one)
-    for k in range(4):
-        chains[k, 0], chains[k, 1] = h, l
-        h, l = lcg(h, l, apart)
-
-
-@inner
-def draw(chains, stride, coefficients, z):
-    """z (n,) = normal variates, of each of the chains (4, 2) in turn, which moves on by the jump ``stride``. Twin of gaussians.normals."""
-    apart()
-    h0, l0, h1, l1 = chains[0, 0], chains[0, 1], chains[1, 0], chains[1, 1]
-    h2, l2, h3, l3 = chains[2, 0], chains[2, 1], chains[3, 0], chains[3, 1]
-    jump = stride[0], stride[1], stride[2], stride[3]
-    for i in range(0, len(z) // 4 * 4, 4):
-        store4(z, i, normal4(output(h0, l0), output(h1, l1), output(h2, l2), output(h3, l3), coefficients))
-        h0, l0 = lcg(h0, l0, jump)
-        h1, l1 = lcg(h1, l1, jump)
-        h2, l2 = lcg(h2, l2, jump)
-        h3, l3 = lcg(h3, l3, jump)
-    for i in range(len(z) // 4 * 4, len(z)):
-        z[i] = normal(output(h0, l0), coefficients)
-        h, l = lcg(h0, l0, jump)
-        h0, l0, h1, l1, h2, l2, h3, l3 = h1, l1, h2, l2, h3, l3, h, l
-    chains[0, 0], chains[0, 1], chains[1, 0], chains[1, 1] = h0, l0, h1, l1
-    chains[2, 0], chains[2, 1], chains[3, 0], chains[3, 1] = h2, l2, h3, l3
-
-
-@kernel
-def fill(state, jumps, coefficients, z):
-    """z (n,) = normal variates from a state of PCG64 on; jumps of one step, four, and none. Twin of gaussians.normals."""
-    chains = np.empty((4, 2), np.uint64)
-    place_chains(state, jumps[0], jumps[0], jumps[2], chains)
-    draw(chains, jumps[1], coefficients, z)
-
-
-def _jump(increment: int, n: int) -> list[int]:
-    """n steps as one: the halves of its multiplier and of its increment."""
-    a, c = MULTIPLIER, increment
-    A, C = 1, 0
+def jump(increment: int, n: int) -> tuple[int, int]:
+    """n steps as one: its multiplier and its increment."""
+    a, c, A, C = MULTIPLIER, increment, 1, 0
     while n:
         if n % 2:
             A, C = A * a % MODULUS, (C * a + c) % MODULUS
         a, c, n = a * a % MODULUS, (a + 1) * c % MODULUS, n // 2
-    return [A // WORD, A % WORD, C // WORD, C % WORD]
-
-
-class PCG:
-    """NumPy's default generator, for kernels that draw by themselves: ``state`` is theirs, ``close`` gives it back."""
-
-    def __init__(self, rng: np.random.Generator):
-        self.generator, self.state = rng.bit_generator, np.zeros(2, dtype=np.uint64)
-        self.read()
-        self.increment = self.whole["state"]["inc"]
-
-    def read(self) -> None:
-        """Start where the generator stands."""
-        self.whole: Any = self.generator.state
-        self.state[:] = np.array(divmod(self.whole["state"]["state"], WORD), dtype=np.uint64)
-
-    def jumps(self, *numbers: int) -> np.ndarray:
-        """Rows for :func:`lcg`: these numbers of steps."""
-        return np.array([_jump(self.increment, n) for n in numbers], dtype=np.uint64)
-
-    def advance(self, jump: np.ndarray) -> None:
-        """As many steps as the row ``jump`` stands for."""
-        self.state[:] = lcg(self.state[0], self.state[1], jump)
-
-    def close(self) -> None:
-        """The generator stands where the numbers drawn so far have led it."""
-        high, low = (int(half) for half in self.state)
-        self.generator.state = {**self.whole, "state": {"state": high * WORD + low, "inc": self.increment}}
+    return A, C
 
 
 def is_pcg(rng: Any) -> bool:
-    """Whether this is NumPy's default generator; the numbers of others are drawn by NumPy."""
+    """Whether this is NumPy's default generator."""
     return isinstance(rng, np.random.Generator) and type(rng.bit_generator) is np.random.PCG64
+
+
+def source() -> Source:
+    """Buffers; :func:`restart` sets the chains."""
+    r, centre = np.zeros(CHAINS), np.zeros(CHAINS)
+    high, low, words = (np.zeros(CHAINS, np.uint64) for _ in range(3))
+    used, four = np.full(1, CHAINS), np.zeros(4, np.uint64)
+    return Source(high, low, four, np.zeros(CHAINS), used, words, r, r.view(np.int64), centre, centre.view(np.int64), table())
+
+
+def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
+    """The next variate is the one that the generator with this state gives after ``skip`` others."""
+    for k in range(CHAINS):
+        a, c = jump(increment, skip + k + 1)
+        here = (state * a + c) % MODULUS
+        source.high[k], source.low[k] = here // WORD, here % WORD
+    a, c = jump(increment, CHAINS)
+    source.jump[:] = [a // WORD, a % WORD, c // WORD, c % WORD]
+    source.used[0] = CHAINS
+
+
+@device
+def advance(high, low, jump, words):
+    """words = the next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump: 128-bit arithmetic in halves."""
+    ah, al, ch, cl = jump[0], jump[1], jump[2], jump[3]
+    a0, a1 = al & MASK32, al >> U32
+    for k in range(CHAINS):
+        h, l = high[k], low[k]
+        x, turn = h ^ l, h >> U58
+        words[k] = (x >> turn) | (x << ((U64 - turn) & U63))
+        l0, l1 = l & MASK32, l >> U32
+        p01, p10 = l0 * a1, l1 * a0
+        middle = ((l0 * a0) >> U32) + (p01 & MASK32) + (p10 & MASK32)
+        carried = l1 * a1 + (p01 >> U32) + (p10 >> U32) + (middle >> U32)
+        new = l * al + cl
+        low[k] = new
+        high[k] = h * al + l * ah + carried + ch + np.uint64(1 if new < cl else 0)
+
+
+@ordered
+def quantiles(words, r, r_bits, centre, centre_bits, coefficients, z, at):
+    """z[at:] = the normal variates of CHAINS words."""
+    for k in range(CHAINS):
+        word = words[k]
+        folded = ~word if word >> U63 else word
+        r_bits[k] = np.int64(folded >> U11) | ONE
+    for k in range(CHAINS):
+        r[k] -= 2.0**52 - 0.5  # exact: j + ½
+    for k in range(CHAINS):
+        centre_bits[k] = (r_bits[k] & ~LOW) | HALF
+    for k in range(CHAINS):
+        row, x = (r_bits[k] >> SHIFT) - FIRST, r[k] - centre[k]
+        a = coefficients[row]
+        w = x * x
+        value = (a[0] + x * a[1]) + w * ((a[2] + x * a[3]) + w * ((a[4] + x * a[5]) + w * (a[6] + x * a[7])))
+        z[at + k] = value if words[k] >> U63 else -value
+
+
+@device
+def fill(source, z):
+    """z (n,) = the next n normal variates."""
+    i, n, used = 0, len(z), source.used[0]
+    while i < n:
+        if used == CHAINS:
+            advance(source.high, source.low, source.jump, source.words)
+            to, at = (z, np.uint64(i)) if n - i >= CHAINS else (source.ready, np.uint64(0))
+            quantiles(source.words, source.r, source.r_bits, source.centre, source.centre_bits, source.coefficients, to, at)
+            if n - i >= CHAINS:
+                i += CHAINS
+                continue
+            used = 0
+        count = min(n - i, CHAINS - used)
+        for k in range(count):
+            z[i + k] = source.ready[used + k]
+        i, used = i + count, used + count
+    source.used[0] = used
+
+
+@kernel
+def fill_array(source, z):
+    """:func:`fill`, called from Python."""
+    fill(source, z)
+
+
+@kernel
+def transform(u, source):
+    """Uniform variates (n,) become normal ones in place: those that NumPy has drawn with another generator."""
+    for a in range(0, len(u), CHAINS):
+        n = min(CHAINS, len(u) - a)
+        for k in range(n):
+            source.words[k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
+        quantiles(source.words, source.r, source.r_bits, source.centre, source.centre_bits, source.coefficients, source.ready, np.uint64(0))
+        for k in range(n):
+            u[a + k] = source.ready[k]
+
+
+def state_of(rng: np.random.Generator) -> tuple[int, int]:
+    """State and increment of a PCG64."""
+    inner = rng.bit_generator.state["state"]
+    return inner["state"], inner["inc"]
+
+
+def skip(rng: np.random.Generator, n: int) -> None:
+    """The generator goes forward by n draws of doubles; half a draw that is left over from 32-bit numbers stays."""
+    whole: dict[str, Any] = dict(rng.bit_generator.state)
+    state, increment = state_of(rng)
+    a, c = jump(increment, n)
+    rng.bit_generator.state = {**whole, "state": {"state": (state * a + c) % MODULUS, "inc": increment}}

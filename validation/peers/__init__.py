@@ -35,8 +35,18 @@ LIN = {"levels": ["L2", "L3"], "methods": ["*-lin-*"]}
 SINGLE = {"levels": ["L0", "L2"]}
 
 PEERS = {
-    "bong": Peer("petergchang/bong", "peer_bong", {"Adapter": {}, "Exact": LIN, "Adapter32": SINGLE}, "BONGREF_PEER_BONG"),
-    "rebayes": Peer("probml/rebayes", "peer_rebayes", {"Adapter": {}, "Exact": {}, "Adapter32": SINGLE}, "BONGREF_PEER_REBAYES"),
+    "bong": Peer(
+        "petergchang/bong",
+        "peer_bong",
+        {"Adapter": {}, "Exact": LIN, "Adapter32": SINGLE},
+        "BONGREF_PEER_BONG",
+    ),
+    "rebayes": Peer(
+        "probml/rebayes",
+        "peer_rebayes",
+        {"Adapter": {}, "Exact": {}, "Adapter32": SINGLE},
+        "BONGREF_PEER_REBAYES",
+    ),
     "rebayes_mini": Peer(
         "gerdm/rebayes-mini",
         "peer_rebayes_mini",
@@ -46,11 +56,23 @@ PEERS = {
     "dynamax": Peer(
         "dynamax",
         "peer_dynamax",
-        {"Adapter": {}, "CMGF": {}, "LGSSM": {}, "LGSSMDiagonal": {}, "Parallel": {}, "Information": {}},
+        {
+            "Adapter": {},
+            "CMGF": {},
+            "LGSSM": {},
+            "LGSSMDiagonal": {},
+            "Parallel": {},
+            "Information": {},
+        },
         "pip install dynamax",
     ),
     "posteriors": Peer("posteriors", "peer_posteriors", {"Adapter": {}}, "pip install posteriors"),
-    "filterpy": Peer("filterpy", "peer_filterpy", {"Adapter": {}, "OneHot": {}, "Combined": {}, "Kalman": {}}, "pip install filterpy"),
+    "filterpy": Peer(
+        "filterpy",
+        "peer_filterpy",
+        {"Adapter": {}, "OneHot": {}, "Combined": {}, "Kalman": {}},
+        "pip install filterpy",
+    ),
     "river": Peer("river", "peer_river", {"Adapter": {}, "Many": {}}, "pip install river pandas"),
 }
 
@@ -71,8 +93,15 @@ def digest(folder: Any = None) -> dict[str, Any]:
     from bongref.conformance import vectors
 
     cases = sorted(vectors.load(folder=folder), key=lambda case: case.id)
-    plain = [{key: value for key, value in vectors.plain(case).items() if key != "flags"} for case in cases]
-    return {"schema": vectors.SCHEMA, "cases": len(cases), "sha256": hashlib.sha256(json.dumps(plain).encode()).hexdigest()}
+    plain = [
+        {key: value for key, value in vectors.plain(case).items() if key != "flags"}
+        for case in cases
+    ]
+    return {
+        "schema": vectors.SCHEMA,
+        "cases": len(cases),
+        "sha256": hashlib.sha256(json.dumps(plain).encode()).hexdigest(),
+    }
 
 
 def load(package: str, variable: str, *modules: str) -> list[ModuleType]:
@@ -86,17 +115,33 @@ def load(package: str, variable: str, *modules: str) -> list[ModuleType]:
     try:
         return [importlib.import_module(name) for name in modules]
     except ImportError as error:
-        where = f"from {variable}={folder}" if folder else f"({variable} is not set to a checkout of it)"
+        where = (
+            f"from {variable}={folder}"
+            if folder
+            else f"({variable} is not set to a checkout of it)"
+        )
         raise ImportError(f"{package} cannot be imported {where}: {error}") from error
 
 
 def version(package: ModuleType) -> str:
     """The commit of a peer's checkout, or else the version of the installed package."""
-    folder = Path(package.__path__[0] if hasattr(package, "__path__") else str(package.__file__)).resolve()
+    folder = Path(
+        package.__path__[0] if hasattr(package, "__path__") else str(package.__file__)
+    ).resolve()
     folder = folder if folder.is_dir() else folder.parent
     try:
-        commit = subprocess.run(["git", "-C", str(folder), "rev-parse", "HEAD"], capture_output=True, text=True, check=True)
-        root = subprocess.run(["git", "-C", str(folder), "rev-parse", "--show-toplevel"], capture_output=True, text=True, check=True)
+        commit = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "HEAD"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        root = subprocess.run(
+            ["git", "-C", str(folder), "rev-parse", "--show-toplevel"],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         if Path(root.stdout.strip()) == folder.parent:
             return commit.stdout.strip()
     except (OSError, subprocess.CalledProcessError):

@@ -56,7 +56,16 @@ def run_peer(name: str, only: list[str] | None = None, verbose: bool = True) -> 
     for cls, limits in peer.adapters.items():
         if only and cls not in only:
             continue
-        runs.append(run_adapter(getattr(module, cls), cls, limits, findings, getattr(module, "Adapter", None), verbose))
+        runs.append(
+            run_adapter(
+                getattr(module, cls),
+                cls,
+                limits,
+                findings,
+                getattr(module, "Adapter", None),
+                verbose,
+            )
+        )
     from . import beyond
 
     return {
@@ -67,11 +76,20 @@ def run_peer(name: str, only: list[str] | None = None, verbose: bool = True) -> 
         "bongref": __version__,
         "vectors": digest(),
         "runs": runs,
-        "beyond": [row._asdict() for row in beyond.CHECKS[name](module)] if name in beyond.CHECKS else [],
+        "beyond": [row._asdict() for row in beyond.CHECKS[name](module)]
+        if name in beyond.CHECKS
+        else [],
     }
 
 
-def run_adapter(made: Any, cls: str, limits: dict[str, Any], findings: list[dict[str, Any]], in64: Any, verbose: bool) -> dict[str, Any]:
+def run_adapter(
+    made: Any,
+    cls: str,
+    limits: dict[str, Any],
+    findings: list[dict[str, Any]],
+    in64: Any,
+    verbose: bool,
+) -> dict[str, Any]:
     """One adapter through its cases: the counts, what it offers, and each failing case with its explanation."""
     recorder, answers = Recorder(made()), {}
     began = time.perf_counter()
@@ -83,9 +101,15 @@ def run_adapter(made: Any, cls: str, limits: dict[str, Any], findings: list[dict
         if k % 100 == 0 and "jax" in sys.modules:  # thousands of compiled functions fill the memory
             sys.modules["jax"].clear_caches()
         if verbose and (k % 50 == 0 or k == n):
-            print(f"\r{recorder.name}: {k}/{n}, {time.perf_counter() - began:.0f} s", end="" if k < n else "\n", file=sys.stderr)
+            print(
+                f"\r{recorder.name}: {k}/{n}, {time.perf_counter() - began:.0f} s",
+                end="" if k < n else "\n",
+                file=sys.stderr,
+            )
 
-    report = check(recorder, levels=limits.get("levels"), methods=limits.get("methods"), progress=progress)
+    report = check(
+        recorder, levels=limits.get("levels"), methods=limits.get("methods"), progress=progress
+    )
     double = in64() if recorder.dtype == "float32" else None
     failures = []
     for outcome in report.failures:
@@ -104,7 +128,9 @@ def run_adapter(made: Any, cls: str, limits: dict[str, Any], findings: list[dict
     }
 
 
-def _explained(findings: list[dict[str, Any]], cls: str, outcome: Outcome, got: Any, double: Any) -> Explanation | None:
+def _explained(
+    findings: list[dict[str, Any]], cls: str, outcome: Outcome, got: Any, double: Any
+) -> Explanation | None:
     case = outcome.case
     raised = outcome.message if outcome.status == "error" else ""
     if double is None:
@@ -118,7 +144,11 @@ def _explained(findings: list[dict[str, Any]], cls: str, outcome: Outcome, got: 
     if found := explain(findings, cls, case, got, raised, slack):
         return found
     in64 = explain(
-        findings, "Adapter", case, recorder.first[0] if recorder.first else None, again.message if again.status == "error" else ""
+        findings,
+        "Adapter",
+        case,
+        recorder.first[0] if recorder.first else None,
+        again.message if again.status == "error" else "",
     )
     if in64 is None or not single:
         return None
@@ -141,7 +171,9 @@ def _failure(outcome: Outcome, found: Explanation | None) -> dict[str, Any]:
         "diagnosis": [str(d) for d in outcome.diagnosis],
         "findings": list(found.findings) if found else [],
         "functions": list(found.functions) if found else [],
-        "difference": float(f"{found.difference:.2g}") if found and found.difference is not None else None,
+        "difference": float(f"{found.difference:.2g}")
+        if found and found.difference is not None
+        else None,
         "confirmed": found.how if found else "UNEXPLAINED",
     }
 
@@ -150,7 +182,9 @@ def offered(outcomes: Any) -> dict[str, dict[str, dict[str, int]]]:
     """Of each method (or estimator, family, kind) and level that is offered: how many cases pass and fail."""
     out: dict[str, dict[str, dict[str, int]]] = {}
     for o in outcomes:
-        if o.status in ("not offered", "not applicable") or (o.case.result == "refuse" and o.status == "pass"):
+        if o.status in ("not offered", "not applicable") or (
+            o.case.result == "refuse" and o.status == "pass"
+        ):
             continue
         level = out.setdefault(" ".join(o.case.subject.values()), {}).setdefault(o.case.level, {})
         word = "fail" if o.status in ("fail", "error") else "pass"
@@ -164,7 +198,9 @@ def listing() -> str:
     for name, peer in PEERS.items():
         try:
             module = importlib.import_module(f"{__package__}.{peer.module}")
-            lines.append(f"{name:14}{peer.title} {module.Adapter.version}: {', '.join(peer.adapters)}")
+            lines.append(
+                f"{name:14}{peer.title} {module.Adapter.version}: {', '.join(peer.adapters)}"
+            )
         except ImportError as error:
             lines.append(f"{name:14}{peer.title}: not here ({error})")
     return "\n".join(lines)
@@ -174,19 +210,31 @@ def merged(file: Path, result: dict[str, Any]) -> dict[str, Any]:
     """The result in the file with these runs in the place of its own; it must be of the same peer and vectors."""
     before = json.loads(file.read_text(encoding="utf-8"))
     if any(before[key] != result[key] for key in ("version", "vectors")):
-        raise SystemExit(f"{file.name} is of another version or of other vectors: run all of its adapters")
+        raise SystemExit(
+            f"{file.name} is of another version or of other vectors: run all of its adapters"
+        )
     new = {run["adapter"]: run for run in result["runs"]}
     return {**result, "runs": [new.get(run["adapter"], run) for run in before["runs"]]}
 
 
 def main(argv: list[str] | None = None) -> int:
     """0 if every failing case is explained."""
-    parser = argparse.ArgumentParser(prog="python -m validation.peers", description=__doc__.split("\n")[0])
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(PEERS)}; all without")
-    parser.add_argument("--adapters", nargs="*", help="these adapters alone; what they get replaces theirs in the result")
+    parser = argparse.ArgumentParser(
+        prog="python -m validation.peers", description=__doc__.split("\n")[0]
+    )
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(PEERS)}; all without"
+    )
+    parser.add_argument(
+        "--adapters",
+        nargs="*",
+        help="these adapters alone; what they get replaces theirs in the result",
+    )
     parser.add_argument("--out", type=Path, default=RESULTS, help="the folder for the results")
     parser.add_argument("--list", action="store_true", help="what can be run here")
-    parser.add_argument("--page", action="store_true", help="write docs/peers.md from the results and the findings")
+    parser.add_argument(
+        "--page", action="store_true", help="write docs/peers.md from the results and the findings"
+    )
     args = parser.parse_args(argv)
     if unknown := [n for n in args.names if n not in PEERS]:
         parser.error(f"there is no peer {unknown[0]!r}; there are {', '.join(PEERS)}")
@@ -207,9 +255,14 @@ def main(argv: list[str] | None = None) -> int:
         for run in result["runs"]:
             lost = [f["case"] for f in run["failures"] if not f["findings"]]
             left += len(lost)
-            print(f"{run['name']}: {run['counts']}" + (f"; unexplained: {', '.join(lost)}" if lost else ""))
+            print(
+                f"{run['name']}: {run['counts']}"
+                + (f"; unexplained: {', '.join(lost)}" if lost else "")
+            )
         for row in result["beyond"]:
-            print(f"  {row['finding']}: {row['what']}; from the equations {row['size']}, from the cause {row['left']:.2g}")
+            print(
+                f"  {row['finding']}: {row['what']}; from the equations {row['size']}, from the cause {row['left']:.2g}"
+            )
         file = args.out / f"peer-{name}.json"
         write_json(file, merged(file, result) if args.adapters else result)
     return int(left > 0)

@@ -93,7 +93,11 @@ def outputs(model: dict[str, Any]) -> Callable:
 
     def f(theta, x):
         rows = jnp.reshape(x, (-1, *shape))
-        return one(theta, rows[0]) if jnp.size(x) == size else jax.vmap(lambda row: one(theta, row))(rows).reshape(-1)
+        return (
+            one(theta, rows[0])
+            if jnp.size(x) == size
+            else jax.vmap(lambda row: one(theta, row))(rows).reshape(-1)
+        )
 
     return f
 
@@ -123,7 +127,9 @@ def _cnn(model: dict[str, Any]) -> Callable:
         for i in range(n):
             K = arrays[f"K{i}"]
             pads = [((k - 1) // 2, k - 1 - (k - 1) // 2) for k in K.shape[:2]]
-            z = jax.lax.conv_general_dilated(h[None], K, (1, 1), pads, dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
+            z = jax.lax.conv_general_dilated(
+                h[None], K, (1, 1), pads, dimension_numbers=("NHWC", "HWIO", "NHWC")
+            )[0]
             z = act(z + arrays[f"b{i}"])
             r, c = z.shape[0] // 2, z.shape[1] // 2
             h = z[: 2 * r, : 2 * c].reshape(r, 2, c, 2, -1).mean(axis=(1, 3))
@@ -152,10 +158,18 @@ def likelihood(lik: dict[str, Any], C: int) -> Likelihood:
         one = (lambda o: o, lambda o: R, lambda o, y: -0.5 * (y - o) @ jnp.linalg.solve(R, y - o))
     elif kind == "bernoulli":
         p = jax.nn.sigmoid
-        one = (p, lambda o: jnp.diag(p(o) * p(-o)), lambda o, y: jnp.sum(y * jax.nn.log_sigmoid(o) + (1 - y) * jax.nn.log_sigmoid(-o)))
+        one = (
+            p,
+            lambda o: jnp.diag(p(o) * p(-o)),
+            lambda o, y: jnp.sum(y * jax.nn.log_sigmoid(o) + (1 - y) * jax.nn.log_sigmoid(-o)),
+        )
     elif kind == "categorical":
         q = jax.nn.softmax
-        one = (q, lambda o: jnp.diag(q(o)) - jnp.outer(q(o), q(o)), lambda o, y: jnp.sum(y * jax.nn.log_softmax(o)))
+        one = (
+            q,
+            lambda o: jnp.diag(q(o)) - jnp.outer(q(o), q(o)),
+            lambda o, y: jnp.sum(y * jax.nn.log_softmax(o)),
+        )
     elif kind == "poisson":
         one = (jnp.exp, lambda o: jnp.diag(jnp.exp(o)), lambda o, y: jnp.sum(y * o - jnp.exp(o)))
     else:
@@ -198,7 +212,9 @@ def decay(dynamics: dict[str, Any], P: int) -> tuple[float, np.ndarray] | None:
         gamma = float(dynamics["gamma"])
         if np.any(np.asarray(dynamics["mu0"])) and gamma != 1:
             return None
-        return gamma, (1 - gamma**2) * np.broadcast_to(np.asarray(dynamics["var0"], dtype=float), (P,))
+        return gamma, (1 - gamma**2) * np.broadcast_to(
+            np.asarray(dynamics["var0"], dtype=float), (P,)
+        )
     F, Q = np.asarray(dynamics["F"], dtype=float), np.asarray(dynamics["Q"], dtype=float)
     F = F if F.ndim == 2 else np.diag(np.broadcast_to(F, (P,)))
     gamma = float(F[0, 0])

@@ -47,10 +47,19 @@ def _spd(rng: np.random.Generator, P: int) -> np.ndarray:
 def bong(peer: Any) -> Iterator[Row]:
     rng, gamma, q = np.random.default_rng(0), 0.9, 0.1
     prior = FC(rng.standard_normal(5), _spd(rng, 5))
-    agent = peer.MODULES["bong"].fg_bong(prior.mu, 1.0, None, None, None, dynamics_decay=gamma, process_noise=q)
+    agent = peer.MODULES["bong"].fg_bong(
+        prior.mu, 1.0, None, None, None, dynamics_decay=gamma, process_noise=q
+    )
     got = peer.from_peer(agent.predict(peer.to_peer(prior._asdict())))["Sigma"]
-    wanted = br.predict(prior, br.dynamics.Linear(np.full(5, gamma), np.zeros(5), np.full(5, q))).Sigma
-    yield Row("bong-scalar-noise", "Σ predicted in fc with 0.1 as noise, P = 5", apart(got, wanted), apart(got, _noise(prior, gamma, q)))
+    wanted = br.predict(
+        prior, br.dynamics.Linear(np.full(5, gamma), np.zeros(5), np.full(5, q))
+    ).Sigma
+    yield Row(
+        "bong-scalar-noise",
+        "Σ predicted in fc with 0.1 as noise, P = 5",
+        apart(got, wanted),
+        apart(got, _noise(prior, gamma, q)),
+    )
     yield from _zero_W(peer)
     yield from _nlpd(peer)
 
@@ -69,9 +78,23 @@ def _zero_W(peer: Any) -> Iterator[Row]:
     for rule, more in (("bog", {}), ("bbb", {"n_iter": 3})):
         params = {"alpha": 0.05, "rank": 2, **more}
         spec = vectors.model_spec(model)
-        out = peer.Adapter().update(f"{rule}-lin-hess-dlr", spec, lik, prior, rng.standard_normal(2), np.ones(1), None, params)
+        out = peer.Adapter().update(
+            f"{rule}-lin-hess-dlr",
+            spec,
+            lik,
+            prior,
+            rng.standard_normal(2),
+            np.ones(1),
+            None,
+            params,
+        )
         worst = max(worst, float(np.max(np.abs(out["W"]))))
-    yield Row("bong-zero-W", f"largest entry of W after an update of bog and of bbb in dlr from W = 0: {worst:g}", None, worst)
+    yield Row(
+        "bong-zero-W",
+        f"largest entry of W after an update of bog and of bbb in dlr from W = 0: {worst:g}",
+        None,
+        worst,
+    )
 
 
 def _nlpd(peer: Any) -> Iterator[Row]:
@@ -84,10 +107,15 @@ def _nlpd(peer: Any) -> Iterator[Row]:
         q, samples = FC(mu, 0.25 * np.eye(len(mu))), mu + 0.5 * rng.standard_normal((100, len(mu)))
         neutral = {"kind": "gaussian", "R": [[0.2]]} if C == 1 else {"kind": "categorical"}
         o = np.stack([model(t, X) for t in samples])
-        got = peer.Adapter().nlpd("mc", vectors.model_spec(model), neutral, q._asdict(), X, samples, Y)["nlpd"]
+        got = peer.Adapter().nlpd(
+            "mc", vectors.model_spec(model), neutral, q._asdict(), X, samples, Y
+        )["nlpd"]
         wanted = br.metrics.nlpd(br.predictive.mc(model, lik, q, X, samples=samples), Y)
         if C == 1:
-            cause, name = causes.nlpd_mean_of_logs(np.stack([lik.log_prob(v, Y) for v in o])), "bong-nlpd-regression"
+            cause, name = (
+                causes.nlpd_mean_of_logs(np.stack([lik.log_prob(v, Y) for v in o])),
+                "bong-nlpd-regression",
+            )
         else:
             cause, name = causes.nlpd_mean_logits(o, Y.argmax(axis=1)), "bong-nlpd-classification"
         what = f"NLPD by MC, {lik.name}, MLP 2-3-{C}, 100 samples, 20 inputs: {got:.4f}, wanted {wanted:.4f}"
@@ -106,13 +134,23 @@ def rebayes_mini(peer: Any) -> Iterator[Row]:
     agent = peer.base.ExtendedFilter(one, cov, 0.0)
     bel = agent.init_bel(jnp.zeros(P)).replace(cov=jnp.asarray(Sigma))
     got = _sampled(peer, agent, bel)
-    yield Row("mini-sampling", "covariance of its samples in fc, P = 5", apart(got, Sigma), apart(got, causes.sample_covariance(Sigma)))
+    yield Row(
+        "mini-sampling",
+        "covariance of its samples in fc, P = 5",
+        apart(got, Sigma),
+        apart(got, causes.sample_covariance(Sigma)),
+    )
     Ups, W = rng.uniform(1, 2, P), 0.7 * rng.standard_normal((P, 2))
     agent = peer.lowrank.LowRankPrecisionFilter(one, cov, 0.0, rank=2)
     bel = agent.init_bel(jnp.zeros(P)).replace(diagonal=jnp.asarray(Ups), low_rank=jnp.asarray(W))
     got, wanted = _sampled(peer, agent, bel), np.linalg.inv(np.diag(Ups) + W @ W.T)
     cause = causes.sample_covariance_dlr(Ups, W)
-    yield Row("mini-sampling-dlr", "covariance of its samples in dlr, P = 5, rank 2", apart(got, wanted), apart(got, cause))
+    yield Row(
+        "mini-sampling-dlr",
+        "covariance of its samples in dlr, P = 5, rank 2",
+        apart(got, wanted),
+        apart(got, cause),
+    )
     yield from _inner(peer, jax, jnp)
 
 
@@ -131,7 +169,9 @@ def _sampled(peer: Any, agent: Any, bel: Any) -> np.ndarray:
             return peer.jnp.asarray(flat.reshape(shape))
 
         with peer._jax.replaced((peer.jax.random, "normal", normal)):
-            columns.append(np.asarray(agent.sample_params(peer.jax.random.PRNGKey(0), bel)).reshape(-1))
+            columns.append(
+                np.asarray(agent.sample_params(peer.jax.random.PRNGKey(0), bel)).reshape(-1)
+            )
         total, at = seen, at + 1
     A = np.stack(columns, axis=1)
     return A @ A.T
@@ -154,14 +194,27 @@ def _inner(peer: Any, jax: Any, jnp: Any) -> Iterator[Row]:
             return y
 
     agent = Family(f, n_inner=1, n_samples=3)
-    bel = agent.init_bel(jnp.asarray(prior.mu)).replace(precision=jnp.linalg.inv(jnp.asarray(prior.Sigma)))
+    bel = agent.init_bel(jnp.asarray(prior.mu)).replace(
+        precision=jnp.linalg.inv(jnp.asarray(prior.Sigma))
+    )
     for d in draws:  # what its scan over the inner steps does
-        with peer._jax.replaced((peer.rvga, "sample_multivariate_gaussian_precision", lambda key, mean, prec, n, d=d: jnp.asarray(d))):
+        with peer._jax.replaced(
+            (
+                peer.rvga,
+                "sample_multivariate_gaussian_precision",
+                lambda key, mean, prec, n, d=d: jnp.asarray(d),
+            )
+        ):
             bel, _ = agent._step_inner(bel, None, jnp.asarray(x), jnp.asarray(y))
     curvs = [br.curvature.mc_hess(model, lik, x, y, d) for d in draws]
     got, cause = np.linalg.inv(np.asarray(bel.precision)), causes.rvga_inner(prior, curvs).Sigma
     wanted = np.linalg.inv(np.linalg.inv(prior.Sigma) - curvs[1].G)
-    yield Row("mini-rvga-inner", "Σ after two inner steps of its R-VGA, Bernoulli, P = 9", apart(got, wanted), apart(got, cause))
+    yield Row(
+        "mini-rvga-inner",
+        "Σ after two inner steps of its R-VGA, Bernoulli, P = 9",
+        apart(got, wanted),
+        apart(got, cause),
+    )
 
 
 # --- dynamax --------------------------------------------------------------------------------------------------------------------------
@@ -170,15 +223,31 @@ def _inner(peer: Any, jax: Any, jnp: Any) -> Iterator[Row]:
 def dynamax(peer: Any) -> Iterator[Row]:
     """A stream of three observations of a linear model through the associative scan."""
     rng = np.random.default_rng(0)
-    model, lik = br.models.linear(3, 2, bias=True), br.likelihoods.Gaussian(np.array([[1.0, 0.3], [0.3, 0.8]]))
+    model, lik = (
+        br.models.linear(3, 2, bias=True),
+        br.likelihoods.Gaussian(np.array([[1.0, 0.3], [0.3, 0.8]])),
+    )
     P = model.n_params
-    prior, X, Y = FC(rng.standard_normal(P), _spd(rng, P)), rng.standard_normal((3, 3)), rng.standard_normal((3, 2))
+    prior, X, Y = (
+        FC(rng.standard_normal(P), _spd(rng, P)),
+        rng.standard_normal((3, 3)),
+        rng.standard_normal((3, 2)),
+    )
     spec, neutral = vectors.model_spec(model), {"kind": "gaussian", "R": [[1.0, 0.3], [0.3, 0.8]]}
-    got = peer.Parallel().run(METHOD, spec, neutral, prior._asdict(), X, Y, None, {"kind": "static"}, {})[-1]["Sigma"]
+    got = peer.Parallel().run(
+        METHOD, spec, neutral, prior._asdict(), X, Y, None, {"kind": "static"}, {}
+    )[-1]["Sigma"]
     wanted, q = br.run(METHOD, model, lik, prior, X, Y, progress=False).state, prior
     for t in range(3):
-        q = (causes.jitter if t == 0 else causes.jitter_R)(q, linearise(model, lik, X[t], Y[t], q.mu))
-    yield Row("dynamax-parallel-stream", "Σ after three observations, linear model", apart(got, wanted.Sigma), apart(got, q.Sigma))
+        q = (causes.jitter if t == 0 else causes.jitter_R)(
+            q, linearise(model, lik, X[t], Y[t], q.mu)
+        )
+    yield Row(
+        "dynamax-parallel-stream",
+        "Σ after three observations, linear model",
+        apart(got, wanted.Sigma),
+        apart(got, q.Sigma),
+    )
 
 
 # --- posteriors -----------------------------------------------------------------------------------------------------------------------
@@ -195,26 +264,50 @@ def posteriors(peer: Any) -> Iterator[Row]:
 
     rng, rate = np.random.default_rng(0), 0.01
     R = np.array([[1.0, 0.2], [0.2, 0.7]])
-    model, lik, neutral = br.models.mlp([2, 3, 2], activation="gelu"), br.likelihoods.Gaussian(R), {"kind": "gaussian", "R": R}
+    model, lik, neutral = (
+        br.models.mlp([2, 3, 2], activation="gelu"),
+        br.likelihoods.Gaussian(R),
+        {"kind": "gaussian", "R": R},
+    )
     spec, P = vectors.model_spec(model), model.n_params
-    prior, x, y = FC(0.3 * rng.standard_normal(P), _spd(rng, P)), rng.standard_normal(2), rng.standard_normal(2)
+    prior, x, y = (
+        FC(0.3 * rng.standard_normal(P), _spd(rng, P)),
+        rng.standard_normal(2),
+        rng.standard_normal(2),
+    )
     diag, noise = Diag(prior.mu, np.diag(prior.Sigma).copy()), rng.standard_normal((4, P))
     f, log_p, (tx, ty) = peer.network(spec), peer.log_prob(neutral), peer.data(spec, x, y)
-    slopes = lambda thetas: np.stack([grad(lambda t: anp.sum(lik.log_prob(model(t, x), y)))(theta) for theta in thetas])
-    kept, randn, normal = torch.get_default_dtype(), torch.randn, torch.distributions.MultivariateNormal
+    slopes = lambda thetas: np.stack(
+        [grad(lambda t: anp.sum(lik.log_prob(model(t, x), y)))(theta) for theta in thetas]
+    )
+    kept, randn, normal = (
+        torch.get_default_dtype(),
+        torch.randn,
+        torch.distributions.MultivariateNormal,
+    )
     rsample = normal.rsample
     torch.set_default_dtype(torch.float64)  # its own L_from_flat makes arrays of the default type
     try:
         torch.randn = lambda *args, **kwargs: peer.tensor(noise)
         mu, sd = peer.tensor(diag.mu), peer.tensor(np.sqrt(diag.var))
-        post = lambda t, batch: (log_p(f(t, tx), ty) + library.diag_normal_log_prob(t, mu, sd), torch.zeros(1))
-        vi = library.vi.diag.build(post, torchopt.sgd(lr=rate), n_samples=4, init_log_sds=torch.log(sd))
+        post = lambda t, batch: (
+            log_p(f(t, tx), ty) + library.diag_normal_log_prob(t, mu, sd),
+            torch.zeros(1),
+        )
+        vi = library.vi.diag.build(
+            post, torchopt.sgd(lr=rate), n_samples=4, init_log_sds=torch.log(sd)
+        )
         out, _ = vi.update(vi.init(mu), None)
         got_var = np.exp(2 * out.log_sd_diag.detach().numpy())
         normal.rsample = lambda self, shape: self.loc + peer.tensor(noise) @ self.scale_tril.T
         log_prior = normal(mu, covariance_matrix=peer.tensor(prior.Sigma)).log_prob
         post = lambda t, batch: (log_p(f(t, tx), ty) + log_prior(t), torch.zeros(1))
-        vi = library.vi.dense.build(post, torchopt.sgd(lr=rate), n_samples=4, init_L=peer.tensor(np.linalg.cholesky(prior.Sigma)))
+        vi = library.vi.dense.build(
+            post,
+            torchopt.sgd(lr=rate),
+            n_samples=4,
+            init_L=peer.tensor(np.linalg.cholesky(prior.Sigma)),
+        )
         out, _ = vi.update(vi.init(mu), None)
         got_mu = out.params.detach().numpy()
     finally:
@@ -224,10 +317,23 @@ def posteriors(peer: Any) -> Iterator[Row]:
     m = br.method("bbb-mc-hess-diag_mom", alpha=rate, n_iter=1, n_samples=4)
     wanted = br.update(m, model, lik, diag, x, y, samples=thetas[None])[0].var
     cause = causes.vi_diag_step(diag, thetas, slopes(thetas), rate).var
-    yield Row("posteriors-vi-diag", "σ² after one step, against bbb-mc-hess-diag_mom", apart(got_var, wanted), apart(got_var, cause))
+    yield Row(
+        "posteriors-vi-diag",
+        "σ² after one step, against bbb-mc-hess-diag_mom",
+        apart(got_var, wanted),
+        apart(got_var, cause),
+    )
     thetas = prior.mu + noise @ np.linalg.cholesky(prior.Sigma).T
-    landed, cause = prior.mu + rate * slopes(thetas).mean(axis=0), causes.vi_dense_mean(prior, thetas, slopes(thetas), rate)
-    yield Row("posteriors-vi-dense", "μ after one step, stl=True, against that estimator", apart(got_mu, landed), apart(got_mu, cause))
+    landed, cause = (
+        prior.mu + rate * slopes(thetas).mean(axis=0),
+        causes.vi_dense_mean(prior, thetas, slopes(thetas), rate),
+    )
+    yield Row(
+        "posteriors-vi-dense",
+        "μ after one step, stl=True, against that estimator",
+        apart(got_mu, landed),
+        apart(got_mu, cause),
+    )
 
 
 CHECKS: dict[str, Callable[[Any], Iterator[Row]]] = {

@@ -37,7 +37,9 @@ def bog_fc_unsymmetric(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
     """BOG in FC with 4αΣgμᵀ as eq:bog-FC-nat-prec prints it, not its symmetric part: the new Σ is not symmetric (erratum E36)."""
     mu, Sigma = prior
     prec = np.linalg.inv(Sigma)
-    new = np.linalg.inv(prec - 4 * alpha * np.outer(Sigma @ curv.g, mu) - 2 * alpha * Sigma @ dense(curv) @ Sigma)
+    new = np.linalg.inv(
+        prec - 4 * alpha * np.outer(Sigma @ curv.g, mu) - 2 * alpha * Sigma @ dense(curv) @ Sigma
+    )
     return FC(new @ (prec @ mu + alpha * Sigma @ curv.g), new)
 
 
@@ -82,7 +84,9 @@ def bog_diag_scalar(prior: Diag, current: Diag, curv: Curv, alpha: float) -> Dia
     return Diag((mu / var + alpha * var * curv.g) / prec, 1 / prec)
 
 
-def bbb_dlr(prior: DLR, current: DLR, curv: Curv, alpha: float, *, cross: bool = True, sign: bool = True) -> DLR:
+def bbb_dlr(
+    prior: DLR, current: DLR, curv: Curv, alpha: float, *, cross: bool = True, sign: bool = True
+) -> DLR:
     """BBB in DLR with two changes: W_{t,i-1}W_{t|t-1}ᵀ for W_{t|t-1}W_{t|t-1}ᵀ in the mean, and +ΣWWᵀΣW for −ΣWWᵀΣW in W.
 
     The first shows from the second iteration on, and only if the prior's W is not 0.
@@ -145,7 +149,12 @@ def sigmoid_rounded(model, lik, x, y, before: Array, mu: Array) -> Lin:
     """
     lin = linearise(model, lik, x, y, mu)
     p = expit(model(mu, x).reshape(-1))
-    return Lin(p, (p * (1 - p))[:, None] * model.jac(mu, x).reshape(len(p), -1), lin.R, np.asarray(y).reshape(-1) - p)
+    return Lin(
+        p,
+        (p * (1 - p))[:, None] * model.jac(mu, x).reshape(len(p), -1),
+        lin.R,
+        np.asarray(y).reshape(-1) - p,
+    )
 
 
 def by_least_squares(lin: Lin, ef: bool = False) -> Curv:
@@ -252,7 +261,9 @@ def early(model, lik, x, y, before: Array, mu: Array) -> Lin:
 
 def rvga(prior: FC, current: FC | None, curv: Curv, alpha: float = 1) -> FC:
     """R-VGA's explicit step (BONG-MC-HESS-FC) with the mean moved by the prior's Σ in place of the new one."""
-    return FC(prior.mu + prior.Sigma @ curv.g, np.linalg.inv(np.linalg.inv(prior.Sigma) - dense(curv)))
+    return FC(
+        prior.mu + prior.Sigma @ curv.g, np.linalg.inv(np.linalg.inv(prior.Sigma) - dense(curv))
+    )
 
 
 def rvga_inner(prior: FC, curvs: list[Curv]) -> FC:
@@ -346,7 +357,9 @@ def vi_dense_mean(prior: FC, samples: Array, grads: Array, rate: float) -> Array
 
     With it held fixed (the estimator that sticks the landing) the term Σ⁻¹(θ − μ) of log q would cancel the prior's −Σ⁻¹(θ − μ).
     """
-    return prior.mu + rate * np.mean(grads - np.linalg.solve(prior.Sigma, (samples - prior.mu).T).T, axis=0)
+    return prior.mu + rate * np.mean(
+        grads - np.linalg.solve(prior.Sigma, (samples - prior.mu).T).T, axis=0
+    )
 
 
 # --- filterpy ------------------------------------------------------------------------------------------------------------------------

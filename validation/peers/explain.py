@@ -55,7 +55,9 @@ def values(case: Case, pieces: Pieces) -> dict[str, np.ndarray]:
 def _answer(case: Case, pieces: Pieces) -> Any:
     given, level = case.input, case.level
     if level == "predict":
-        return _move(pieces, vectors.state(case.subject["family"], given["state"]), given["dynamics"])._asdict()
+        return _move(
+            pieces, vectors.state(case.subject["family"], given["state"]), given["dynamics"]
+        )._asdict()
     name = case.subject["method"]
     family, params = name.split("-")[-1], given["params"]
     prior = vectors.state(family, given["prior"])
@@ -65,7 +67,18 @@ def _answer(case: Case, pieces: Pieces) -> Any:
         return _step(pieces, name)(prior, current, curv, params.get("alpha", 1))._asdict()
     model, lik = vectors.model(given["model"]), vectors.likelihood(given["likelihood"])
     if level == "update":
-        return _update(pieces, name, model, lik, prior, prior.mu, given["x"], given["y"], given["samples"], params)._asdict()
+        return _update(
+            pieces,
+            name,
+            model,
+            lik,
+            prior,
+            prior.mu,
+            given["x"],
+            given["y"],
+            given["samples"],
+            params,
+        )._asdict()
     states = []
     for t, (x, y) in enumerate(zip(given["X"], given["Y"], strict=True)):
         before, prior = prior.mu, _move(pieces, prior, given["dynamics"])
@@ -76,7 +89,9 @@ def _answer(case: Case, pieces: Pieces) -> Any:
     return states
 
 
-def _update(pieces: Pieces, name: str, model, lik, prior, before, x, y, samples, params: dict[str, Any]) -> Any:
+def _update(
+    pieces: Pieces, name: str, model, lik, prior, before, x, y, samples, params: dict[str, Any]
+) -> Any:
     hess = "_".join(name.split("-")[1:3])
     y = lik.encode(y, model.n_outputs, batch=len(x) if model.is_batch(x) else None)
     current, step = prior, _step(pieces, name)
@@ -86,7 +101,9 @@ def _update(pieces: Pieces, name: str, model, lik, prior, before, x, y, samples,
     for i in range(params.get("n_iter", 1)):
         at = current.mu if hess.startswith("lin") else samples[i]
         if pieces.observe:
-            curv = causes.by_least_squares(pieces.observe(model, lik, x, y, current.mu, current.mu), hess == "lin_ef")
+            curv = causes.by_least_squares(
+                pieces.observe(model, lik, x, y, current.mu, current.mu), hess == "lin_ef"
+            )
         else:
             curv = (pieces.estimate or getattr(curvature, hess))(model, lik, x, y, at)
         current = step(prior, current, curv, params.get("alpha", 1))
@@ -176,19 +193,40 @@ def applies(finding: dict[str, Any], adapter: str, case: Case) -> bool:
     )
 
 
-def candidates(findings: list[dict[str, Any]], adapter: str, case: Case) -> Iterator[tuple[tuple[str, ...], Pieces]]:
+def candidates(
+    findings: list[dict[str, Any]], adapter: str, case: Case
+) -> Iterator[tuple[tuple[str, ...], Pieces]]:
     """The sets of causes that may explain a case, small ones first."""
     there = {f["id"] for f in findings if applies(f, adapter, case)}
     single = [(ids, make(case)) for ids, make in CAUSES if set(ids) <= there]
     for n in (1, 2, 3):
         for some in combinations(single, n):
-            slots = [slot for _, pieces in some for slot, piece in zip(Pieces._fields, pieces, strict=True) if piece]
+            slots = [
+                slot
+                for _, pieces in some
+                for slot, piece in zip(Pieces._fields, pieces, strict=True)
+                if piece
+            ]
             if len(set(slots)) == len(slots):
-                merged = Pieces(**{slot: piece for _, p in some for slot, piece in zip(Pieces._fields, p, strict=True) if piece})
+                merged = Pieces(
+                    **{
+                        slot: piece
+                        for _, p in some
+                        for slot, piece in zip(Pieces._fields, p, strict=True)
+                        if piece
+                    }
+                )
                 yield tuple(name for ids, _ in some for name in ids), merged
 
 
-def explain(findings: list[dict[str, Any]], adapter: str, case: Case, got: Any, raised: str = "", slack: float = 0) -> Explanation | None:
+def explain(
+    findings: list[dict[str, Any]],
+    adapter: str,
+    case: Case,
+    got: Any,
+    raised: str = "",
+    slack: float = 0,
+) -> Explanation | None:
     """The finding or findings behind a failing case, or None. ``got`` is what the adapter returned, ``raised`` what it raised instead.
 
     ``slack``: a difference that the arithmetic of the adapter explains (float32).
@@ -204,11 +242,19 @@ def explain(findings: list[dict[str, Any]], adapter: str, case: Case, got: Any, 
             continue
         if raised:
             if (low := _smallest(case, made)) is not None and low <= 0:
-                return Explanation(ids, names, None, f"raises; the smallest eigenvalue of the formula's covariance is {low:.2g}")
+                return Explanation(
+                    ids,
+                    names,
+                    None,
+                    f"raises; the smallest eigenvalue of the formula's covariance is {low:.2g}",
+                )
             continue
         size, left = apart(case, got, None), apart(case, got, made)
         close = left <= max(FAR * min(size, 1), slack) if np.isfinite(size) else left == 0
-        if close and (best is None or (left < 1e-3 * (best.difference or 0) and len(ids) <= len(best.findings) + 1)):
+        if close and (
+            best is None
+            or (left < 1e-3 * (best.difference or 0) and len(ids) <= len(best.findings) + 1)
+        ):
             what = in_words(left) if np.isfinite(size) else "not finite, as in the formula"
             best = Explanation(ids, names, left if np.isfinite(size) else None, what)
     return best or _by_reason(findings, adapter, case)
@@ -217,7 +263,12 @@ def explain(findings: list[dict[str, Any]], adapter: str, case: Case, got: Any, 
 def _by_reason(findings: list[dict[str, Any]], adapter: str, case: Case) -> Explanation | None:
     """A finding that has no formula, only a reason; those on what is not checked and on float32 have their own conditions."""
     for f in findings:
-        if "reason" in f and f.get("kind") != "no validation" and not f["id"].endswith("-float32") and applies(f, adapter, case):
+        if (
+            "reason" in f
+            and f.get("kind") != "no validation"
+            and not f["id"].endswith("-float32")
+            and applies(f, adapter, case)
+        ):
             return Explanation((f["id"],), (), None, f["reason"])
     return None
 
@@ -248,9 +299,13 @@ def _smallest(case: Case, made: dict[str, np.ndarray]) -> float | None:
     return None
 
 
-def _unchecked(findings: list[dict[str, Any]], adapter: str, case: Case, got: Any) -> Explanation | None:
+def _unchecked(
+    findings: list[dict[str, Any]], adapter: str, case: Case, got: Any
+) -> Explanation | None:
     """A case that must be refused and was not: the equations, with the other causes, run on it without a check."""
-    found = [f["id"] for f in findings if f.get("kind") == "no validation" and applies(f, adapter, case)]
+    found = [
+        f["id"] for f in findings if f.get("kind") == "no validation" and applies(f, adapter, case)
+    ]
     if not found:
         return None
     for ids, pieces in [((), Pieces()), *candidates(findings, adapter, case)]:
@@ -259,10 +314,19 @@ def _unchecked(findings: list[dict[str, Any]], adapter: str, case: Case, got: An
             there = answers.read(case, got, full=False)
         except (ValueError, np.linalg.LinAlgError):
             continue
-        left = max(float(np.max(np.abs(there[k] - v)) / max(np.max(np.abs(v)), 1e-300)) for k, v in made.items() if k in there)
+        left = max(
+            float(np.max(np.abs(there[k] - v)) / max(np.max(np.abs(v)), 1e-300))
+            for k, v in made.items()
+            if k in there
+        )
         if left < 1e-6:
             names = tuple(function(piece) for piece in pieces if piece)
-            return Explanation((*found, *ids), names, left, f"{in_words(left)} by the formula without a check of the input")
+            return Explanation(
+                (*found, *ids),
+                names,
+                left,
+                f"{in_words(left)} by the formula without a check of the input",
+            )
     return Explanation(tuple(found), (), None, "not checked: the input is not refused")
 
 

@@ -12,9 +12,27 @@ from bongref.grid import FAMILIES, HESSIANS, RULES
 
 from . import PEERS, load_findings
 
-SOFT = ("emission function of the experiments", "no validation", "rounding", "jitter")  # not the rule itself
-OPTIONS = ("bong-scalar-noise", "mini-rvga-inner", "posteriors-vi-diag", "posteriors-vi-dense", "dynamax-parallel-stream")
-LEVELS = {"step": "L0", "estimate": "L1", "update": "L2", "stream": "L3", "predictive": "L4", "predict": "predict"}
+SOFT = (
+    "emission function of the experiments",
+    "no validation",
+    "rounding",
+    "jitter",
+)  # not the rule itself
+OPTIONS = (
+    "bong-scalar-noise",
+    "mini-rvga-inner",
+    "posteriors-vi-diag",
+    "posteriors-vi-dense",
+    "dynamax-parallel-stream",
+)
+LEVELS = {
+    "step": "L0",
+    "estimate": "L1",
+    "update": "L2",
+    "stream": "L3",
+    "predictive": "L4",
+    "predict": "predict",
+}
 
 INTRO = """# What other implementations get
 
@@ -62,10 +80,17 @@ CANNOT = """## What the vectors cannot see
 def page(folder: Path) -> str:
     """The whole page."""
     results = {
-        name: json.loads(file.read_text(encoding="utf-8")) for name in PEERS if (file := Path(folder) / f"peer-{name}.json").exists()
+        name: json.loads(file.read_text(encoding="utf-8"))
+        for name in PEERS
+        if (file := Path(folder) / f"peer-{name}.json").exists()
     }
     findings = load_findings()
-    parts = [INTRO, _summary(results, findings), REPRODUCE, _matrix(results["bong"], findings) if "bong" in results else ""]
+    parts = [
+        INTRO,
+        _summary(results, findings),
+        REPRODUCE,
+        _matrix(results["bong"], findings) if "bong" in results else "",
+    ]
     parts += [_peer(name, result, findings) for name, result in results.items()]
     parts += [_cannot(findings), _kit(results, findings)]
     return "\n".join(_wrapped(part.strip("\n")) + "\n" for part in parts if part)
@@ -75,9 +100,17 @@ def _wrapped(text: str) -> str:
     """Lines of at most 140 characters; tables as they are."""
     out = []
     for line in text.split("\n"):
-        indent = " " * (len(line) - len(line.lstrip()) + (2 if line.lstrip().startswith("- ") else 0))
+        indent = " " * (
+            len(line) - len(line.lstrip()) + (2 if line.lstrip().startswith("- ") else 0)
+        )
         keep = line.startswith("|") or len(line) <= 140
-        out += [line] if keep else textwrap.wrap(line, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
+        out += (
+            [line]
+            if keep
+            else textwrap.wrap(
+                line, 140, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+            )
+        )
     return "\n".join(out)
 
 
@@ -87,13 +120,16 @@ def _wrapped(text: str) -> str:
 def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     any_result = next(iter(results.values()))
     cases = any_result["vectors"]["cases"]
-    left = sum(not f["findings"] for r in results.values() for run in r["runs"] for f in run["failures"])
+    left = sum(
+        not f["findings"] for r in results.values() for run in r["runs"] for f in run["failures"]
+    )
     failing = sum(len(run["failures"]) for r in results.values() for run in r["runs"])
     lines = [
         "## Summary",
         "",
         f"Each adapter meets {cases:,} cases (schema {any_result['vectors']['schema']}); what it does not offer is not counted. "
-        f"Of the {failing} failing cases {failing - left} are explained below" + (f", {left} are not." if left else ", none is left over."),
+        f"Of the {failing} failing cases {failing - left} are explained below"
+        + (f", {left} are not." if left else ", none is left over."),
         "",
         "| peer | version | offered methods | agree | differ in part | differ | cases: pass / fail |",
         "|---|---|---|---|---|---|---|",
@@ -106,8 +142,16 @@ def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         wrong = sum(len(run["failures"]) for run in runs)
         anchor = PEERS[name].title.replace("/", "").lower()
         version = r["version"][:12] if len(r["version"]) == 40 else r["version"]
-        numbers = len(offered), len(offered) - len(bad), len(part), len(bad) - len(part), f"{done} / {wrong}"
-        lines.append(f"| [{r['title']}](#{anchor}) | {version} | " + " | ".join(map(str, numbers)) + " |")
+        numbers = (
+            len(offered),
+            len(offered) - len(bad),
+            len(part),
+            len(bad) - len(part),
+            f"{done} / {wrong}",
+        )
+        lines.append(
+            f"| [{r['title']}](#{anchor}) | {version} | " + " | ".join(map(str, numbers)) + " |"
+        )
     lines += [
         "",
         "A method differs where numbers are other than the equations' for a reason that lies in the rule, the filter or the stream; in "
@@ -127,7 +171,12 @@ def _kinds(findings: list[dict[str, Any]]) -> list[tuple[str, int]]:
 def _methods(result: dict[str, Any], findings: list[dict[str, Any]]) -> tuple[set[str], set[str]]:
     """The methods that a peer offers at some level, and those that differ in the rule itself."""
     kinds = {f["id"]: f["kind"] for f in findings if f["verdict"] == "differs"}
-    offered = {m for run in result["runs"] for m, levels in run["offered"].items() if "-" in m and len(m.split("-")) == 4}
+    offered = {
+        m
+        for run in result["runs"]
+        for m, levels in run["offered"].items()
+        if "-" in m and len(m.split("-")) == 4
+    }
     bad = {
         f["method"]
         for run in result["runs"]
@@ -141,10 +190,28 @@ def _in_part(method: str, result: dict[str, Any], findings: list[dict[str, Any]]
     """Whether some class or level that offers the method, or some likelihood, is free of such differences."""
     known = {f["id"]: f for f in findings}
     hard = lambda x: [i for i in x["findings"] if known[i]["kind"] not in SOFT]
-    mine = [(run, level) for run in result["runs"] if run["dtype"] == "float64" for level in run["offered"].get(method, {})]
-    bad = {(run["adapter"], x["level"]) for run in result["runs"] for x in run["failures"] if x.get("method") == method and hard(x)}
-    ids = {i for run in result["runs"] for x in run["failures"] if x.get("method") == method for i in hard(x)}
-    good = any((run["adapter"], level) not in bad for run, level in mine if level in ("update", "step"))
+    mine = [
+        (run, level)
+        for run in result["runs"]
+        if run["dtype"] == "float64"
+        for level in run["offered"].get(method, {})
+    ]
+    bad = {
+        (run["adapter"], x["level"])
+        for run in result["runs"]
+        for x in run["failures"]
+        if x.get("method") == method and hard(x)
+    }
+    ids = {
+        i
+        for run in result["runs"]
+        for x in run["failures"]
+        if x.get("method") == method
+        for i in hard(x)
+    }
+    good = any(
+        (run["adapter"], level) not in bad for run, level in mine if level in ("update", "step")
+    )
     return good or all(known[i].get("likelihoods") for i in ids)
 
 
@@ -156,7 +223,9 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     soft = {
         f["method"]
         for f in run["failures"]
-        if "method" in f and f["findings"] and any(kinds[i] == "emission function of the experiments" for i in f["findings"])
+        if "method" in f
+        and f["findings"]
+        and any(kinds[i] == "emission function of the experiments" for i in f["findings"])
     }
     mark = lambda m: "–" if m not in offered else "✗" if m in bad else "✓ᵉ" if m in soft else "✓"
     lines = [
@@ -168,7 +237,11 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         "| family | Hessian | " + " | ".join(RULES) + " |",
         "|---|---|" + "---|" * len(RULES),
     ]
-    lines += [f"| {fam} | {h} | " + " | ".join(mark(f"{rule}-{h}-{fam}") for rule in RULES) + " |" for fam in FAMILIES for h in HESSIANS]
+    lines += [
+        f"| {fam} | {h} | " + " | ".join(mark(f"{rule}-{h}-{fam}") for rule in RULES) + " |"
+        for fam in FAMILIES
+        for h in HESSIANS
+    ]
     lines += [
         "",
         "✓ agrees in every case. ✓ᵉ agrees, but for cases with a softmax or a saturated sigmoid, whose emission functions are set up as "
@@ -182,23 +255,56 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
 
 def _peer(name: str, result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     mine = [f for f in findings if f["peer"] == name]
-    version = f"commit {result['version']}" if len(result["version"]) == 40 else f"version {result['version']}"
-    lines = [f"## {result['title']}", "", f"{version}; every failing case is in `validation/results/peer-{name}.json`.", ""]
-    lines += ["| adapter | | dtype | levels | pass | fail | not offered |", "|---|---|---|---|---|---|---|"]
+    version = (
+        f"commit {result['version']}"
+        if len(result["version"]) == 40
+        else f"version {result['version']}"
+    )
+    lines = [
+        f"## {result['title']}",
+        "",
+        f"{version}; every failing case is in `validation/results/peer-{name}.json`.",
+        "",
+    ]
+    lines += [
+        "| adapter | | dtype | levels | pass | fail | not offered |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for run in result["runs"]:
-        c, levels = run["counts"], ", ".join(run["levels"] or ["all"]) + (f" of {', '.join(run['methods'])}" if run["methods"] else "")
+        c, levels = (
+            run["counts"],
+            ", ".join(run["levels"] or ["all"])
+            + (f" of {', '.join(run['methods'])}" if run["methods"] else ""),
+        )
         levels = levels.replace("*", "\\*")
-        row = [c.get("pass", 0), len(run["failures"]), c.get("not offered", 0) + c.get("not applicable", 0)]
-        lines.append(f"| {run['adapter']} | {run['what']} | {run['dtype']} | {levels} | " + " | ".join(map(str, row)) + " |")
+        row = [
+            c.get("pass", 0),
+            len(run["failures"]),
+            c.get("not offered", 0) + c.get("not applicable", 0),
+        ]
+        lines.append(
+            f"| {run['adapter']} | {run['what']} | {run['dtype']} | {levels} | "
+            + " | ".join(map(str, row))
+            + " |"
+        )
     for title, some in (
         ("Agrees", [f for f in mine if f["verdict"] == "agrees" and f.get("kind") != "convention"]),
-        ("Conventions, not differences", [f for f in mine if f["verdict"] == "agrees" and f.get("kind") == "convention"]),
+        (
+            "Conventions, not differences",
+            [f for f in mine if f["verdict"] == "agrees" and f.get("kind") == "convention"],
+        ),
         ("Not offered", [f for f in mine if f["verdict"] == "not offered"]),
     ):
         if some:
             lines += ["", f"**{title}**", ""]
-            lines += [f"- {_names(f)}{_where(f, ' ({})')}: {f['what']}{_unseen(f, result)}" for f in some]
-    shown = [f for f in mine if f["verdict"] == "differs" and (f["id"] in _used(result) or not f["adapters"])]
+            lines += [
+                f"- {_names(f)}{_where(f, ' ({})')}: {f['what']}{_unseen(f, result)}" for f in some
+            ]
+    shown = [
+        f
+        for f in mine
+        if f["verdict"] == "differs" and (f["id"] in _used(result) or not f["adapters"])
+    ]
     lines += ["", "**Differences**", ""]
     lines += [line for f in shown for line in _difference(f, result)] if shown else ["None."]
     return "\n".join(lines)
@@ -209,19 +315,28 @@ def _used(result: dict[str, Any]) -> set[str]:
 
 
 def _names(f: dict[str, Any]) -> str:
-    return ", ".join(f"`{m}`" for m in f["methods"]) + (f" ({', '.join(f['likelihoods'])})" if f.get("likelihoods") else "")
+    return ", ".join(f"`{m}`" for m in f["methods"]) + (
+        f" ({', '.join(f['likelihoods'])})" if f.get("likelihoods") else ""
+    )
 
 
 def _where(f: dict[str, Any], form: str = "{}") -> str:
     if "file" not in f:
         return ""
-    return form.format(", ".join([f"`{f['file']}:{f['lines']}`", *(f"`{a}`" for a in f.get("also", []))]))
+    return form.format(
+        ", ".join([f"`{f['file']}:{f['lines']}`", *(f"`{a}`" for a in f.get("also", []))])
+    )
 
 
 def _unseen(f: dict[str, Any], result: dict[str, Any]) -> str:
     """What a check beyond the vectors says."""
-    rows = [row for row in result["beyond"] if row["finding"] == f["id"] and row["size"] is not None]
-    return "".join(f" {row['what']}: difference {row['size']:.1g}, from `{f['cause']}` {row['left']:.1g}." for row in rows)
+    rows = [
+        row for row in result["beyond"] if row["finding"] == f["id"] and row["size"] is not None
+    ]
+    return "".join(
+        f" {row['what']}: difference {row['size']:.1g}, from `{f['cause']}` {row['left']:.1g}."
+        for row in rows
+    )
 
 
 def _difference(f: dict[str, Any], result: dict[str, Any]) -> list[str]:
@@ -241,7 +356,9 @@ def _difference(f: dict[str, Any], result: dict[str, Any]) -> list[str]:
         if row["size"] is None:
             lines.append(f"  - *Confirmed:* {row['what']}.")
         else:
-            lines.append(f"  - *Seen in no vector:* {row['what']}; relative difference {row['size']:.2g}")
+            lines.append(
+                f"  - *Seen in no vector:* {row['what']}; relative difference {row['size']:.2g}"
+            )
             lines.append(f"  - *Confirmed:* `{f['cause']}` gives {_same(row['left'])}")
     if not hits and not rows:
         lines.append(f"  - *Seen in no vector:* {f['reason']}.")
@@ -253,35 +370,54 @@ def _seen(hits: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     double = [x for run, x in hits if run["dtype"] == "float64"] or [x for _, x in hits]
     alone = [x for x in double if len(x["findings"]) == 1] or double
     sized = [x for x in alone if x["relative"] is not None]
-    levels = ", ".join(LEVELS[level] for level in LEVELS if any(x["level"] == level for _, x in hits))
+    levels = ", ".join(
+        LEVELS[level] for level in LEVELS if any(x["level"] == level for _, x in hits)
+    )
     text = f"{len(hits)} case{'s' * (len(hits) > 1)} ({levels})"
     if sized:
         top = max(sized, key=lambda x: x["relative"])
-        text += (
-            f"; largest {top['relative']:.2g} in {top['quantity']} ({top['equation']}) of `{top['case']}`, tolerance {top['tolerance']:.1g}"
-        )
-    raised, nan = sum(x["status"] == "error" for x in double), sum("holds NaN" in x["message"] for x in double)
+        text += f"; largest {top['relative']:.2g} in {top['quantity']} ({top['equation']}) of `{top['case']}`, tolerance {top['tolerance']:.1g}"
+    raised, nan = (
+        sum(x["status"] == "error" for x in double),
+        sum("holds NaN" in x["message"] for x in double),
+    )
     return text + (f"; raises in {raised}" if raised else "") + (f"; NaN in {nan}" if nan else "")
 
 
 def _confirmed(f: dict[str, Any], hits: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
-    single = [x["difference"] for run, x in hits if run["dtype"] == "float32" and x["difference"] is not None]
-    double = [x["difference"] for run, x in hits if run["dtype"] == "float64" and x["difference"] is not None]
+    single = [
+        x["difference"]
+        for run, x in hits
+        if run["dtype"] == "float32" and x["difference"] is not None
+    ]
+    double = [
+        x["difference"]
+        for run, x in hits
+        if run["dtype"] == "float64" and x["difference"] is not None
+    ]
     rest = [x["confirmed"] for _, x in hits if x["difference"] is None]
     functions = sorted({name for _, x in hits for name in x["functions"]})
     out = []
     if double:
-        out.append(f"{_calls(f, functions)} on the input of {_some(len(double))}: {_same(max(double))}")
+        out.append(
+            f"{_calls(f, functions)} on the input of {_some(len(double))}: {_same(max(double))}"
+        )
     if single:
         out.append(f"in float32 {_some(len(single))}: {_same(max(single))}")
     if rest:
-        texts = Counter(text.partition(";")[0] if text.startswith("raises") else text for text in rest)
+        texts = Counter(
+            text.partition(";")[0] if text.startswith("raises") else text for text in rest
+        )
         out += [f"{_some(n)}: {_fixed(text)}" for text, n in texts.most_common()]
     return "; ".join(out)
 
 
 def _fixed(text: str) -> str:
-    return "raises, where the formula's covariance is not positive definite" if text == "raises" else text
+    return (
+        "raises, where the formula's covariance is not positive definite"
+        if text == "raises"
+        else text
+    )
 
 
 def _some(n: int) -> str:
@@ -337,6 +473,10 @@ def _kit(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         ]
         if mine:
             said = Counter(d for x in mine for d in x["diagnosis"][:1])
-            first = said.most_common(1)[0][0].replace("|", "\\|").replace("*", "\\*") if said else "–"
-            lines.append(f"| {f['id']} | {len(mine)} | {sum(bool(x['diagnosis']) for x in mine)} | {first} |")
+            first = (
+                said.most_common(1)[0][0].replace("|", "\\|").replace("*", "\\*") if said else "–"
+            )
+            lines.append(
+                f"| {f['id']} | {len(mine)} | {sum(bool(x['diagnosis']) for x in mine)} | {first} |"
+            )
     return "\n".join(lines)

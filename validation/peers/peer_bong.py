@@ -26,9 +26,22 @@ from . import _jax, load, version
 from ._jax import array, jax, jnp, plain
 
 RULES = ("bong", "blr", "bog", "bbb")
-package, util, states, *rest = load("bong", "BONGREF_PEER_BONG", "bong", "bong.util", "bong.src.states", *(f"bong.src.{r}" for r in RULES))
+package, util, states, *rest = load(
+    "bong",
+    "BONGREF_PEER_BONG",
+    "bong",
+    "bong.util",
+    "bong.src.states",
+    *(f"bong.src.{r}" for r in RULES),
+)
 MODULES = dict(zip(RULES, rest, strict=True))
-FAMILIES = {"fc": "fg", "fc_mom": "fg_reparam", "diag": "dg", "diag_mom": "dg_reparam", "dlr": "dlrg"}
+FAMILIES = {
+    "fc": "fg",
+    "fc_mom": "fg_reparam",
+    "diag": "dg",
+    "diag_mom": "dg_reparam",
+    "dlr": "dlrg",
+}
 SAMPLERS = ("sample_fg_bong", "sample_dg_bong", "sample_dlrg_bong")
 
 
@@ -56,7 +69,11 @@ class Adapter:
         if terms is None:
             return NotImplemented
         with _jax.precision(self.dtype):
-            predict = MODULES["bong"].predict_bong_dlr if family == "dlr" else MODULES["bong"].predict_bong
+            predict = (
+                MODULES["bong"].predict_bong_dlr
+                if family == "dlr"
+                else MODULES["bong"].predict_bong
+            )
             return from_peer(predict(to_peer(state), *terms))
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
@@ -69,13 +86,21 @@ class Adapter:
             X, Y = array(X), array(Y).reshape(T, -1)
             with drawing(samples, params.get("n_iter", 1)):
                 last, before = util.run_rebayes_algorithm(0, agent, X, Y, to_peer(prior))
-            if dynamics["kind"] != "static":  # what the scan collects are the states after the prediction
+            if (
+                dynamics["kind"] != "static"
+            ):  # what the scan collects are the states after the prediction
                 return from_peer(last)
-            return [from_peer(jax.tree_util.tree_map(lambda a, t=t: a[t], before)) for t in range(1, T)] + [from_peer(last)]
+            return [
+                from_peer(jax.tree_util.tree_map(lambda a, t=t: a[t], before)) for t in range(1, T)
+            ] + [from_peer(last)]
 
     def step(self, method, prior, current, curv, params):
         """Its update with a likelihood made up so that (g, G) come out of the estimator: not possible for every (g, S)."""
-        rule, hess, family = method.split("-")[0], "-".join(method.split("-")[1:3]), method.split("-")[3]
+        rule, hess, family = (
+            method.split("-")[0],
+            "-".join(method.split("-")[1:3]),
+            method.split("-")[3],
+        )
         if _refused(method):
             return NotImplemented
         with _jax.precision(self.dtype):
@@ -90,7 +115,9 @@ class Adapter:
             rate = (params["alpha"],) if "alpha" in params else ()
             with drawing(samples):
                 M = 1 if samples is None else samples.shape[1]
-                state = update(0, *belief, jnp.zeros(1), y, log_prob, mean, cov, M, hess.endswith("ef"), *rate)
+                state = update(
+                    0, *belief, jnp.zeros(1), y, log_prob, mean, cov, M, hess.endswith("ef"), *rate
+                )
             return from_peer(state)
 
     def nlpd(self, kind, model, likelihood, state, X, samples, Y):
@@ -99,7 +126,10 @@ class Adapter:
         Not one of the calls of an adapter: these have a predictive mean, and it has none.
         """
         lik = _jax.likelihood(likelihood, model["n_outputs"])
-        if lik.kind not in ("gaussian", "categorical") or (lik.kind, kind) == ("gaussian", "lin_mc"):
+        if lik.kind not in ("gaussian", "categorical") or (lik.kind, kind) == (
+            "gaussian",
+            "lin_mc",
+        ):
             return NotImplemented
         with _jax.precision(self.dtype):
             f, belief, X, Y = _jax.outputs(model), to_peer(state), array(X), array(Y)
@@ -107,24 +137,53 @@ class Adapter:
             agent = types.SimpleNamespace(sample=lambda key, state, n: draws)
             key, at = jax.random.PRNGKey(0), {"plugin": 0, "mc": 1, "lin_mc": 2}[kind]
             if lik.kind == "categorical":
-                out = _script("mnist_clf").callback_fn(key, agent, belief, None, None, f, X, jnp.argmax(Y, axis=-1))
-                return {"nlpd": float(out[2 * at]), "error": round(float(out[2 * at + 1]) * len(Y)) / len(Y)}  # a mean in float32
+                out = _script("mnist_clf").callback_fn(
+                    key, agent, belief, None, None, f, X, jnp.argmax(Y, axis=-1)
+                )
+                return {
+                    "nlpd": float(out[2 * at]),
+                    "error": round(float(out[2 * at + 1]) * len(Y)) / len(Y),
+                }  # a mean in float32
             R = np.asarray(likelihood["R"])
             if np.any(R != np.diag(np.diag(R))):
                 return NotImplemented
             script = _script("models")
             log_prob = script.gauss_log_likelihood
-            out = script.callback_reg(key, agent, belief, None, None, X, Y, X, Y, None, f, lambda theta, x: array(R), log_prob)
+            out = script.callback_reg(
+                key,
+                agent,
+                belief,
+                None,
+                None,
+                X,
+                Y,
+                X,
+                Y,
+                None,
+                f,
+                lambda theta, x: array(R),
+                log_prob,
+            )
             return {"nlpd": float(out[2 * at])}
 
     def _agent(self, method, model, lik, P, params, gamma=1.0, noise=None):
         """The agent of that name as its constructor makes it."""
-        rule, hess, family = method.split("-")[0], "-".join(method.split("-")[1:3]), method.split("-")[3]
+        rule, hess, family = (
+            method.split("-")[0],
+            "-".join(method.split("-")[1:3]),
+            method.split("-")[3],
+        )
         f, lik = _jax.outputs(model), _jax.likelihood(lik, model["n_outputs"])
         mean, cov, log_prob = self._emission(lik, f, hess.startswith("lin"))
-        more = {"learning_rate": params.get("alpha"), "num_iter": params.get("n_iter"), "rank": params.get("rank")}
+        more = {
+            "learning_rate": params.get("alpha"),
+            "num_iter": params.get("n_iter"),
+            "rank": params.get("rank"),
+        }
         if noise is None:
-            noise = 0.0 if family == "dlr" else jnp.zeros((P, P) if family in ("fc", "fc_mom") else P)
+            noise = (
+                0.0 if family == "dlr" else jnp.zeros((P, P) if family in ("fc", "fc_mom") else P)
+            )
         return getattr(MODULES[rule], f"{FAMILIES[family]}_{rule}")(
             init_mean=jnp.zeros(P),
             init_cov=1.0,
@@ -149,7 +208,11 @@ class Adapter:
             cov = lambda o: jnp.diag(mean(o) * (1 - mean(o)))
         if lik.kind == "categorical":
             cov = lambda o: lik.cov(o) + self.jitter * jnp.eye(len(o))
-        return lambda theta, x: mean(f(theta, x)), lambda theta, x: cov(f(theta, x)), lambda m, cov, y: 0.0
+        return (
+            lambda theta, x: mean(f(theta, x)),
+            lambda theta, x: cov(f(theta, x)),
+            lambda m, cov, y: 0.0,
+        )
 
 
 class Exact(Adapter):
@@ -174,7 +237,9 @@ def _script(name: str) -> Any:
     try:
         importlib.import_module("bong.src.dataloaders")
     except ImportError:
-        sys.modules["bong.src.dataloaders"] = package.src.dataloaders = types.ModuleType("bong.src.dataloaders")
+        sys.modules["bong.src.dataloaders"] = package.src.dataloaders = types.ModuleType(
+            "bong.src.dataloaders"
+        )
     return importlib.import_module(f"bong.experiments.{name}")
 
 
@@ -184,7 +249,11 @@ def _refused(method: str) -> bool:
 
 
 def to_peer(state: dict[str, Any]) -> Any:
-    s = {key: array(value) for key, value in state.items() if key in ("mu", "Sigma", "var", "Ups", "W")}
+    s = {
+        key: array(value)
+        for key, value in state.items()
+        if key in ("mu", "Sigma", "var", "Ups", "W")
+    }
     if "Ups" in s:
         return states.DLRAgentState(s["mu"], s["Ups"][:, None], s["W"])
     return states.AgentState(s["mu"], s["Sigma"] if "Sigma" in s else s["var"])
@@ -227,7 +296,10 @@ def _made_up(hess: str, mu: np.ndarray, curv: dict[str, Any]):
     identity, none = (lambda theta, x: theta), (lambda theta, x: 0.0)
     if hess == "mc-hess":
         G = np.asarray(curv["G"]) if "G" in curv else np.diag(curv["d"])
-        quadratic = lambda theta, cov, y: array(g) @ (theta - array(mu)) + 0.5 * (theta - array(mu)) @ array(G) @ (theta - array(mu))
+        quadratic = lambda theta, cov, y: (
+            array(g) @ (theta - array(mu))
+            + 0.5 * (theta - array(mu)) @ array(G) @ (theta - array(mu))
+        )
         return quadratic, identity, none, jnp.zeros(1), mu[None, None]
     if S is None:
         return None
@@ -237,7 +309,9 @@ def _made_up(hess: str, mu: np.ndarray, curv: dict[str, Any]):
         if np.max(np.abs(S.sum(axis=1) / np.sqrt(K) - g)) > 1e-12 * np.max(np.abs(g)):
             return None
         grads, points = array(np.sqrt(K) * S.T), np.arange(K)[:, None] + np.zeros((1, len(mu)))
-        piecewise = lambda theta, cov, y: grads[jnp.round(jax.lax.stop_gradient(theta[0])).astype(int)] @ theta
+        piecewise = lambda theta, cov, y: (
+            grads[jnp.round(jax.lax.stop_gradient(theta[0])).astype(int)] @ theta
+        )
         return piecewise, identity, none, jnp.zeros(1), points[None]
     e = np.linalg.lstsq(S, g, rcond=None)[0]
     if np.max(np.abs(S @ e - g)) > 1e-12 * np.max(np.abs(g)):

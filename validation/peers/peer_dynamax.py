@@ -78,7 +78,9 @@ def network(model: dict[str, Any]):
 
 def _conv(x, K):
     pad = [((k - 1) // 2, k - 1 - (k - 1) // 2) for k in K.shape[:2]]
-    return jax.lax.conv_general_dilated(x[None], K, (1, 1), pad, dimension_numbers=("NHWC", "HWIO", "NHWC"))[0]
+    return jax.lax.conv_general_dilated(
+        x[None], K, (1, 1), pad, dimension_numbers=("NHWC", "HWIO", "NHWC")
+    )[0]
 
 
 def _pool(x):
@@ -97,14 +99,19 @@ def moments(likelihood: dict[str, Any]):
         return jax.nn.sigmoid, lambda o: jnp.diag(jax.nn.sigmoid(o) * jax.nn.sigmoid(-o))
     if kind == "poisson":
         return jnp.exp, lambda o: jnp.diag(jnp.exp(o))
-    return jax.nn.softmax, lambda o: jnp.diag(jax.nn.softmax(o)) - jnp.outer(jax.nn.softmax(o), jax.nn.softmax(o))
+    return (
+        jax.nn.softmax,
+        lambda o: jnp.diag(jax.nn.softmax(o)) - jnp.outer(jax.nn.softmax(o), jax.nn.softmax(o)),
+    )
 
 
 def emission(model: dict[str, Any], likelihood: dict[str, Any]):
     """h(θ, u) and R(θ, u) for a mini-batch u (B, …): the outputs stacked."""
     f, (mean, cov) = network(model), moments(likelihood)
     h = lambda theta, u: jax.vmap(lambda x: mean(f(theta, x)))(u).reshape(-1)
-    R = lambda theta, u: jax.scipy.linalg.block_diag(*[cov(f(theta, u[i])) for i in range(u.shape[0])])
+    R = lambda theta, u: jax.scipy.linalg.block_diag(
+        *[cov(f(theta, u[i])) for i in range(u.shape[0])]
+    )
     return h, R
 
 
@@ -130,7 +137,11 @@ def matrices(dynamics: dict[str, Any], P: int):
         mu0 = np.broadcast_to(np.asarray(dynamics["mu0"], dtype=float), (P,))
         return gamma * jnp.eye(P), jnp.asarray((1 - gamma) * mu0), square((1 - gamma**2) * var0)
     if dynamics["kind"] == "linear":
-        return square(dynamics["F"]), jnp.asarray(np.asarray(dynamics["b"], dtype=float)), square(dynamics["Q"])
+        return (
+            square(dynamics["F"]),
+            jnp.asarray(np.asarray(dynamics["b"], dtype=float)),
+            square(dynamics["Q"]),
+        )
     return jnp.eye(P), jnp.zeros(P), jnp.zeros((P, P))
 
 
@@ -161,7 +172,9 @@ class Adapter:
             params = ParamsNLGSSM(mu, Sigma, step, Q, h, R(mu, X[0]))
             out = ekf.extended_kalman_filter(params, Y, inputs=X)
         else:
-            out = cmgf.conditional_moments_gaussian_filter(ParamsGGSSM(mu, Sigma, step, Q, h, R), cmgf.EKFIntegrals(), Y, inputs=X)
+            out = cmgf.conditional_moments_gaussian_filter(
+                ParamsGGSSM(mu, Sigma, step, Q, h, R), cmgf.EKFIntegrals(), Y, inputs=X
+            )
         return out.filtered_means, out.filtered_covariances
 
     def forward(self, mu, Sigma, F, b, Q) -> Any:
@@ -169,11 +182,21 @@ class Adapter:
         if self.route == "CMGF":
             integrals = cmgf.EKFIntegrals()
             step = lambda theta, u: F @ theta + b
-            return cmgf._predict(mu, Sigma, step, Q, None, integrals.gaussian_expectation, integrals.gaussian_cross_covariance)[:2]
+            return cmgf._predict(
+                mu,
+                Sigma,
+                step,
+                Q,
+                None,
+                integrals.gaussian_expectation,
+                integrals.gaussian_cross_covariance,
+            )[:2]
         return ekf._predict(mu, Sigma, lambda m, u: F @ m + b, lambda m, u: F, Q, None)
 
     def update(self, method, model, likelihood, prior, x, y, samples, params):
-        states = self._stream(method, model, likelihood, prior, [x], [y], {"kind": "static"}, predict_first=False)
+        states = self._stream(
+            method, model, likelihood, prior, [x], [y], {"kind": "static"}, predict_first=False
+        )
         return states if states is NotImplemented else states[-1]
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
@@ -182,7 +205,11 @@ class Adapter:
     def predict(self, family, state, dynamics):
         if family != "fc":
             return NotImplemented
-        mu, Sigma = self.forward(jnp.asarray(state["mu"]), jnp.asarray(state["Sigma"]), *matrices(dynamics, len(state["mu"])))
+        mu, Sigma = self.forward(
+            jnp.asarray(state["mu"]),
+            jnp.asarray(state["Sigma"]),
+            *matrices(dynamics, len(state["mu"])),
+        )
         return {"mu": np.asarray(mu), "Sigma": np.asarray(Sigma)}
 
     def predictive(self, kind, family, model, likelihood, state, X, samples):
@@ -201,7 +228,9 @@ class Adapter:
             params = ParamsNLGSSM(*common, R(mu, u)) if gaussian else ParamsGGSSM(*common, R)
             dists.append(ssm.emission_distribution(params, mu, u))
         out = {"mean": np.stack([np.asarray(d.mean()) for d in dists])}
-        return {**out, "var": np.stack([np.asarray(d.variance()) for d in dists])} if gaussian else out
+        return (
+            {**out, "var": np.stack([np.asarray(d.variance()) for d in dists])} if gaussian else out
+        )
 
     def _stream(self, method, model, likelihood, prior, X, Y, dynamics, predict_first):
         if method != METHOD or not self.offers(model, likelihood) or any(y is None for y in Y):
@@ -239,7 +268,9 @@ class LGSSM(Adapter):
 
     def filter(self, model, likelihood, mu, Sigma, X, Y, F, b, Q):
         H, d, R = self.parts(model, likelihood, X)
-        params = lgssm.make_lgssm_params(mu, Sigma, F, Q, H, self.noise(R, len(Y)), dynamics_bias=b, emissions_bias=d)
+        params = lgssm.make_lgssm_params(
+            mu, Sigma, F, Q, H, self.noise(R, len(Y)), dynamics_bias=b, emissions_bias=d
+        )
         out = self.kalman(params, Y)
         return out.filtered_means, out.filtered_covariances
 
@@ -305,13 +336,19 @@ class Information(LGSSM):
 
     def forward(self, mu, Sigma, F, b, Q):
         prec = jnp.linalg.inv(Sigma)
-        eta, prec = info._info_predict(prec @ mu, prec, F, jnp.linalg.inv(Q), jnp.zeros((len(mu), 0)), jnp.zeros(0), b)
+        eta, prec = info._info_predict(
+            prec @ mu, prec, F, jnp.linalg.inv(Q), jnp.zeros((len(mu), 0)), jnp.zeros(0), b
+        )
         means, covs = info.info_to_moment_form(eta[None], prec[None])
         return means[0], covs[0]
 
     def predict(self, family, state, dynamics):
         Q = matrices(dynamics, len(state["mu"]))[2]
-        return super().predict(family, state, dynamics) if np.linalg.matrix_rank(np.asarray(Q)) == len(Q) else NotImplemented
+        return (
+            super().predict(family, state, dynamics)
+            if np.linalg.matrix_rank(np.asarray(Q)) == len(Q)
+            else NotImplemented
+        )
 
     def _stream(self, method, model, likelihood, prior, X, Y, dynamics, predict_first):
         P = len(prior["mu"])

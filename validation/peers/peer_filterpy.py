@@ -44,8 +44,16 @@ def bongref_model(model: dict[str, Any]) -> Any:
 
 
 def bongref_likelihood(likelihood: dict[str, Any]) -> Any:
-    kinds = {"bernoulli": br.likelihoods.Bernoulli, "categorical": br.likelihoods.Categorical, "poisson": br.likelihoods.Poisson}
-    return br.likelihoods.Gaussian(np.asarray(likelihood["R"])) if likelihood["kind"] == "gaussian" else kinds[likelihood["kind"]]()
+    kinds = {
+        "bernoulli": br.likelihoods.Bernoulli,
+        "categorical": br.likelihoods.Categorical,
+        "poisson": br.likelihoods.Poisson,
+    }
+    return (
+        br.likelihoods.Gaussian(np.asarray(likelihood["R"]))
+        if likelihood["kind"] == "gaussian"
+        else kinds[likelihood["kind"]]()
+    )
 
 
 def matrices(dynamics: dict[str, Any], P: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -54,7 +62,11 @@ def matrices(dynamics: dict[str, Any], P: int) -> tuple[np.ndarray, np.ndarray, 
     if dynamics["kind"] == "ou":
         gamma = float(dynamics["gamma"])
         spread = lambda a: np.broadcast_to(np.asarray(a, dtype=float), (P,))
-        return gamma * np.eye(P), (1 - gamma) * spread(dynamics["mu0"]), np.diag((1 - gamma**2) * spread(dynamics["var0"]))
+        return (
+            gamma * np.eye(P),
+            (1 - gamma) * spread(dynamics["mu0"]),
+            np.diag((1 - gamma**2) * spread(dynamics["var0"])),
+        )
     if dynamics["kind"] == "linear":
         return square(dynamics["F"]), np.asarray(dynamics["b"], dtype=float), square(dynamics["Q"])
     return np.eye(P), np.zeros(P), np.zeros((P, P))
@@ -78,13 +90,17 @@ class Adapter:
         return kf
 
     def condition(self, kf: Any, z: np.ndarray, observe: Any) -> None:
-        kf.update(z, HJacobian=lambda m: observe(m)[1], Hx=lambda m: observe(m)[0], R=observe(kf.x)[2])
+        kf.update(
+            z, HJacobian=lambda m: observe(m)[1], Hx=lambda m: observe(m)[0], R=observe(kf.x)[2]
+        )
 
     def forward(self, kf: Any, F: np.ndarray, b: np.ndarray, Q: np.ndarray) -> None:
         kf.F, kf.Q, kf.B = F, Q, np.eye(len(b))
         kf.predict(u=b)
 
-    def both(self, kf: Any, z: np.ndarray | None, observe: Any, moving: tuple[np.ndarray, ...]) -> None:
+    def both(
+        self, kf: Any, z: np.ndarray | None, observe: Any, moving: tuple[np.ndarray, ...]
+    ) -> None:
         self.forward(kf, *moving)
         if z is not None:
             self.condition(kf, z, observe)
@@ -155,7 +171,11 @@ class Combined(Adapter):
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
         missing = any(y is None for y in Y)
-        return NotImplemented if missing else super().run(method, model, likelihood, prior, X, Y, samples, dynamics, params)
+        return (
+            NotImplemented
+            if missing
+            else super().run(method, model, likelihood, prior, X, Y, samples, dynamics, params)
+        )
 
     def both(self, kf, z, observe, moving):
         F, b, Q = moving

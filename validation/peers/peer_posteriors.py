@@ -113,7 +113,11 @@ class Adapter:
     def step(self, method, prior, current, curv, params):
         """The EKFs with log p(θ) = gᵀθ, whose empirical Fisher is ggᵀ; only where the curvature is that, as it is for lin-ef."""
         S, n_iter = curv.get("S"), params.get("n_iter", 1)
-        fits = S is not None and np.shape(S) == (len(prior["mu"]), 1) and np.array_equal(np.ravel(S), np.ravel(curv["g"]))
+        fits = (
+            S is not None
+            and np.shape(S) == (len(prior["mu"]), 1)
+            and np.array_equal(np.ravel(S), np.ravel(curv["g"]))
+        )
         at_prior = all(np.array_equal(current[k], prior[k]) for k in prior)
         if method not in OFFERED or not fits or not at_prior or n_iter != 1:
             return NotImplemented
@@ -121,17 +125,30 @@ class Adapter:
         return self._ekf(method, prior, lambda theta: g @ theta, params)
 
     def update(self, method, model, likelihood, prior, x, y, samples, params):
-        return self.run(method, model, likelihood, prior, [x], [y], None, {"kind": "static"}, params)
+        return self.run(
+            method, model, likelihood, prior, [x], [y], None, {"kind": "static"}, params
+        )
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
         """T updates; the library's dynamics are θ_t ~ N(θ_{t-1}, Q), for the diagonal EKF with one variance for all."""
         noise = self._noise(dynamics, len(prior["mu"]), method)
-        if method not in OFFERED or params.get("n_iter", 1) != 1 or noise is None or any(y is None for y in Y):
+        if (
+            method not in OFFERED
+            or params.get("n_iter", 1) != 1
+            or noise is None
+            or any(y is None for y in Y)
+        ):
             return NotImplemented
         f, log_p, state = network(model), log_prob(likelihood), prior
         for x, y in zip(X, Y, strict=True):
             here = data(model, x, y)
-            state = self._ekf(method, state, lambda theta, here=here: log_p(f(theta, here[0]), here[1]), params, noise)
+            state = self._ekf(
+                method,
+                state,
+                lambda theta, here=here: log_p(f(theta, here[0]), here[1]),
+                params,
+                noise,
+            )
         return state
 
     def estimate(self, hess, model, likelihood, theta, x, y, samples):
@@ -139,7 +156,10 @@ class Adapter:
         ell = lambda t: log_p(f(t, X), Y)
         if hess == "lin-hess":
             at = tensor(theta)
-            forward, loss = lambda t: f(t, X), lambda z: -log_p(z, Y)  # outputs (B, C): with one axis the library's ggn fails
+            forward, loss = (
+                lambda t: f(t, X),
+                lambda z: -log_p(z, Y),
+            )  # outputs (B, C): with one axis the library's ggn fails
             G, d = posteriors.ggn(forward, loss)(at), posteriors.diag_ggn(forward, loss)(at)
             return {"g": _gradient(ell, at), "G": -G.detach().numpy(), "d": -d.detach().numpy()}
         points = [tensor(theta)] if hess == "lin-ef" else [tensor(t) for t in samples]
@@ -148,7 +168,9 @@ class Adapter:
             fisher = posteriors.empirical_fisher(lambda t: ell(t)[None])
             return {"g": g, "G": -np.mean([fisher(t).detach().numpy() for t in points], axis=0)}
         unit = torch.eye(len(points[0]), dtype=F64)
-        columns = lambda t: np.stack([posteriors.hvp(ell, (t,), (e,))[1].detach().numpy() for e in unit], axis=1)
+        columns = lambda t: np.stack(
+            [posteriors.hvp(ell, (t,), (e,))[1].detach().numpy() for e in unit], axis=1
+        )
         return {"g": g, "G": np.mean([columns(t) for t in points], axis=0)}
 
     def _ekf(self, method, prior, ell, params, noise: Any = 0.0):
@@ -157,10 +179,14 @@ class Adapter:
         per_sample = lambda theta, batch: (ell(theta)[None], torch.zeros(1))
         mu = tensor(prior["mu"])
         if method.endswith("-diag"):
-            ekf = posteriors.ekf.diag_fisher.build(per_sample, rate, noise, True, tensor(np.sqrt(prior["var"])))
+            ekf = posteriors.ekf.diag_fisher.build(
+                per_sample, rate, noise, True, tensor(np.sqrt(prior["var"]))
+            )
             state, _ = ekf.update(ekf.init(mu), None)
             return {"mu": state.params.numpy(), "var": state.sd_diag.numpy() ** 2}
-        ekf = posteriors.ekf.dense_fisher.build(per_sample, rate, noise, True, tensor(prior["Sigma"]))
+        ekf = posteriors.ekf.dense_fisher.build(
+            per_sample, rate, noise, True, tensor(prior["Sigma"])
+        )
         state, _ = ekf.update(ekf.init(mu), None)
         return {"mu": state.params.numpy(), "Sigma": state.cov.numpy()}
 

@@ -16,9 +16,18 @@ from . import _jax, load, version
 from ._jax import array, jnp, plain
 
 package, ekf, lofi = load(
-    "rebayes", "BONGREF_PEER_REBAYES", "rebayes", "rebayes.extended_kalman_filter.ekf", "rebayes.low_rank_filter.lofi"
+    "rebayes",
+    "BONGREF_PEER_REBAYES",
+    "rebayes",
+    "rebayes.extended_kalman_filter.ekf",
+    "rebayes.low_rank_filter.lofi",
 )
-EKF = {"fc": ("fcekf", False), "fc_mom": ("fcekf", True), "diag": ("vdekf", False), "diag_mom": ("vdekf", True)}
+EKF = {
+    "fc": ("fcekf", False),
+    "fc_mom": ("fcekf", True),
+    "diag": ("vdekf", False),
+    "diag_mom": ("vdekf", True),
+}
 
 
 class Adapter:
@@ -35,7 +44,10 @@ class Adapter:
             return NotImplemented
         with _jax.precision(self.dtype):
             agent = self._agent(family, *self._emission(model, likelihood), params.get("rank"))
-            return from_peer(family, agent.update_state(to_peer(family, prior, agent), array(x), array(y).reshape(-1)))
+            return from_peer(
+                family,
+                agent.update_state(to_peer(family, prior, agent), array(x), array(y).reshape(-1)),
+            )
 
     def predict(self, family, state, dynamics):
         with _jax.precision(self.dtype):
@@ -43,20 +55,33 @@ class Adapter:
             if terms is None:
                 return NotImplemented
             rank = np.shape(state["W"])[1] if family == "dlr" else None
-            agent = self._agent(family, lambda theta, x: theta[:1], lambda theta, x: jnp.eye(1), rank, *terms)
+            agent = self._agent(
+                family, lambda theta, x: theta[:1], lambda theta, x: jnp.eye(1), rank, *terms
+            )
             return from_peer(family, agent.predict_state(to_peer(family, state, agent)))
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
         family = _family(method)
         with _jax.precision(self.dtype):
-            terms = None if family is None or _jax.missing(Y) else _dynamics(family, dynamics, len(prior["mu"]))
+            terms = (
+                None
+                if family is None or _jax.missing(Y)
+                else _dynamics(family, dynamics, len(prior["mu"]))
+            )
             if terms is None:
                 return NotImplemented
-            agent = self._agent(family, *self._emission(model, likelihood), params.get("rank"), *terms)
+            agent = self._agent(
+                family, *self._emission(model, likelihood), params.get("rank"), *terms
+            )
             X, Y = array(X), array(Y).reshape(len(X), -1)
             keep = lambda bel, *rest, **more: bel
-            _, beliefs = agent.scan(None, None, X, Y, callback=keep, bel=to_peer(family, prior, agent))
-            return [from_peer(family, _jax.jax.tree_util.tree_map(lambda a, t=t: a[t], beliefs)) for t in range(len(X))]
+            _, beliefs = agent.scan(
+                None, None, X, Y, callback=keep, bel=to_peer(family, prior, agent)
+            )
+            return [
+                from_peer(family, _jax.jax.tree_util.tree_map(lambda a, t=t: a[t], beliefs))
+                for t in range(len(X))
+            ]
 
     def predictive(self, kind, family, model, likelihood, state, X, samples):
         """The plugin mean, which is all of its predictions that is one of the paper's."""
@@ -66,13 +91,21 @@ class Adapter:
             rank = np.shape(state["W"])[1] if family == "dlr" else None
             agent = self._agent(family, *self._emission(model, likelihood), rank)
             bel = to_peer(family, state, agent)
-            return {"mean": np.stack([np.asarray(agent.predict_obs(bel, array(x)), dtype=np.float64) for x in X])}
+            return {
+                "mean": np.stack(
+                    [np.asarray(agent.predict_obs(bel, array(x)), dtype=np.float64) for x in X]
+                )
+            }
 
     def _agent(self, family, mean, cov, rank=None, decay=1.0, noise=None):
         if family == "dlr":
-            return lofi.RebayesLoFiDiagonal(decay, 0.0 if noise is None else noise, mean, cov, memory_size=rank)
+            return lofi.RebayesLoFiDiagonal(
+                decay, 0.0 if noise is None else noise, mean, cov, memory_size=rank
+            )
         name, free = EKF[family]
-        return ekf.RebayesEKF(decay, 0.0 if noise is None else noise, mean, cov, method=name, inverse_free=free)
+        return ekf.RebayesEKF(
+            decay, 0.0 if noise is None else noise, mean, cov, method=name, inverse_free=free
+        )
 
     def _emission(self, model, likelihood):
         f, lik = _jax.outputs(model), _jax.likelihood(likelihood, model["n_outputs"])
@@ -102,7 +135,12 @@ def _family(method: str) -> str | None:
 def to_peer(family: str, state: dict[str, Any], agent: Any) -> Any:
     mu = array(state["mu"])
     if family != "dlr":
-        return ekf.EKFBel(mean=mu, cov=array(state["Sigma"] if "Sigma" in state else state["var"]), nobs=0, obs_noise_var=0.0)
+        return ekf.EKFBel(
+            mean=mu,
+            cov=array(state["Sigma"] if "Sigma" in state else state["var"]),
+            nobs=0,
+            obs_noise_var=0.0,
+        )
     W = array(state["W"])
     bel = agent.init_bel(mu, 1.0)
     return bel.replace(basis=W, svs=jnp.ones(W.shape[1]), Ups=array(state["Ups"])[:, None])
@@ -122,7 +160,9 @@ def _dynamics(family: str, dynamics: dict[str, Any], P: int) -> tuple[Any, Any] 
             return terms[0], array(np.diag(terms[1]) if terms[1].ndim == 1 else terms[1])
         if dynamics["kind"] == "ou":
             g, mu0, var0 = dynamics["gamma"], array(dynamics["mu0"]), array(dynamics["var0"])
-            return (lambda theta: g * theta + (1 - g) * mu0), (1 - g**2) * jnp.diag(jnp.broadcast_to(var0, (P,)))
+            return (lambda theta: g * theta + (1 - g) * mu0), (1 - g**2) * jnp.diag(
+                jnp.broadcast_to(var0, (P,))
+            )
         square = lambda a: array(a) if np.ndim(a) == 2 else jnp.diag(array(a))
         F, b, Q = square(dynamics["F"]), array(dynamics["b"]), square(dynamics["Q"])
         return (lambda theta: F @ theta + b), Q

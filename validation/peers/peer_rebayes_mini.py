@@ -42,7 +42,11 @@ class Adapter:
             if method == "bong-mc-hess-fc" and "rvga" in self.offers:
                 return _rvga(model, likelihood, prior, x, y, array(samples)[0])
             family = FAMILIES.get(method)
-            made = None if family not in self.offers else self._filter(family, model, likelihood, prior, 0.0)
+            made = (
+                None
+                if family not in self.offers
+                else self._filter(family, model, likelihood, prior, 0.0)
+            )
             if made is None:
                 return NotImplemented
             agent, bel, observe = made
@@ -53,22 +57,48 @@ class Adapter:
         if q is None or family not in self.offers:
             return NotImplemented
         with _jax.precision(self.dtype):
-            model = {"kind": "linear", "sizes": [len(state["mu"]), 1], "in_shape": [len(state["mu"])], "n_outputs": 1}
-            model |= {"activation": None, "layout": [{"name": "W0", "shape": [1, len(state["mu"])], "start": 0, "stop": len(state["mu"])}]}
-            agent, bel, _ = self._filter(family, model, {"kind": "gaussian", "R": [[1.0]]}, state, q)
-            return self._from_peer((agent.predict if hasattr(agent, "predict") else agent._predict)(bel))
+            model = {
+                "kind": "linear",
+                "sizes": [len(state["mu"]), 1],
+                "in_shape": [len(state["mu"])],
+                "n_outputs": 1,
+            }
+            model |= {
+                "activation": None,
+                "layout": [
+                    {
+                        "name": "W0",
+                        "shape": [1, len(state["mu"])],
+                        "start": 0,
+                        "stop": len(state["mu"]),
+                    }
+                ],
+            }
+            agent, bel, _ = self._filter(
+                family, model, {"kind": "gaussian", "R": [[1.0]]}, state, q
+            )
+            return self._from_peer(
+                (agent.predict if hasattr(agent, "predict") else agent._predict)(bel)
+            )
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
         family, q = FAMILIES.get(method), _noise(dynamics, len(prior["mu"]))
         with _jax.precision(self.dtype):
-            made = None if family not in self.offers or q is None or _jax.missing(Y) else self._filter(family, model, likelihood, prior, q)
+            made = (
+                None
+                if family not in self.offers or q is None or _jax.missing(Y)
+                else self._filter(family, model, likelihood, prior, q)
+            )
             if made is None:
                 return NotImplemented
             agent, bel, observe = made
             Y = jnp.stack([observe(array(y).reshape(-1)) for y in Y])
             keep = lambda bel, *rest: bel
             _, beliefs = agent.scan(bel, Y, array(X), callback_fn=keep)
-            return [self._from_peer(jax.tree_util.tree_map(lambda a, t=t: a[t], beliefs)) for t in range(len(X))]
+            return [
+                self._from_peer(jax.tree_util.tree_map(lambda a, t=t: a[t], beliefs))
+                for t in range(len(X))
+            ]
 
     def _filter(self, family, model, likelihood, state, q):
         """(filter, belief, what to observe of y), or None."""
@@ -109,7 +139,9 @@ class SquareRoot(Adapter):
         return agent.update(bel, bel, y, x)
 
     def _to_peer(self, agent, state):
-        return agent.init_bel(array(state["mu"])).replace(W=jnp.linalg.cholesky(array(state["Sigma"])).T)
+        return agent.init_bel(array(state["mu"])).replace(
+            W=jnp.linalg.cholesky(array(state["Sigma"])).T
+        )
 
     def _from_peer(self, bel):
         return plain({"mu": bel.mean, "Sigma": bel.W.T @ bel.W})
@@ -122,20 +154,39 @@ class Kalman(Adapter):
     offers = ("fc",)
 
     def update(self, method, model, likelihood, prior, x, y, samples, params):
-        states = self.run(method, model, likelihood, prior, np.asarray(x)[None], np.reshape(y, (1, -1)), None, {"kind": "static"}, params)
+        states = self.run(
+            method,
+            model,
+            likelihood,
+            prior,
+            np.asarray(x)[None],
+            np.reshape(y, (1, -1)),
+            None,
+            {"kind": "static"},
+            params,
+        )
         return states if states is NotImplemented else states[0]
 
     def predict(self, family, state, dynamics):
         if family not in self.offers:
             return NotImplemented
         with _jax.precision(self.dtype):
-            agent = gauss.ExtendedKalmanFilter(_transition(dynamics, len(state["mu"]))[0], lambda theta, x: theta[:1], 0.0, jnp.eye(1))
+            agent = gauss.ExtendedKalmanFilter(
+                _transition(dynamics, len(state["mu"]))[0],
+                lambda theta, x: theta[:1],
+                0.0,
+                jnp.eye(1),
+            )
             agent.dynamics_covariance = _transition(dynamics, len(state["mu"]))[1]
             bel = agent.init_bel(array(state["mu"])).replace(cov=array(state["Sigma"]))
             return self._from_peer(agent._predict(bel))
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
-        if FAMILIES.get(method) not in self.offers or likelihood["kind"] != "gaussian" or _jax.missing(Y):
+        if (
+            FAMILIES.get(method) not in self.offers
+            or likelihood["kind"] != "gaussian"
+            or _jax.missing(Y)
+        ):
             return NotImplemented
         with _jax.precision(self.dtype):
             f, lik = _jax.outputs(model), _jax.likelihood(likelihood, model["n_outputs"])
@@ -145,7 +196,10 @@ class Kalman(Adapter):
             agent = gauss.ExtendedKalmanFilter(move, f, Q, R)
             bel = agent.init_bel(array(prior["mu"])).replace(cov=array(prior["Sigma"]))
             _, beliefs = agent.scan(bel, Y, X, callback_fn=lambda bel, *rest: bel)
-            return [self._from_peer(jax.tree_util.tree_map(lambda a, t=t: a[t], beliefs)) for t in range(len(X))]
+            return [
+                self._from_peer(jax.tree_util.tree_map(lambda a, t=t: a[t], beliefs))
+                for t in range(len(X))
+            ]
 
 
 class Expfam(Adapter):
@@ -161,9 +215,13 @@ class Expfam(Adapter):
 
     def _filter(self, family, model, likelihood, state, q):
         kind, C = likelihood["kind"], model["n_outputs"]
-        where, more = (lowrank, {"rank": np.shape(state["W"])[1]}) if family == "dlr" else (gauss, {})
+        where, more = (
+            (lowrank, {"rank": np.shape(state["W"])[1]}) if family == "dlr" else (gauss, {})
+        )
         if kind == "gaussian" and C == 1:
-            agent = where.GaussianFilter(_jax.outputs(model), q, variance=float(np.ravel(likelihood["R"])[0]), **more)
+            agent = where.GaussianFilter(
+                _jax.outputs(model), q, variance=float(np.ravel(likelihood["R"])[0]), **more
+            )
         elif kind == "bernoulli" and C == 1:
             agent = where.BernoulliFilter(_jax.outputs(model), q, **more)
         elif kind == "categorical":
@@ -185,12 +243,20 @@ class Adapter32(Adapter):
 
 def _emission(model: dict[str, Any], likelihood: dict[str, Any]):
     """(mean function, covariance as a function of the mean, what to observe of y)."""
-    f, lik, C = _jax.outputs(model), _jax.likelihood(likelihood, model["n_outputs"]), model["n_outputs"]
+    f, lik, C = (
+        _jax.outputs(model),
+        _jax.likelihood(likelihood, model["n_outputs"]),
+        model["n_outputs"],
+    )
     if lik.kind == "categorical":
         first = lambda m: m.reshape(-1, C)[:, :-1].reshape(-1)
-        blocks = lambda m: jax.scipy.linalg.block_diag(*(jnp.diag(p) - jnp.outer(p, p) for p in m.reshape(-1, C - 1)))
+        blocks = lambda m: jax.scipy.linalg.block_diag(
+            *(jnp.diag(p) - jnp.outer(p, p) for p in m.reshape(-1, C - 1))
+        )
         return (lambda theta, x: first(lik.mean(f(theta, x)))), blocks, first
-    cov = {"gaussian": lik.cov, "bernoulli": lambda m: jnp.diag(m * (1 - m)), "poisson": jnp.diag}[lik.kind]
+    cov = {"gaussian": lik.cov, "bernoulli": lambda m: jnp.diag(m * (1 - m)), "poisson": jnp.diag}[
+        lik.kind
+    ]
     return (lambda theta, x: lik.mean(f(theta, x))), cov, lambda y: y
 
 
@@ -204,7 +270,11 @@ def _rvga(model, likelihood, prior, x, y, samples):
         "categorical": lambda eta: jax.nn.logsumexp(eta.reshape(-1, C), axis=1).sum(),
         "poisson": lambda eta: jnp.exp(eta).sum(),
     }[lik]
-    link = (lambda theta, x: jnp.linalg.solve(R, f(theta, x).reshape(-1, C).T).T.reshape(-1)) if lik == "gaussian" else f
+    link = (
+        (lambda theta, x: jnp.linalg.solve(R, f(theta, x).reshape(-1, C).T).T.reshape(-1))
+        if lik == "gaussian"
+        else f
+    )
 
     class Family(rvga.RVGA):
         def log_partition(self, eta):
@@ -214,8 +284,12 @@ def _rvga(model, likelihood, prior, x, y, samples):
             return y
 
     agent = Family(link, n_inner=1, n_samples=len(samples))
-    bel = agent.init_bel(array(prior["mu"])).replace(precision=jnp.linalg.inv(array(prior["Sigma"])))
-    with _jax.replaced((rvga, "sample_multivariate_gaussian_precision", lambda key, mean, precision, n: samples)):
+    bel = agent.init_bel(array(prior["mu"])).replace(
+        precision=jnp.linalg.inv(array(prior["Sigma"]))
+    )
+    with _jax.replaced(
+        (rvga, "sample_multivariate_gaussian_precision", lambda key, mean, precision, n: samples)
+    ):
         bel, _ = agent._step_inner(bel, None, x, y)
     return plain({"mu": bel.mean, "Sigma": jnp.linalg.inv(bel.precision)})
 
@@ -231,10 +305,16 @@ def _noise(dynamics: dict[str, Any], P: int) -> float | None:
 def _transition(dynamics: dict[str, Any], P: int):
     """(θ ↦ Fθ + b, Q)."""
     if dynamics["kind"] == "ou":
-        g, mu0, var0 = dynamics["gamma"], array(dynamics["mu0"]), jnp.broadcast_to(array(dynamics["var0"]), (P,))
+        g, mu0, var0 = (
+            dynamics["gamma"],
+            array(dynamics["mu0"]),
+            jnp.broadcast_to(array(dynamics["var0"]), (P,)),
+        )
         return (lambda theta: g * theta + (1 - g) * mu0), (1 - g**2) * jnp.diag(var0)
     if dynamics["kind"] == "linear":
-        square = lambda a: array(a) if np.ndim(a) == 2 else jnp.diag(jnp.broadcast_to(array(a), (P,)))
+        square = lambda a: (
+            array(a) if np.ndim(a) == 2 else jnp.diag(jnp.broadcast_to(array(a), (P,)))
+        )
         F, b, Q = square(dynamics["F"]), array(dynamics["b"]), square(dynamics["Q"])
         return (lambda theta: F @ theta + b), Q
     return (lambda theta: theta), jnp.zeros((P, P))

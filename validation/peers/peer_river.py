@@ -17,7 +17,9 @@ import numpy as np
 try:
     from river import linear_model
 except ImportError as error:  # pragma: no cover
-    raise ImportError("the adapters to river need it: pip install river (and pandas for learn_many)") from error
+    raise ImportError(
+        "the adapters to river need it: pip install river (and pandas for learn_many)"
+    ) from error
 
 VERSION = metadata.version("river")
 METHOD = "bong-lin-hess-fc"
@@ -41,7 +43,11 @@ def regression(prior: dict[str, Any], beta: float) -> Any:
     blr = linear_model.BayesianLinearRegression(alpha=1.0, beta=beta)
     blr._ensure_features(range(P))
     precision = np.linalg.inv(Sigma)
-    blr._ss_arr[:P, :P], blr._ss_inv_arr[:P, :P], blr._eta_arr[:P] = precision, Sigma, precision @ mu
+    blr._ss_arr[:P, :P], blr._ss_inv_arr[:P, :P], blr._eta_arr[:P] = (
+        precision,
+        Sigma,
+        precision @ mu,
+    )
     blr._m_dirty = True
     return blr
 
@@ -78,10 +84,16 @@ class Adapter:
         if kind != "plugin" or family != "fc" or not self.offers(model, likelihood):
             return NotImplemented
         blr = regression(state, 1 / float(np.atleast_2d(likelihood["R"])[0, 0]))
-        return {"mean": np.array([[blr.predict_one(dict(enumerate(row)))] for row in design(model, X)])}
+        return {
+            "mean": np.array([[blr.predict_one(dict(enumerate(row)))] for row in design(model, X)])
+        }
 
     def offers(self, model: dict[str, Any], likelihood: dict[str, Any]) -> bool:
-        return model["kind"] == "linear" and model["n_outputs"] == 1 and likelihood["kind"] == "gaussian"
+        return (
+            model["kind"] == "linear"
+            and model["n_outputs"] == 1
+            and likelihood["kind"] == "gaussian"
+        )
 
     def _stream(self, method, model, likelihood, prior, X, Y):
         if method != METHOD or not self.offers(model, likelihood):

@@ -1,0 +1,255 @@
+"""The diagonal families (sec:diag-Nat, sec:diag-Mom) in compiled code. Reference: bongref.families.diag_nat and diag_mom.
+
+A step is one pass over the parameters. d = diag(G) is never positive, since G = −S Sᵀ. A step in the natural parameters is computed
+with one division: σ² = v/(1 − …) in place of 1/(1/v − …), which is the same number to rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..states import Diag
+from .generic import begin, end, implement, place, predict, step
+from .jit import device
+from .status import NOT_POSITIVE_DEFINITE, OK
+
+
+class State(NamedTuple):
+    """N(mu, Diag(var))."""
+
+    mu: Any  # (P,)
+    var: Any  # (P,)
+
+
+class Bong(NamedTuple):
+    alpha: float  # 1
+
+
+class Blr(NamedTuple):
+    alpha: float
+
+
+class Bog(NamedTuple):
+    alpha: float
+
+
+class Bbb(NamedTuple):
+    alpha: float
+
+
+class BongMom(NamedTuple):
+    alpha: float  # 1
+
+
+class BlrMom(NamedTuple):
+    alpha: float
+
+
+class BogMom(NamedTuple):
+    alpha: float
+
+
+class BbbMom(NamedTuple):
+    alpha: float
+
+
+class Workspace(NamedTuple):
+    """Diagonal steps need no buffers."""
+
+    none: Any  # (0,)
+
+
+# --- natural parameters --------------------------------------------------------------------------------------------------------
+
+
+@device
+def verdict(bad):
+    """The status of a step with ``bad`` entries that are not finite or not positive."""
+    return NOT_POSITIVE_DEFINITE if bad > 0 else OK
+
+
+@device
+def is_bad(mu, var):
+    """1 where mu is not finite, or var is not finite and positive."""
+    return 0 if var > 0.0 and var < math.inf and mu - mu == 0.0 else 1
+
+
+@implement(step, Bong)
+def bong(rule, prior, state, g, G, work):
+    """Reference: diag_nat.bong."""
+    mu, var, bad = state.mu, state.var, 0
+    for p in range(len(mu)):
+        v = var[p] / (1.0 - var[p] * G[p])  # eq:bong-diag-prec2, sec:diag-Nat#31
+        m = mu[p] + v * g[p]  # sec:diag-Nat#28, sec:diag-Nat#30
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+@implement(step, Blr)
+def blr(rule, prior, state, g, G, work):
+    """Reference: diag_nat.blr."""
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    for p in range(len(mu)):
+        # eq:blr-diag-prec, sec:diag-Nat#37: v v0 / ((1 − α) v0 + α v − α v v0 d)
+        v = var[p] * var0[p] / ((1.0 - alpha) * var0[p] + alpha * var[p] * (1.0 - var0[p] * G[p]))
+        m = mu[p] + alpha * v * ((mu0[p] - mu[p]) / var0[p] + g[p])  # eq:blr-diag-mu, sec:diag-Nat#36
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+@implement(step, Bog)
+def bog(rule, prior, state, g, G, work):
+    """Reference: diag_nat.bog."""
+    mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
+    for p in range(len(mu)):
+        v, m = var[p], mu[p]
+        ratio = 1.0 / (1.0 - 4.0 * alpha * v * v * m * g[p] - 2.0 * alpha * v * v * v * G[p])  # eq:bog-diag-prec, sec:diag-Nat#43
+        m = ratio * m + alpha * ratio * v * v * g[p]  # eq:bog-diag-mu, sec:diag-Nat#42
+        bad += is_bad(m, ratio * v)
+        mu[p], var[p] = m, ratio * v
+    return verdict(bad)
+
+
+@implement(step, Bbb)
+def bbb(rule, prior, state, g, G, work):
+    """Reference: diag_nat.bbb."""
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    for p in range(len(mu)):
+        v, m, u = var[p], mu[p], 1.0 / var0[p]
+        pull = g[p] + (mu0[p] - m) * u
+        likelihood = 4.0 * alpha * v * m * pull + 2.0 * alpha * v * v * (G[p] - u) + 2.0 * alpha * v
+        ratio = 1.0 / (1.0 - v * likelihood)  # eq:bbb-diag-prec, sec:diag-Nat#49
+        m = ratio * m + alpha * ratio * v * v * pull  # eq:bbb-diag-mu, sec:diag-Nat#48
+        bad += is_bad(m, ratio * v)
+        mu[p], var[p] = m, ratio * v
+    return verdict(bad)
+
+
+# --- moments -------------------------------------------------------------------------------------------------------------------
+
+
+@implement(step, BongMom)
+def bong_mom(rule, prior, state, g, G, work):
+    """Reference: diag_mom.bong."""
+    mu, var, bad = state.mu, state.var, 0
+    for p in range(len(mu)):
+        m = mu[p] + var[p] * g[p]  # eq:bong-diag-mom-mu, sec:diag-Mom#17
+        v = var[p] + var[p] * var[p] * G[p]  # eq:bong-diag-mom-var, sec:diag-Mom#18
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+@implement(step, BlrMom)
+def blr_mom(rule, prior, state, g, G, work):
+    """Reference: diag_mom.blr."""
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    for p in range(len(mu)):
+        v, u = var[p], 1.0 / var0[p]
+        m = mu[p] + alpha * v * ((mu0[p] - mu[p]) * u + g[p])  # eq:blr-diag-mom-mu, sec:diag-Mom#21
+        v = v + alpha * (v - v * v * u) + alpha * v * v * G[p]  # eq:blr-diag-mom-var, sec:diag-Mom#22
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+@implement(step, BogMom)
+def bog_mom(rule, prior, state, g, G, work):
+    """Reference: diag_mom.bog."""
+    mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
+    for p in range(len(mu)):
+        m = mu[p] + alpha * g[p]  # eq:bog-diag-mom-mu, sec:diag-Mom#25
+        v = var[p] + 0.5 * alpha * G[p]  # eq:bog-diag-mom-var, sec:diag-Mom#26
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+@implement(step, BbbMom)
+def bbb_mom(rule, prior, state, g, G, work):
+    """Reference: diag_mom.bbb."""
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    for p in range(len(mu)):
+        v, u = var[p], 1.0 / var0[p]
+        m = mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
+        v = v + 0.5 * alpha * (1.0 / v - u) + 0.5 * alpha * G[p]  # eq:bbb-diag-mom-var, sec:diag-Mom#30
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+# --- the rest of the family ----------------------------------------------------------------------------------------------------
+
+
+@implement(begin, Bong, Bog, BongMom, BogMom)
+def begin_once(rule, prior, state, work):
+    """bong and bog start at the prior, which is ``state``."""
+    return OK
+
+
+@implement(begin, Blr, Bbb, BlrMom, BbbMom)
+def begin_loop(rule, prior, state, work):
+    """blr and bbb need the prior in every iteration."""
+    prior.mu[:] = state.mu
+    prior.var[:] = state.var
+    return OK
+
+
+@implement(end, Bong, Blr, Bog, Bbb, BongMom, BlrMom, BogMom, BbbMom)
+def end_diag(rule, prior, state, work):
+    """Nothing is deferred."""
+    return OK
+
+
+@implement(place, Bong, Blr, Bog, Bbb, BongMom, BlrMom, BogMom, BbbMom)
+def place_diag(rule, prior, state, z, work):
+    """θ = μ + σ z. Reference: gaussians.place."""
+    mu, var = state.mu, state.var
+    for m in range(len(z)):
+        row = z[m]
+        for p in range(len(mu)):
+            row[p] = mu[p] + math.sqrt(var[p]) * row[p]
+    return OK
+
+
+class Linear(NamedTuple):
+    """θ_t ~ N(F θ_{t-1} + b, Q) with diagonal F and Q."""
+
+    F: Any  # (P,)
+    b: Any  # (P,)
+    Q: Any  # (P,)
+
+
+@implement(predict, Linear)
+def predict_diag(dynamics, state, work):
+    """Reference: dynamics.propagate."""
+    F, b, Q, mu, var, bad = dynamics.F, dynamics.b, dynamics.Q, state.mu, state.var, 0
+    for p in range(len(mu)):
+        m = F[p] * mu[p] + b[p]  # sec:pseudocode#3
+        v = F[p] * F[p] * var[p] + Q[p]  # sec:pseudocode#4
+        bad += is_bad(m, v)
+        mu[p], var[p] = m, v
+    return verdict(bad)
+
+
+RULES = {
+    "diag": {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb},
+    "diag_mom": {"bong": BongMom, "blr": BlrMom, "bog": BogMom, "bbb": BbbMom},
+}
+
+
+def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, Workspace]:
+    """The rule, the prior's buffers, a copy of the state, and the workspace."""
+    here = State(np.array(state.mu), np.array(state.var))
+    size = len(state.mu) if rule in ("blr", "bbb") else 0
+    return RULES[family][rule](alpha), State(np.zeros(size), np.zeros(size)), here, Workspace(np.zeros(0))
+
+
+def finish(rule: Any, state: State, work: Workspace) -> Diag:
+    """A copy of the state."""
+    return Diag(state.mu.copy(), state.var.copy())

@@ -1,0 +1,226 @@
+r"""DLR (sec:DLR-deriv) in compiled code, for G = −S Sᵀ: samples, dynamics, and the state of a
+stream. Reference: families.dlr.
+
+W and S are kept by rows, Wt = Wᵀ (R, P) and rows = Sᵀ (K, P), so that every loop over the
+parameters has unit stride. A step reads the parameters twice, in blocks that stay in the
+second-level cache: once for the small matrices (Gram matrices, some of them with weights 1/Υ), once
+for the new state, written in place. All tall products are BLAS on one block.
+
+dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share,
+dlr_tall.py the steps that threads share.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..states import DLR
+from . import dlr_gradient, dlr_projection, dlr_tall  # noqa: F401  their steps
+from .dlr_blocks import NOISE, SAMPLES, SPARE, U_, VALUES, X_, Y_, Bbb, Blr, Bog, Bong, State, load, weigh, workspace
+from .generic import begin, end, implement, place, predict
+from .jit import device
+from .small import add_dot, block, cholesky, dot, fill, not_finite, solve_lower, triangle
+from .status import NOT_FINITE, OK, UNSUPPORTED
+
+# --- samples --------------------------------------------------------------------------------------
+
+
+@device
+def noise_directions(At, R, D, gram):
+    """Vᵀ in ``gram`` and D = 1/(h + h²), h = √(1 + Λ²), of A = Q Λ Vᵀ by rows; -> status.
+
+    The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD of the triangular factor of A
+    keeps the digits of small Λ.
+    """
+    trace = 0.0
+    dot(At, At.T, gram)
+    for r in range(R):
+        trace += gram[r, r]
+    if not trace < math.inf:
+        return NOT_FINITE
+    if trace < 64.0:
+        squares, V = np.linalg.eigh(gram.copy())
+    else:
+        T = np.zeros((R, R))
+        triangle(At.copy(), T)
+        V, sizes, _ = np.linalg.svd(T)
+        squares = sizes * sizes
+    for r in range(R):
+        h = math.sqrt(1.0 + max(squares[r], 0.0))
+        D[r] = 1.0 / (h + h * h)
+        for i in range(R):
+            gram[r, i] = V[i, r]
+    return OK
+
+
+@implement(place, Bong, Blr, Bog, Bbb)
+def place_dlr(rule, prior, state, z, work):
+    """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ."""
+    R, P, D = state.Wt.shape[0], len(state.mu), work.few[VALUES]
+    root, At, AV, V = work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R], block(work.small[NOISE], R, R)
+    for p in range(P):
+        if not state.Ups[p] > 0.0:
+            return UNSUPPORTED
+        root[p] = 1.0 / math.sqrt(state.Ups[p])
+    weigh(state.Wt, R, root, At)
+    code = noise_directions(At, R, D, V)
+    if code != OK:
+        return code
+    dot(V, At, AV)
+    for first in range(0, z.shape[0], SAMPLES):
+        some = z[first : first + SAMPLES]
+        m = some.shape[0]
+        S, change = block(work.small[SPARE], m, R), work.tall[1 + 2 * R : 1 + 2 * R + m]
+        dot(some, AV.T, S)
+        for k in range(m):
+            for r in range(R):
+                S[k, r] *= D[r]
+        dot(S, AV, change)
+        for k in range(m):
+            theta, less = some[k], change[k]
+            for p in range(P):
+                theta[p] = state.mu[p] + (theta[p] - less[p]) * root[p]
+    return OK
+
+
+# --- dynamics -------------------------------------------------------------------------------------
+
+
+class Linear(NamedTuple):
+    """Dynamics with diagonal F and Q."""
+
+    F: Any  # (P,)
+    b: Any  # (P,)
+    Q: Any  # (P,)
+
+
+@implement(predict, Linear)
+def predict_dlr(dynamics, state, work):
+    """Reference: dynamics.propagate: n = F² + QΥ, Υ' = Υ/n, W' = L⁻¹(F W/n), L Lᵀ = I + Wᵀ(Q/n)W."""
+    P, R, some, wrong, f, q = len(state.mu), state.Wt.shape[0], 0, 0.0, dynamics.F, dynamics.Q
+    E = block(work.small[NOISE], R, R)
+    fill(E, 0.0)
+    for at in range(0, P, work.width):
+        w = min(work.width, P - at)
+        X, Y, u = block(work.blocks[X_], R, w), block(work.blocks[Y_], R, w), work.few[U_]
+        for p in range(w):
+            n = f[at + p] * f[at + p] + q[at + p] * state.Ups[at + p]
+            u[p] = q[at + p] / n
+            some += 0 if f[at + p] == 0.0 else 1
+            wrong += 0.0 if n > 0.0 and state.Ups[at + p] > 0.0 else 1.0
+        load(state.Wt, 1.0, at, X, 0)
+        weigh(X, R, u, Y)
+        add_dot(X, Y.T, E, work.small[SPARE])
+    for r in range(R):
+        E[r, r] += 1.0
+    if wrong != 0.0 or some == 0 or not cholesky(E, R):
+        return UNSUPPORTED
+    for at in range(0, P, work.width):
+        w = min(work.width, P - at)
+        X, u = block(work.blocks[X_], R, w), work.few[U_]
+        mu, Ups = state.mu[at : at + w], state.Ups[at : at + w]
+        for p in range(w):
+            n = f[at + p] * f[at + p] + q[at + p] * Ups[p]
+            mu[p] = f[at + p] * mu[p] + dynamics.b[at + p]  # sec:pseudocode#3
+            Ups[p] /= n  # sec:pseudocode#4
+            u[p] = f[at + p] / n
+        load(state.Wt, 1.0, at, X, 0)
+        weigh(X, R, u, X)
+        solve_lower(E, R, X, w)
+        for r in range(R):
+            new, x = state.Wt[r, at : at + w], X[r]
+            for p in range(w):
+                new[p] = x[p]
+        wrong += not_finite(mu) + not_finite(Ups)
+    return OK if wrong == 0.0 else NOT_FINITE
+
+
+@implement(begin, Bong, Bog)
+def begin_once(rule, prior, state, work):
+    """Bong and bog start at the prior, which ``state`` holds."""
+    return OK
+
+
+@implement(begin, Blr, Bbb)
+def begin_loop(rule, prior, state, work):
+    """The prior of the inner loop."""
+    prior.mu[:] = state.mu
+    prior.Ups[:] = state.Ups
+    prior.Wt[:] = state.Wt
+    return OK
+
+
+@implement(end, Bong, Blr, Bog, Bbb)
+def end_dlr(rule, prior, state, work):
+    """Every step has written its state."""
+    return OK
+
+
+RULES = {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb}
+
+
+def start(rule: str, alpha: float, state: DLR, K: int, samples: bool = False, parts: int = 1) -> tuple[Any, State, State, Any]:
+    """(rule, prior, state, workspace) of a stream that begins at ``state``, with K rows in each
+    step.
+
+    With several ``parts`` the steps run in Python, and threads share the parameters (dlr_tall.py).
+    """
+    P, R = state.W.shape
+    now = State(np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float), np.array(np.transpose(state.W), dtype=float, order="C"))
+    loop = rule in ("blr", "bbb")
+    prior = State(np.zeros(P if loop else 0), np.zeros(P if loop else 0), np.zeros((R if loop else 0, P)))
+    if parts == 1:
+        return RULES[rule](float(alpha)), prior, now, workspace(P, R, K, rule, samples)
+    works = [workspace(P, R, K, rule, samples and k == 0) for k in range(parts)]
+    return (
+        dlr_tall.RULES[rule](float(alpha)),
+        prior,
+        now,
+        dlr_tall.Ranges(works, [(P * k // parts, P * (k + 1) // parts) for k in range(parts)]),
+    )
+
+
+def finish(rule: Any, state: State, work: Any) -> DLR:
+    """A copy of the state."""
+    return DLR(state.mu.copy(), state.Ups.copy(), state.Wt.T.copy())
+
+
+# --- the steps that threads share -----------------------------------------------------------------
+
+
+@implement(begin, *dlr_tall.RULES.values(), host=True)
+def begin_tall(rule: Any, prior: State, state: State, work: Any) -> int:
+    """As :func:`begin_once` and :func:`begin_loop`."""
+    for old, now in zip(prior, state, strict=True):
+        if old.size:
+            old[...] = now
+    return OK
+
+
+@implement(end, *dlr_tall.RULES.values(), host=True)
+def end_tall(rule: Any, prior: State, state: State, work: Any) -> int:
+    """Every step has written its state."""
+    return OK
+
+
+class TallLinear(NamedTuple):
+    """:class:`Linear` for the steps that threads share."""
+
+    F: Any
+    b: Any
+    Q: Any
+
+
+@implement(predict, TallLinear, host=True)
+def predict_tall(dynamics: TallLinear, state: State, work: dlr_tall.Ranges) -> int:
+    """As :func:`predict_dlr`."""
+    return int(predict_dlr(Linear(*dynamics), state, work.works[0]))
+
+
+@implement(place, *dlr_tall.RULES.values(), host=True)
+def place_tall(rule: Any, prior: State, state: State, z: Any, work: dlr_tall.Ranges) -> int:
+    """As :func:`place_dlr`."""
+    return int(place_dlr(Bong(1.0), prior, state, z, work.works[0]))

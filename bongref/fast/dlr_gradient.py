@@ -1,0 +1,298 @@
+"""bog and bbb in the DLR family (sec:DLR-deriv): gradient steps in (μ, Υ, W). Reference:
+families.dlr.
+
+Everything goes through R × R matrices from one pass over the parameters, and a second pass writes
+the new state. Passes are over a range of parameters, which threads can share (dlr_tall.py).
+"""
+
+from __future__ import annotations
+
+from .dlr_blocks import (
+    A_,
+    ANGLES,
+    CROSS,
+    D_,
+    DOTS,
+    E_,
+    EXTRA,
+    GRAM,
+    ROWS,
+    SPARE,
+    U_,
+    WEIGHTED,
+    X_,
+    Y_,
+    Z_,
+    Bbb,
+    Bog,
+    columns,
+    inverse,
+    weigh,
+)
+from .generic import implement, step
+from .jit import device, inlined
+from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve
+from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
+
+RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ is positive
+
+
+@device
+def invert(M, E):
+    """E = (I + M)⁻¹, M becomes a Cholesky factor; -> status."""
+    R = len(M)
+    for r in range(R):
+        if M[r, r] > RUNAWAY:
+            return UNSUPPORTED
+        M[r, r] += 1.0
+        for k in range(R):
+            E[r, k] = 1.0 if r == k else 0.0
+    if not cholesky(M, R):
+        return NOT_POSITIVE_DEFINITE
+    solve(M, R, E, R)
+    return OK
+
+
+@device
+def bog_block(state, g, S, B, u, alpha, at):
+    """A block of the new μ and Υ of bog; Υ ΣS = S − W EC is completed in B; 0 if finite."""
+    w = len(u)
+    mu, Ups, more = state.mu[at : at + w], state.Ups[at : at + w], g[at : at + w]
+    for k in range(B.shape[0]):
+        b, s = B[k], S[k]
+        for p in range(w):
+            b[p] = u[p] * (s[p] - b[p])  # eq:bog-dlr-B, sec:DLR-deriv#39
+            Ups[p] += 0.5 * alpha * b[p] * b[p]  # eq:bog-dlr-Ups, sec:DLR-deriv#37
+    for p in range(w):
+        mu[p] += alpha * more[p]  # eq:bog-dlr-mu, sec:DLR-deriv#36
+    return not_finite(mu) + not_finite(Ups)
+
+
+@device
+def add_rows(Z, alpha, at, Wt):
+    """A block of W gains α Z; 0 if it is finite."""
+    w, wrong = Z.shape[1], 0.0
+    for r in range(Z.shape[0]):
+        new, z = Wt[r, at : at + w], Z[r]
+        for p in range(w):
+            new[p] += alpha * z[p]
+            wrong += 0.0 * new[p]
+    return wrong
+
+
+@inlined
+def bog_measure(state, rows, lo, hi, work):
+    """M = WᵀΥ⁻¹W and C = WᵀΥ⁻¹S over the parameters lo, …, hi − 1; how many Υ are not positive."""
+    R, K, below = state.Wt.shape[0], rows.shape[0], 0
+    M, C = block(work.small[GRAM], R, R), block(work.small[CROSS], R, K)
+    fill(M, 0.0)
+    fill(C, 0.0)
+    for at in range(lo, hi, work.width):
+        w = min(work.width, hi - at)
+        W, S = columns(state.Wt, at, w, work.blocks[X_]), columns(rows, at, w, work.blocks[E_])
+        A, u = block(work.blocks[Y_], R, w), work.few[U_, :w]
+        below += inverse(state.Ups, at, u)
+        weigh(W, R, u, A)
+        add_gram(A, W, M, work.small[SPARE])
+        add_dot(A, S.T, C, work.small[SPARE])
+    return below
+
+
+@device
+def bog_small(small, R, K):
+    """WᵀB = EC with E = (I + WᵀΥ⁻¹W)⁻¹; -> status."""
+    E = block(small[WEIGHTED], R, R)
+    code = invert(block(small[GRAM], R, R), E)
+    dot(E, block(small[CROSS], R, K), block(small[ANGLES], R, K))
+    return code
+
+
+@inlined
+def bog_renew(state, g, rows, alpha, lo, hi, work):
+    """The new state for the parameters lo, …, hi − 1; 0 if it is finite."""
+    R, K, wrong = state.Wt.shape[0], rows.shape[0], 0.0
+    EC = block(work.small[ANGLES], R, K)
+    for at in range(lo, hi, work.width):
+        w = min(work.width, hi - at)
+        W, S = columns(state.Wt, at, w, work.blocks[X_]), columns(rows, at, w, work.blocks[E_])
+        B, Z, u = block(work.blocks[Y_], K, w), block(work.blocks[Z_], R, w), work.few[U_, :w]
+        inverse(state.Ups, at, u)
+        dot(EC.T, W, B)
+        wrong += bog_block(state, g, S, B, u, alpha, at)
+        dot(EC, B, Z)
+        wrong += add_rows(Z, alpha, at, state.Wt)  # eq:bog-dlr-W, sec:DLR-deriv#38
+    return wrong
+
+
+@implement(step, Bog)
+def bog(rule, prior, state, g, G, work):
+    """Reference: dlr.bog_woodbury, with WᵀB = (I + WᵀΥ⁻¹W)⁻¹ WᵀΥ⁻¹S."""
+    P, R, K = len(state.mu), state.Wt.shape[0], G.shape[0]
+    code = UNSUPPORTED if bog_measure(state, G, 0, P, work) > 0 else bog_small(work.small, R, K)
+    if code == OK and not bog_renew(state, g, G, rule.alpha, 0, P, work) == 0.0:
+        code = NOT_FINITE
+    return code
+
+
+# --- BBB ------------------------------------------------------------------------------------------
+
+
+@device
+def bbb_weights(prior, state, at, u, a):
+    """u = 1/Υ and a = (Υ₀ − Υ)/Υ in a block; how many Υ are not positive."""
+    w, below = len(u), inverse(state.Ups, at, u)
+    old, now = prior.Ups[at : at + w], state.Ups[at : at + w]
+    for p in range(w):
+        a[p] = (old[p] - now[p]) * u[p]
+    return below
+
+
+@device
+def difference(prior, state, at, out):
+    """δ = μ₀ − μ in a block."""
+    w = len(out)
+    m0, m = prior.mu[at : at + w], state.mu[at : at + w]
+    for p in range(w):
+        out[p] = m0[p] - m[p]
+
+
+@device
+def bbb_mean(prior, state, g, alpha, at, side):
+    """A block of μ gains α(Υ₀δ + W₀W₀ᵀδ + g), with W₀W₀ᵀδ in ``side``; 0 if it is finite."""
+    w, wrong = len(side), 0.0
+    mu, m0, u0, more = state.mu[at : at + w], prior.mu[at : at + w], prior.Ups[at : at + w], g[at : at + w]
+    for p in range(w):
+        mu[p] += alpha * (u0[p] * (m0[p] - mu[p]) + side[p] + more[p])  # eq:bbb-dlr-mu, sec:DLR-deriv#40
+        wrong += 0.0 * mu[p]
+    return wrong
+
+
+@device
+def bbb_curvature(A, Z, NZ, u, a, half, Ups):
+    """A block of Υ gains ½α diag Σ(Diag(Υ₀ − Υ) − WWᵀ)Σ with A = Υ⁻¹W, Z = ΣW and NZ = N ΣW by
+    rows.
+    """
+    w = len(Ups)
+    for p in range(w):
+        Ups[p] += half * a[p] * u[p]  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
+    for r in range(Z.shape[0]):
+        z, x, y = Z[r], A[r], NZ[r]
+        for p in range(w):
+            Ups[p] += half * z[p] * (y[p] - z[p] - 2.0 * a[p] * x[p])
+
+
+@device
+def bbb_complete(X, u, half, SX, Ups):
+    """ΣX = Υ⁻¹X − ΣW C is completed in SX; Υ gains half of their squares."""
+    for k in range(SX.shape[0]):
+        s, x = SX[k], X[k]
+        for p in range(len(Ups)):
+            s[p] = u[p] * x[p] - s[p]
+            Ups[p] += half * s[p] * s[p]
+
+
+@device
+def bbb_add(e, Z, a, alpha, at, Wt):
+    """A block of W gains α(e + a Z); 0 if it is finite."""
+    w, wrong = len(a), 0.0
+    for r in range(Z.shape[0]):
+        new, x, z = Wt[r, at : at + w], e[r], Z[r]
+        for p in range(w):
+            new[p] += alpha * (x[p] + a[p] * z[p])  # eq:bbb-dlr-W, sec:DLR-deriv#42
+            wrong += 0.0 * new[p]
+    return wrong
+
+
+@inlined
+def bbb_measure(prior, state, rows, lo, hi, work):
+    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb` over the parameters lo, …, hi − 1; how
+    many Υ are not positive.
+    """
+    R, below, spare = state.Wt.shape[0], 0, work.small[SPARE]
+    K, dots = rows.shape[0], work.few[DOTS, :R]
+    M, N = block(work.small[GRAM], R, R), block(work.small[ROWS], R, R)
+    C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
+    fill(M, 0.0)
+    fill(N, 0.0)
+    fill(C0, 0.0)
+    fill(CS, 0.0)
+    dots[:] = 0.0
+    for at in range(lo, hi, work.width):
+        w = min(work.width, hi - at)
+        W, W0 = columns(state.Wt, at, w, work.blocks[X_]), columns(prior.Wt, at, w, work.blocks[Z_])
+        A, B, u, a = block(work.blocks[Y_], R, w), block(work.blocks[E_], R, w), work.few[U_, :w], work.few[A_, :w]
+        below += bbb_weights(prior, state, at, u, a)
+        weigh(W, R, u, A)
+        add_gram(A, W, M, spare)
+        add_dot(A, W0.T, C0, spare)
+        add_dot(A, columns(rows, at, w, work.blocks[E_]).T, CS, spare)
+        difference(prior, state, at, work.few[D_, :w])
+        add_dot(block(work.few[D_], 1, w), W0.T, block(dots, 1, R), spare)
+        weigh(W, R, a, B)
+        add_dot(A, B.T, N, spare)
+    return below
+
+
+@device
+def bbb_small(small, R, K):
+    """E and the coefficients L of :func:`bbb`; -> status."""
+    E, L = block(small[WEIGHTED], R, R), block(small[EXTRA], R, 2 * R + K)
+    code = invert(block(small[GRAM], R, R), E)
+    C0, CS, N = block(small[CROSS], R, R), block(small[ANGLES], R, K), block(small[ROWS], R, R)
+    bbb_coefficients(E, N, C0, CS, block(small[SPARE], R, R), L)
+    return code
+
+
+@inlined
+def bbb_renew(prior, state, g, rows, alpha, lo, hi, work):
+    """The new state for the parameters lo, …, hi − 1; 0 if it is finite."""
+    R, K, half, wrong = state.Wt.shape[0], rows.shape[0], 0.5 * alpha, 0.0
+    E, N, L = block(work.small[WEIGHTED], R, R), block(work.small[ROWS], R, R), block(work.small[EXTRA], R, 2 * R + K)
+    C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
+    for at in range(lo, hi, work.width):
+        w = min(work.width, hi - at)
+        W0, side = columns(prior.Wt, at, w, work.blocks[E_]), block(work.few[D_], 1, w)
+        A, ZX, e = block(work.blocks[Y_], R, w), block(work.blocks[Z_], 2 * R + K, w), block(work.blocks[X_], R, w)
+        u, a, Ups = work.few[U_, :w], work.few[A_, :w], state.Ups[at : at + w]
+        dot(block(work.few[DOTS], 1, R), W0, side)
+        wrong += bbb_mean(prior, state, g, alpha, at, side[0])
+        bbb_weights(prior, state, at, u, a)
+        weigh(columns(state.Wt, at, w, work.blocks[X_]), R, u, A)
+        dot(E, A, ZX[:R])
+        dot(C0.T, ZX[:R], ZX[R : 2 * R])
+        dot(CS.T, ZX[:R], ZX[2 * R :])
+        dot(N, ZX[:R], e)
+        bbb_curvature(A, ZX[:R], e, u, a, half, Ups)
+        bbb_complete(W0, u, half, ZX[R : 2 * R], Ups)
+        bbb_complete(columns(rows, at, w, work.blocks[E_]), u, half, ZX[2 * R :], Ups)
+        dot(L, ZX, e)
+        wrong += bbb_add(e, ZX[:R], a, alpha, at, state.Wt) + not_finite(Ups)
+    return wrong
+
+
+@implement(step, Bbb)
+def bbb(rule, prior, state, g, G, work):
+    """Reference: dlr.bbb_woodbury.
+
+    With A = Υ⁻¹W, E = (I + WᵀA)⁻¹, a = (Υ₀ − Υ)/Υ and N = Wᵀ Diag(a) A: ΣW = AE, ΣX = Υ⁻¹X − ΣW C
+    with C = AᵀX for X = W₀ and S, WᵀΣX = EC, WᵀΣW = I − E, and Σ Diag(Υ₀ − Υ) ΣW = aΣW − ΣW N E
+    (eq:bbb-dlr-Woodbury).
+    """
+    P, R, K = len(state.mu), state.Wt.shape[0], G.shape[0]
+    code = UNSUPPORTED if bbb_measure(prior, state, G, 0, P, work) > 0 else bbb_small(work.small, R, K)
+    if code == OK and not bbb_renew(prior, state, g, G, rule.alpha, 0, P, work) == 0.0:
+        code = NOT_FINITE
+    return code
+
+
+@device
+def bbb_coefficients(E, N, C0, CS, spare, L):
+    """L = [E − I − E N, E C₀, E C_S]: the change of W by rows is α(L [ΣW, ΣW₀, ΣS] + a ΣW)."""
+    R = len(E)
+    dot(E, N, spare)
+    for r in range(R):
+        for k in range(R):
+            L[r, k] = E[r, k] - (1.0 if r == k else 0.0) - spare[r, k]
+            L[r, R + k] = inner(E[r], C0[:, k])
+        for k in range(CS.shape[1]):
+            L[r, 2 * R + k] = inner(E[r], CS[:, k])

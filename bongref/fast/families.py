@@ -1,0 +1,55 @@
+"""The five families: which module has the compiled steps of a method, and what Python needs of it."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..dynamics import Static, matrices
+from ..states import State
+from . import diag, dlr, fc_forms
+
+
+class Parts(NamedTuple):
+    """What the loop works on: see loop.py."""
+
+    rule: Any
+    prior: Any
+    state: Any
+    work: Any
+
+
+def start(m: Any, state: Any, K: int, moving: bool) -> Parts:
+    """Arrays for a stream of ``m`` that begins at ``state``, with at most K columns in S; ``moving``: there are dynamics."""
+    alpha = float(m.params.get("alpha", 1))
+    if m.family in ("diag", "diag_mom"):
+        return Parts(*diag.start(m.family, m.rule, alpha, state))
+    if m.family == "dlr":
+        return Parts(*dlr.start(m.rule, alpha, state, K, m.hess == "mc-ef"))
+    return Parts(*fc_forms.start(m, state, K, moving))
+
+
+def finish(m: Any, parts: Parts) -> State:
+    """The state, as a copy."""
+    module: Any = diag if m.family in ("diag", "diag_mom") else dlr if m.family == "dlr" else fc_forms
+    return module.finish(parts.rule, parts.state, parts.work)
+
+
+def dynamics(m: Any, P: int, K: int, given: Any) -> Any:
+    """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the family takes them; empty arrays where θ does not move."""
+    empty = np.zeros(0)
+    F, b, Q = (empty, empty, empty) if isinstance(given, Static) else matrices(given, P)
+    if m.family in ("diag", "diag_mom"):
+        return diag.Linear(F, b, Q)
+    return dlr.Linear(F, b, Q) if m.family == "dlr" else fc_forms.linear(m, P, K, F, b, Q)
+
+
+def uses_blas(m: Any) -> bool:
+    """Whether the steps call BLAS, which is then held to one thread."""
+    return m.family not in ("diag", "diag_mom")
+
+
+def must_be_checked(m: Any) -> bool:
+    """Whether only the covariance itself tells, at the end of a time slice, if it is still positive definite."""
+    return m.name.startswith("bog-") and m.family == "fc_mom"

@@ -1,0 +1,529 @@
+r"""Steps of the full-covariance families (sec:FC-Nat, sec:FC-Mom) with few rows S, in compiled
+code. Reference: families.fc_nat, fc_mom.
+
+The covariance is kept as Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ, of A the upper triangle only. A step
+with few rows is one product with A for each of them and as many new rows of V; when V is full, A
+absorbs them in one matrix product (:func:`flush`). F = γI with a diagonal Q only changes c, q and
+V. As long as A is zero (a diagonal prior) it is not read.
+
+fc_blr.py has blr, fc_bbb.py bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK
+from Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
+in every step, so that the check of a state at the end of a time slice is enough, unless dynamics
+add to Σ before it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..linalg import is_diagonal
+from ..states import FC
+from .generic import begin, end, implement, predict, step
+from .jit import device, kernel
+from .small import EPS, block, cholesky, dot, inner, lu_inverse, not_finite, solve_lower
+from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
+
+DEFERRED = 32  # rows of V at least
+UNREAD = 128  # rows of V for bog in moments, which takes no product with Σ
+EMPTY = 256  # rows of V at most while A is zero: products with them are cheaper than those with A
+TILE = 128  # rows of A that absorb V in one product
+# g is a multiple of a single row if it is to this, relative to its largest entry
+PARALLEL = 32 * EPS
+# 1 + xᵀΣx beyond which rounding decides what is left of the variance: the reference takes the step
+SHARP = 1e10
+# rounding that Woodbury's identity may cost bog and bbb, in units of the largest entry of the
+# result
+LOSS = 64.0
+
+
+class State(NamedTuple):
+    """N(mu, Σ), Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ, k < n."""
+
+    mu: Any  # (P,)
+    A: Any  # (P, P), the upper triangle
+    q: Any  # (P,)
+    V: Any  # (capacity, P)
+    s: Any  # (capacity,)
+    c: Any  # (1,)
+    n: Any  # (2,) int64: n, and the order in which the next product goes through the rows of A
+
+
+class Prior(NamedTuple):
+    """The mean of q_{t|t-1}; its covariance is that of the state until the inner loop ends."""
+
+    mu: Any  # (P,)
+
+
+class Workspace(NamedTuple):
+    """Buffers of the steps with K rows."""
+
+    Z: Any  # (K + 2, P)
+    U: Any  # (K + 2, P)
+    v: Any  # (P,)
+    coefficients: Any  # (capacity,)
+    T: Any  # (K + 2, K + 2)
+    tile: Any  # flat: a product of flush
+    left: Any  # flat (capacity · TILE)
+    right: Any  # flat (capacity · P)
+
+
+class Bong(NamedTuple):
+    alpha: float  # 1
+
+
+class BongMom(NamedTuple):
+    alpha: float  # 1
+
+
+class BogMom(NamedTuple):
+    alpha: float
+    check: bool  # whether Σ is checked at the end of each update, because dynamics add to it
+
+
+class Bog(NamedTuple):
+    alpha: float
+
+
+# --- Σ --------------------------------------------------------------------------------------------
+
+
+@device
+def symv(A, x, y, backward):
+    """y += A x from the upper triangle of a symmetric A, four rows at a time: each number of A is
+    read once.
+
+    Products that go through the rows in alternating order find the last rows of the one before in
+    the second-level cache.
+    """
+    n = len(x)
+    whole = n - n % 4
+    for k in range(0, whole, 4):
+        i = whole - 4 - k if backward else k
+        x0, x1, x2, x3 = x[i], x[i + 1], x[i + 2], x[i + 3]
+        s0 = A[i, i] * x0 + A[i, i + 1] * x1 + A[i, i + 2] * x2 + A[i, i + 3] * x3
+        s1 = A[i, i + 1] * x0 + A[i + 1, i + 1] * x1 + A[i + 1, i + 2] * x2 + A[i + 1, i + 3] * x3
+        s2 = A[i, i + 2] * x0 + A[i + 1, i + 2] * x1 + A[i + 2, i + 2] * x2 + A[i + 2, i + 3] * x3
+        s3 = A[i, i + 3] * x0 + A[i + 1, i + 3] * x1 + A[i + 2, i + 3] * x2 + A[i + 3, i + 3] * x3
+        m = i + 4
+        a0, a1, a2, a3, xs, ys = A[i, m:], A[i + 1, m:], A[i + 2, m:], A[i + 3, m:], x[m:], y[m:]
+        for j in range(n - m):
+            xj = xs[j]
+            s0 += a0[j] * xj
+            s1 += a1[j] * xj
+            s2 += a2[j] * xj
+            s3 += a3[j] * xj
+            ys[j] += a0[j] * x0 + a1[j] * x1 + a2[j] * x2 + a3[j] * x3
+        y[i] += s0
+        y[i + 1] += s1
+        y[i + 2] += s2
+        y[i + 3] += s3
+    for i in range(whole, n):
+        y[i] += A[i, i] * x[i]
+        for j in range(i + 1, n):
+            y[i] += A[i, j] * x[j]
+            y[j] += A[i, j] * x[i]
+
+
+@device
+def times(state, x, y, work):
+    """y = Σ x."""
+    n, c, P = state.n[0], state.c[0], len(x)
+    for i in range(P):
+        y[i] = 0.0
+    if c != 0.0:
+        symv(state.A, x, y, state.n[1] == 1)
+        state.n[1] = 1 - state.n[1]
+    for i in range(P):
+        y[i] = c * y[i] + state.q[i] * x[i]
+    if n > 0:
+        dots, less = work.coefficients[:n], work.tile[:P]
+        np.dot(state.V[:n], x, dots)
+        for k in range(n):
+            dots[k] *= state.s[k]
+        np.dot(dots, state.V[:n], less)
+        for i in range(P):
+            y[i] -= less[i]
+
+
+@device
+def flush(state, work):
+    """A absorbs c, q and the rows of V, TILE rows at a time."""
+    P, n = len(state.mu), state.n[0]
+    for first in range(0, P, TILE):
+        last = min(P, first + TILE)
+        left, right = block(work.left, n, last - first), block(work.right, n, P - first)
+        product = block(work.tile, last - first, P - first)
+        for k in range(n):
+            row, sign = state.V[k, first:], state.s[k]
+            for j in range(last - first):
+                left[k, j] = sign * row[j]
+            for j in range(P - first):
+                right[k, j] = row[j]
+        dot(left.T, right, product)
+        for i in range(first, last):
+            row, less = state.A[i, i:], product[i - first, i - first :]
+            for j in range(len(row)):
+                row[j] = state.c[0] * row[j] - less[j]
+            row[0] += state.q[i]
+    state.q[:] = 0.0
+    state.c[0] = 1.0
+    state.n[0] = 0
+
+
+@device
+def reserve(state, k, limit, work):
+    """The first of k free rows of V; A absorbs the others where there are none, or more than
+    ``limit`` and A is not zero.
+    """
+    if state.n[0] + k > (len(state.V) if state.c[0] == 0.0 else max(limit, k)):
+        flush(state, work)
+    return state.n[0]
+
+
+@device
+def variances(state, out):
+    """diag Σ."""
+    for i in range(len(out)):
+        out[i] = state.c[0] * state.A[i, i] + state.q[i]
+    for k in range(state.n[0]):
+        row, sign = state.V[k], state.s[k]
+        for i in range(len(out)):
+            out[i] -= sign * row[i] * row[i]
+
+
+@device
+def multiple(g, x):
+    """(β, whether g = βx but for rounding)."""
+    size, top, off = inner(x, x), 0.0, 0.0
+    beta = inner(g, x) / size if size > 0.0 else 0.0
+    for i in range(len(x)):
+        top = max(top, abs(g[i]))
+        off = max(off, abs(g[i] - beta * x[i]))
+    return beta, off <= PARALLEL * top and 0.0 * beta == 0.0
+
+
+@device
+def times_gradient(state, g, rows, V, out, work):
+    """out = Σg, given V = rows Σ: no product where g is a multiple of a single row."""
+    if rows.shape[0] == 1:
+        beta, parallel = multiple(g, rows[0])
+        if parallel:
+            for i in range(len(g)):
+                out[i] = beta * V[0, i]
+            return
+    times(state, g, out, work)
+
+
+# --- BONG -----------------------------------------------------------------------------------------
+
+
+@device
+def products(state, rows, work):
+    """Z = rows Σ, T = I + rows Σ rowsᵀ (lower triangle)."""
+    K = rows.shape[0]
+    for k in range(K):
+        times(state, rows[k], work.Z[k], work)
+        for j in range(k + 1):
+            work.T[k, j] = inner(work.Z[k], rows[j])
+        work.T[k, k] += 1.0
+
+
+@implement(step, Bong)
+def bong(rule, prior, state, g, G, work):
+    """Reference: fc_nat.bong_woodbury. With I + SᵀΣS = LLᵀ: Σ loses the squares of the rows U =
+    L⁻¹SᵀΣ.
+    """
+    K, wrong = G.shape[0], 0.0
+    n = reserve(state, K, DEFERRED, work)
+    products(state, G, work)
+    for k in range(K):
+        if work.T[k, k] > SHARP:
+            return UNSUPPORTED
+    beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
+    if parallel:
+        gain = beta / work.T[0, 0]  # eq:bong-lin-EF-FC-K: Σ_t g without a difference
+        for i in range(len(g)):
+            work.v[i] = gain * work.Z[0, i]
+    else:
+        times(state, g, work.v, work)
+    if not cholesky(work.T, K):
+        return NOT_POSITIVE_DEFINITE if 0.0 * work.T[0, 0] == 0.0 else NOT_FINITE
+    solve_lower(work.T, K, work.Z, len(g))
+    for k in range(K):
+        row, z, less = state.V[n + k], work.Z[k], 0.0 if parallel else inner(work.Z[k], g)
+        state.s[n + k] = 1.0
+        for i in range(len(g)):
+            row[i] = z[i]  # eq:bong-FC-prec, sec:lbong-fc#2
+            work.v[i] -= less * z[i]
+        wrong += not_finite(row)
+    for i in range(len(g)):
+        state.mu[i] += work.v[i]  # eq:bong-FC-mean, sec:lbong-fc#1
+    state.n[0] = n + K
+    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+
+
+@implement(step, BongMom)
+def bong_mom(rule, prior, state, g, G, work):
+    """Reference: fc_mom.bong_lowrank. Σ stays positive definite exactly if I − SᵀΣS is."""
+    K, wrong = G.shape[0], 0.0
+    n = reserve(state, K, DEFERRED, work)
+    products(state, G, work)
+    times_gradient(state, g, G, work.Z, work.v, work)
+    for k in range(K):
+        for j in range(k + 1):
+            work.T[k, j] = (2.0 if j == k else 0.0) - work.T[k, j]
+    if not cholesky(work.T, K):
+        return NOT_POSITIVE_DEFINITE if 0.0 * work.T[0, 0] == 0.0 else NOT_FINITE
+    for k in range(K):
+        row, z = state.V[n + k], work.Z[k]
+        state.s[n + k] = 1.0
+        for i in range(len(g)):
+            row[i] = z[i]  # eq:bong-FC-mom-cov, sec:FC-Mom#22
+        wrong += not_finite(row)
+    for i in range(len(g)):
+        state.mu[i] += work.v[i]  # eq:bong-FC-mom-mu, sec:FC-Mom#21
+    state.n[0] = n + K
+    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+
+
+# --- BOG ------------------------------------------------------------------------------------------
+
+
+@implement(step, BogMom)
+def bog_mom(rule, prior, state, g, G, work):
+    """Reference: fc_mom.bog."""
+    K, root, wrong = G.shape[0], math.sqrt(0.5 * rule.alpha), 0.0
+    n = reserve(state, K, len(state.V), work)  # no product with Σ reads V
+    for k in range(K):
+        row, x = state.V[n + k], G[k]
+        state.s[n + k] = 1.0
+        for i in range(len(g)):
+            row[i] = root * x[i]  # eq:bog-fc-mom-cov, eq:lbog-fc-mom-cov
+        wrong += not_finite(row)
+    for i in range(len(g)):
+        state.mu[i] += rule.alpha * g[i]  # eq:bog-fc-mom-mu, eq:lbog-fc-mom-mu
+    state.n[0] = n + K
+    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+
+
+@device
+def scale_by_sizes(n, T, C, U, Z):
+    """T to a diagonal of ones, C and the rows of Z to match; False if a size is not positive and
+    finite.
+    """
+    for k in range(n):
+        for j in range(k + 1):
+            T[k, j] = T[j, k] = 0.5 * (inner(U[k], Z[j]) + inner(U[j], Z[k]))
+    for k in range(n):
+        if not 0.0 < T[k, k] < math.inf:
+            return False
+    for k in range(n):
+        size = math.sqrt(T[k, k])
+        for i in range(Z.shape[1]):
+            Z[k, i] /= size
+            U[k, i] /= size
+        for j in range(n):
+            T[k, j], C[k, j] = T[k, j] / size, C[k, j] * size
+        for j in range(n):
+            T[j, k], C[j, k] = T[j, k] / size, C[j, k] * size
+    return True
+
+
+@device
+def bog_coefficients(n, T, C):
+    """(B, spread): B = C(I + TC)⁻¹ with Σ_t = Σ − Zᵀ B Z, and the condition number of I + TC; 0 if
+    Σ_t⁻¹ is not positive definite.
+    """
+    values, E = np.linalg.eigh(T[:n, :n].copy())
+    for k in range(n):
+        for i in range(n):
+            E[i, k] *= math.sqrt(max(values[k], 0.0))
+    inside = np.dot(np.dot(E.T.copy(), C[:n, :n].copy()), E)
+    for k in range(n):
+        inside[k, k] += 1.0
+    B = np.zeros((n, n))
+    if not cholesky(0.5 * (inside + inside.T), n):  # the eigenvalues of Σ½ Σ_t⁻¹ Σ½ that are not 1
+        return B, 0.0
+    N, back = np.dot(T[:n, :n].copy(), C[:n, :n].copy()), np.zeros((n, n))
+    for k in range(n):
+        N[k, k] += 1.0
+    spread = lu_inverse(N, back, n)
+    B[:] = np.dot(C[:n, :n].copy(), back)
+    return 0.5 * (B + B.T), spread
+
+
+@implement(step, Bog)
+def bog(rule, prior, state, g, G, work):
+    """Reference: fc_nat.bog with a single row x and g = βx, by Woodbury where that costs no digits
+    (UNSUPPORTED elsewhere).
+
+    Σ_t⁻¹ = Σ⁻¹ + UᵀCU with U = [Σx, μ]; Σ_t = Σ − ZᵀBZ with Z = UΣ; μ_t = μ − ZᵀBUμ + α Σ_t Σg, in
+    which Σ_t Σg = β(Z₀ − ZᵀB UΣU₀).
+    """
+    n, alpha = 2, rule.alpha
+    beta, parallel = multiple(g, G[0])
+    if not (parallel and G.shape[0] == 1):
+        return UNSUPPORTED
+    at = reserve(state, n, DEFERRED, work)
+    C = 2.0 * alpha * np.array([[1.0, -beta], [-beta, 0.0]])
+    times(state, G[0], work.U[0], work)
+    work.U[1] = state.mu
+    for k in range(n):
+        times(state, work.U[k], work.Z[k], work)
+    size = math.sqrt(max(inner(work.U[0], work.Z[0]), 0.0))
+    if not scale_by_sizes(n, work.T, C, work.U, work.Z):
+        return UNSUPPORTED
+    B, spread = bog_coefficients(n, work.T, C)
+    values, E = np.linalg.eigh(B)
+    variances(state, work.v)
+    before, top = np.max(work.v), 0.0
+    for k in range(n):
+        row = state.V[at + k]
+        np.dot(np.ascontiguousarray(E[:, k]), work.Z[:n], row)
+        state.s[at + k] = 1.0 if values[k] > 0.0 else -1.0
+        root = math.sqrt(abs(values[k]))
+        for i in range(len(g)):
+            row[i] *= root
+            work.v[i] -= state.s[at + k] * row[i] * row[i]
+            top = max(top, abs(work.Z[k, i]))
+    if not (spread > 0.0 and spread * max(np.max(np.abs(B)) * top * top, before) <= LOSS * np.max(work.v)):
+        return UNSUPPORTED
+    most, after = 0.0, 0.0
+    weights = np.zeros(n)
+    for k in range(n):
+        weights[k] = alpha * beta * size if k == 0 else 0.0
+        for j in range(n):
+            weights[k] -= B[k, j] * (inner(work.U[j], state.mu) + alpha * beta * size * work.T[j, 0])
+        most = max(most, abs(weights[k]))
+    for k in range(n):
+        row = work.Z[k]
+        for i in range(len(g)):
+            state.mu[i] += weights[k] * row[i]  # eq:bog-FC-nat-mu, sec:FC-Nat#36
+    after = np.max(np.abs(state.mu))
+    state.n[0] = at + n  # eq:bog-FC-nat-prec, sec:FC-Nat#37
+    return OK if spread * most * top <= LOSS * max(after, 1e-300) else UNSUPPORTED
+
+
+# --- dynamics -------------------------------------------------------------------------------------
+
+
+class Diagonal(NamedTuple):
+    """Dynamics with diagonal F and Q."""
+
+    F: Any  # (P,)
+    b: Any  # (P,)
+    Q: Any  # (P,)
+    uniform: bool  # whether F = γI
+
+
+class Full(NamedTuple):
+    """Dynamics with matrices F and Q."""
+
+    F: Any  # (P, P)
+    b: Any  # (P,)
+    Q: Any  # (P, P)
+
+
+@implement(predict, Diagonal)
+def predict_diagonal(dynamics, state, work):
+    """Reference: dynamics.propagate."""
+    F = dynamics.F
+    if dynamics.uniform:
+        state.c[0] *= F[0] * F[0]
+    for i in range(len(F)):
+        state.mu[i] = F[i] * state.mu[i] + dynamics.b[i]  # sec:pseudocode#3
+        state.q[i] = F[i] * F[i] * state.q[i] + dynamics.Q[i]  # sec:pseudocode#4
+        if not dynamics.uniform:
+            row, f = state.A[i, i:], F[i:]
+            for j in range(len(row)):
+                row[j] *= F[i] * f[j]
+    for k in range(state.n[0]):
+        row = state.V[k]
+        for i in range(len(F)):
+            row[i] *= F[i]
+    return OK
+
+
+@implement(predict, Full)
+def predict_full(dynamics, state, work):
+    """Reference: dynamics.propagate."""
+    flush(state, work)
+    mirror(state.A)
+    state.mu[:] = np.dot(dynamics.F, state.mu) + dynamics.b  # sec:pseudocode#3
+    state.A[:] = np.dot(np.dot(dynamics.F, state.A), dynamics.F.T) + dynamics.Q  # sec:pseudocode#4
+    return OK
+
+
+@device
+def mirror(A):
+    """The lower triangle = the upper one, by tiles that fit into the cache."""
+    n, tile = len(A), 32
+    for i0 in range(0, n, tile):
+        for j0 in range(i0, n, tile):
+            for i in range(i0, min(i0 + tile, n)):
+                for j in range(max(i + 1, j0), min(j0 + tile, n)):
+                    A[j, i] = A[i, j]
+
+
+# --- the state of a stream ------------------------------------------------------------------------
+
+
+@implement(begin, Bong, BongMom, Bog, BogMom)
+def begin_once(rule, prior, state, work):
+    """Bong and bog start at the prior, which ``state`` holds."""
+    return OK
+
+
+@implement(end, Bong, BongMom, Bog)
+def end_once(rule, prior, state, work):
+    """Every step has written its state."""
+    return OK
+
+
+@implement(end, BogMom)
+def end_bog_mom(rule, prior, state, work):
+    """Whether Σ is positive definite, where dynamics would hide that it is not."""
+    if not rule.check:
+        return OK
+    flush(state, work)
+    mirror(state.A)
+    try:
+        np.linalg.cholesky(state.A)
+    except Exception:
+        return NOT_POSITIVE_DEFINITE
+    return OK
+
+
+@kernel
+def dense(state, work):
+    """A = Σ, both triangles."""
+    flush(state, work)
+    mirror(state.A)
+
+
+def covariance_state(state: FC, capacity: int) -> State:
+    """The deferred form of a state, with room for so many rows of V at least."""
+    P = len(state.mu)
+    empty = is_diagonal(state.Sigma)
+    capacity = max(capacity, DEFERRED, min(P // 3, EMPTY) if empty else 0)
+    A = np.zeros((P, P)) if empty else np.array(state.Sigma, dtype=float, order="C")
+    q = np.diagonal(state.Sigma).astype(float) if empty else np.zeros(P)
+    mu, V = np.array(state.mu, dtype=float), np.zeros((capacity, P))
+    return State(mu, A, q, V, np.ones(capacity), np.array([0.0 if empty else 1.0]), np.zeros(2, np.int64))
+
+
+def workspace(P: int, K: int, capacity: int) -> Workspace:
+    """Buffers for steps with K rows."""
+    n = K + 2
+    tile, left, right = np.zeros(TILE * P), np.zeros(capacity * TILE), np.zeros(capacity * P)
+    return Workspace(np.zeros((n, P)), np.zeros((n, P)), np.zeros(P), np.zeros(capacity), np.zeros((n, n)), tile, left, right)
+
+
+def finish_few(state: State, work: Any) -> FC:
+    """A copy of the state; what was deferred stays so."""
+    copy = state._replace(**{name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")})
+    dense(copy, work)
+    return FC(copy.mu, copy.A)

@@ -1,0 +1,228 @@
+"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves, Householder
+triangles, products of blocks.
+
+Matrices are row-major. ``n`` is the part of a workspace that is in use, from its first row and
+column. Products of matrices go through NumPy's ``dot``, which is BLAS; arrays that it writes are
+C-contiguous, so that buffers are flat and :func:`block` gives them their shape.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from .jit import device, ordered
+
+EPS = 2.0**-52
+# of a Gram matrix at a time: half of the products of a large one are saved, none of a small one
+GRAM_ROWS = 40
+
+
+@device
+def block(flat, n, w):
+    """The first n·w numbers of a buffer as a matrix (n, w)."""
+    return flat[: n * w].reshape(n, w)
+
+
+@device
+def dot(A, B, out):
+    """out = A B."""
+    np.dot(A, B, out)
+
+
+@device
+def add_dot(A, B, out, buffer):
+    """out += A B for small results; ``buffer`` (flat) has room for one."""
+    product = block(buffer, A.shape[0], B.shape[1])
+    np.dot(A, B, product)
+    for i in range(product.shape[0]):
+        for j in range(product.shape[1]):
+            out[i, j] += product[i, j]
+
+
+@device
+def add_gram(Y, X, out, buffer):
+    """out += Y Xᵀ where that is symmetric, GRAM_ROWS rows of the lower triangle at a time, and both
+    triangles of out.
+    """
+    n = X.shape[0]
+    for first in range(0, n, GRAM_ROWS):
+        last = min(n, first + GRAM_ROWS)
+        product = block(buffer, last - first, last)
+        np.dot(Y[first:last], X[:last].T, product)
+        for i in range(first, last):
+            for j in range(last):
+                out[i, j] += product[i - first, j]
+        for i in range(first, last):
+            for j in range(first):
+                out[j, i] = out[i, j]
+
+
+@device
+def fill(A, value):
+    """Every entry of a matrix = value."""
+    for i in range(A.shape[0]):
+        for j in range(A.shape[1]):
+            A[i, j] = value
+
+
+@device
+def inner(x, y):
+    """Σ x y."""
+    total = 0.0
+    for i in range(len(x)):
+        total += x[i] * y[i]
+    return total
+
+
+@device
+def not_finite(x):
+    """0 if every number of a vector is finite, else NaN."""
+    total = 0.0
+    for i in range(len(x)):
+        total += 0.0 * x[i]
+    return total
+
+
+@device
+def cholesky(A, n):
+    """The lower Cholesky factor of A, in place (the part above the diagonal is not read); False if
+    A is not positive definite.
+    """
+    for j in range(n):
+        row = A[j, :j]
+        for i in range(j, n):
+            total = A[i, j] - inner(A[i, :j], row)
+            if i == j:
+                if not 0.0 < total < math.inf:
+                    return False
+                A[j, j] = math.sqrt(total)
+            else:
+                A[i, j] = total / A[j, j]
+    return True
+
+
+@ordered
+def solve_lower(L, n, B, m):
+    """B = L⁻¹ B for the first m columns of B, L lower triangular."""
+    for i in range(n):
+        for k in range(i):
+            for j in range(m):
+                B[i, j] -= L[i, k] * B[k, j]
+        for j in range(m):
+            B[i, j] /= L[i, i]
+
+
+@ordered
+def solve_upper(L, n, B, m):
+    """B = L⁻ᵀ B for the first m columns of B, L lower triangular."""
+    for i in range(n - 1, -1, -1):
+        for k in range(i + 1, n):
+            for j in range(m):
+                B[i, j] -= L[k, i] * B[k, j]
+        for j in range(m):
+            B[i, j] /= L[i, i]
+
+
+@device
+def solve(L, n, B, m):
+    """B = (L Lᵀ)⁻¹ B for the first m columns of B."""
+    solve_lower(L, n, B, m)
+    solve_upper(L, n, B, m)
+
+
+@ordered
+def solve_vector(L, n, x):
+    """x = (L Lᵀ)⁻¹ x."""
+    for i in range(n):
+        total = x[i]
+        for k in range(i):
+            total -= L[i, k] * x[k]
+        x[i] = total / L[i, i]
+    for i in range(n - 1, -1, -1):
+        total = x[i]
+        for k in range(i + 1, n):
+            total -= L[k, i] * x[k]
+        x[i] = total / L[i, i]
+
+
+@device
+def triangle(A, T):
+    """T Tᵀ gains A Aᵀ, T lower triangular, by Householder steps on the rows of A, which is
+    overwritten (reference: linalg.svd).
+
+    The step for row i moves T[i, i] and row i of A. Small singular values keep their digits, which
+    those of A Aᵀ do not.
+    """
+    n = A.shape[0]
+    for i in range(n):
+        a, diagonal = A[i], T[i, i]
+        square = inner(a, a)
+        if square > 0.0:
+            size = math.sqrt(diagonal * diagonal + square)
+            T[i, i] = -size if diagonal >= 0.0 else size
+            first, scale = diagonal - T[i, i], 1.0 / (size * (size + abs(diagonal)))
+            for j in range(i + 1, n):
+                b = A[j]
+                h = scale * (inner(a, b) + first * T[j, i])
+                T[j, i] -= h * first
+                for p in range(len(b)):
+                    b[p] -= h * a[p]
+
+
+@ordered
+def lu_inverse(N, X, n):
+    """X = N⁻¹ by elimination with row exchanges, N is overwritten; the condition number of N in the
+    1-norm, 0 if it is singular.
+    """
+    before, after = norm(N, n), 0.0
+    for i in range(n):
+        for j in range(n):
+            X[i, j] = 1.0 if i == j else 0.0
+    for k in range(n):
+        at = k
+        for i in range(k + 1, n):
+            at = i if abs(N[i, k]) > abs(N[at, k]) else at
+        if not abs(N[at, k]) > 0.0:
+            return 0.0
+        for j in range(n):
+            N[k, j], N[at, j] = N[at, j], N[k, j]
+            X[k, j], X[at, j] = X[at, j], X[k, j]
+        scale = 1.0 / N[k, k]
+        for j in range(n):
+            N[k, j] *= scale
+            X[k, j] *= scale
+        for i in range(n):
+            factor = N[i, k]
+            if i != k:
+                for j in range(n):
+                    N[i, j] -= factor * N[k, j]
+                    X[i, j] -= factor * X[k, j]
+    after = norm(X, n)
+    return before * after
+
+
+@device
+def norm(N, n):
+    """The 1-norm of the first n rows and columns."""
+    top = 0.0
+    for j in range(n):
+        total = 0.0
+        for i in range(n):
+            total += abs(N[i, j])
+        top = max(top, total)
+    return top
+
+
+@device
+def product(A, B, n, m, l, out):
+    """The first n rows and l columns of out = A B, with m terms each, for parts of square buffers."""
+    for i in range(n):
+        row = out[i, :l]
+        for j in range(l):
+            row[j] = 0.0
+        for k in range(m):
+            other, a = B[k, :l], A[i, k]
+            for j in range(l):
+                row[j] += a * other[j]
