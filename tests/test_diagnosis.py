@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from bongref import curvature
-from bongref.conformance import diagnosis, mistakes, pipeline, runner, vectors
+from bongref import curvature, models
+from bongref.conformance import answers, diagnosis, draws, mistakes, network, pipeline, runner, vectors
 from bongref.conformance.adapter import Reference
 from bongref.conformance.mistakes import NAMED, SCALED
+from bongref.routes import compare
 
 CASES = {case.id: case for case in vectors.load() if case.result == "value"}
 
@@ -304,6 +305,11 @@ def test_the_parts_of_an_update_are_looked_at_first():
     assert any("put together" in line for line in outcome.diagnosis)
 
 
+def test_the_right_parts_of_a_stream_are_seen_to_be_right():
+    outcome = runner.run_case(Static(), CASES["stream/bong-lin-hess-dlr/plane"])
+    assert outcome.gap.quantity == "state[1].mu" and any("put together" in line for line in outcome.diagnosis)
+
+
 def test_the_predictive_is_named():
     class Plugin(Reference):
         def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
@@ -519,3 +525,36 @@ def test_the_prediction_is_edited_in_its_equations():
 def _targets(mistake, case, right):
     values = wrong_values(mistake, case)
     return diagnosis.targets(case, values or right, "float64")
+
+
+# --- the pieces are right ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("level", ["step", "estimate", "update", "stream", "predict", "predictive"])
+def test_the_right_pieces_give_what_a_case_expects(level):
+    for case in some(level, 8):
+        values = pipeline.values(pipeline.RIGHT, case)
+        for q in case.expected:
+            if q.name in values:
+                assert answers.compare(q, np.asarray(values[q.name]), q.tolerance["float64"]) is None, (case.id, q.name)
+
+
+@pytest.mark.parametrize("where", ["plane", "curve", "labels", "classes", "counts", "image"])
+def test_the_network_written_out_is_the_model(where):
+    """Outputs, Jacobian and second derivatives against automatic differentiation."""
+    model, _, _ = draws.setting(where)
+    rng = np.random.default_rng(0)
+    theta, x = rng.uniform(0.25, 1, model.n_params) * rng.choice([-1, 1], model.n_params), rng.standard_normal(model.in_shape)
+    o, J, H = network.Network().outputs(vectors.model_spec(model), theta, x, second=True)
+    second = np.stack([models.hessian(lambda t, c=c: model(t, x)[c])(theta) for c in range(len(o))])
+    for got, wanted in ((o, model(theta, x)), (J, model.jac(theta, x)), (H, second)):
+        assert np.max(np.abs(got - wanted)) <= compare.C * len(theta) * compare.EPS * max(1.0, np.max(np.abs(wanted)))
+
+
+@pytest.mark.parametrize("name", ["tanh", "sigmoid", "silu", "softplus", "relu", "elu", "gelu", "gelu_tanh", None])
+def test_the_derivatives_of_an_activation(name):
+    """By central differences: h² of the third derivative, which is at most 4, and eps/h of the value."""
+    z, h = np.linspace(-3, 3, 40), 1e-4  # 0 is not among these
+    for k in (0, 1):
+        up, down = (network.activation(name, z + d)[k] for d in (h, -h))
+        assert np.allclose((up - down) / (2 * h), network.activation(name, z)[k + 1], rtol=0, atol=h**2 * 4 + 8e-16 / h)

@@ -88,7 +88,6 @@ TOO_WIDE: set[str] = {
     "filter.py",
     "grid.py",
     "linalg.py",
-    "pytest_plugin.py",
     "routes/__init__.py",
     "routes/definition.py",
     "routes/exact.py",
