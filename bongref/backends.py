@@ -4,8 +4,8 @@
     state, t = backend.advance(state, t, stop)
 
 :class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands
-many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so that
-an error is always the reference's. Rows, scores and checkpoints are the business of ``stream``.
+many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so
+that an error is always the reference's. Rows, scores and checkpoints are the business of ``stream``.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Backend(Protocol):
     """Takes steps of one stream.
 
     ``advance(state, t, stop)`` takes at least one of the steps t, …, stop − 1 and returns how far
-    it came; the generator has then moved by the draws of these steps. It raises :class:`StepFailed`.
+    it came; the generator has then moved by the draws of these steps. Raises :class:`StepFailed`.
     """
 
     name: str

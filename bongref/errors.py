@@ -1,9 +1,9 @@
 """The errors of the package: one hierarchy, each also the built-in kind that a caller would expect.
 
     BongrefError
-      InvalidValue (ValueError), InvalidType (TypeError)   an argument is refused; nothing has changed
+      InvalidValue (ValueError), InvalidType (TypeError)   an argument is refused, nothing changed
       NotDerived (NotImplementedError)                     the paper derives no update of that name
-      StreamEnded                                          a stream ended early; has step, state, rows
+      StreamEnded                                          a stream ended early: step, state, rows
         NotPositiveDefinite (ArithmeticError)              a covariance is not positive definite
         NotFinite (FloatingPointError)                     a gradient, Hessian or state overflowed
         Interrupted (KeyboardInterrupt)                    Ctrl-C

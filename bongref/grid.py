@@ -51,8 +51,8 @@ EFFICIENT: dict[tuple[str, str], str] = {
 }
 
 # An inner loop without inversions is taken where its iterations have at most P/FEW columns. With
-# more it saves nothing, and where they reach every direction the covariance that remains can be small
-# compared with the one that it is subtracted from.
+# more it saves nothing, and where they reach every direction the covariance that remains can be
+# small compared with the one that it is subtracted from.
 FEW = 4
 
 NOT_DERIVED = {
@@ -157,7 +157,7 @@ class Method:
     def step_function(
         self, curv: Curv, prior: State | None = None, form: str = "auto"
     ) -> Callable[..., Any]:
-        """The function that computes a step: the displayed form, or for G = −S Sᵀ the efficient one."""
+        """The function of a step: the displayed form, or for G = −S Sᵀ the efficient one."""
         efficient = EFFICIENT.get((self.rule, self.family), "")
         usable = efficient != "" and curv.S is not None
         if isinstance(prior, DLR) and usable:

@@ -7,8 +7,8 @@ them. What is not: any update; the code that an equation names is in the rest of
 >>> from bongref import paper
 >>> paper.equation("eq:bong-FC-prec").kind
 'update'
->>> [place.function for place in paper.computed()["eq:bong-FC-prec"]]
-['bong', 'bong_woodbury']
+>>> paper.computed()["eq:bong-FC-prec"][0].file
+'bongref/families/fc_nat.py'
 >>> print(paper.show("Proposition 4.2").splitlines()[0])
 Proposition 4.2   thm:lbong
 
