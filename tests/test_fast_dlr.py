@@ -292,6 +292,18 @@ def test_projection_of_most_problems_is_not_refused():
             assert V is not None and np.max(np.abs(V @ V.T - np.eye(6))) < 64 * compare.EPS, (kind.__name__, cond)
 
 
+@pytest.mark.parametrize("spectrum", [[1.0] * 6, [9, 5, 1, 1, 1, 0.5], [1e3, 1, 1, 1, 1e-3, 0], [1, 0, 0, 0, 0, 0], [0] * 6])
+def test_projection_with_equal_singular_values(spectrum):
+    """Which of them are kept is free; the diagonal is kept, and what is discarded has the size that it must have."""
+    rng = np.random.default_rng(3)
+    U, Q = (np.linalg.qr(rng.standard_normal((n, 6)))[0] for n in (20, 6))
+    W, spectrum = (U * spectrum) @ Q.T, np.array(spectrum, dtype=float)
+    V = rows_of_the_projection(W, 3)
+    assert V is not None and np.max(np.abs(V @ V.T - np.eye(6))) < 64 * compare.EPS
+    sizes, rounding = np.sum((V @ W.T) ** 2, axis=1), compare.C * compare.EPS * max(spectrum)
+    assert abs(np.sum(sizes[3:]) - np.sum(spectrum[3:] ** 2)) <= 2 * rounding * np.linalg.norm(spectrum[2:]) + rounding**2
+
+
 def test_what_is_discarded_is_measured_on_the_rows():
     """The Gram matrix alone leaves the discarded direction of a tilted W̃ with half of its digits;
     the correction restores them.

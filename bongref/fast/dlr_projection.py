@@ -99,8 +99,9 @@ def angles(C, V, values, first, start, D):
         for b in range(D.shape[1]):
             gap = values[start + b] - square if first > 0 else square - values[start + b]
             size, other = math.sqrt(square), math.sqrt(values[start + b])
-            if abs(D[a, b]) <= 8.0 * EPS * top * min(size, other) or max(size, other) <= len(V) * EPS * top:
-                D[a, b] = 0.0  # lost in the rounding of X
+            less, more = min(size, other), max(size, other)
+            if abs(D[a, b]) <= EPS * top * less or abs(gap) <= 32.0 * EPS * top * more or more <= len(V) * EPS * top:
+                D[a, b] = 0.0  # lost in the rounding of X, as is which of two equal sizes is kept
             else:
                 D[a, b] = D[a, b] / gap if gap > 0.0 else math.inf
             largest = max(largest, abs(D[a, b]))
@@ -153,7 +154,7 @@ def choose(small, values, n, R):
     """V from the eigenvectors of G; -> status, and whether it is to be corrected."""
     V = block(small[ROWS], n + 1, n + 1)
     code = eigenvectors(block(small[GRAM], n + 1, n + 1), n, V, values)
-    return code, code == OK and math.sqrt(values[0]) > 8.0 * (math.sqrt(values[R - 1]) + math.sqrt(values[R]))
+    return code, code == OK and math.sqrt(values[0]) > 2.0 * (math.sqrt(values[R - 1]) + math.sqrt(values[R]))
 
 
 @inlined
