@@ -1,7 +1,7 @@
-"""What takes a stream from one state to a later one: equation by equation, or compiled.
+"""The backends of a stream: the reference, equation by equation, and the compiled path.
 
     backend = choose("auto", problem)
-    state, t = backend.advance(state, t, stop)
+    state, t, refused = backend.advance(state, t, stop)
 
 :class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands
 many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so
@@ -88,13 +88,19 @@ class Reference:
         p = self.problem
         drawn = None if p.rng is None else p.rng.bit_generator.state
         try:
-            prior = propagate(state, p.dynamics)  # sec:pseudocode#1
+            prior = self._predict(state, t)  # sec:pseudocode#1
             new = prior if not p.data.seen[t] else self._update(state, prior, t)  # sec:pseudocode#2
         except StepFailed:
             if p.rng is not None and drawn is not None:
                 p.rng.bit_generator.state = drawn
             raise
         return Advanced(new, t + 1)
+
+    def _predict(self, state: State, t: int) -> State:
+        try:
+            return propagate(state, self.problem.dynamics)
+        except (InvalidValue, np.linalg.LinAlgError) as error:
+            raise StepFailed(t, state, NOT_FINITE, f"in the prediction, {error}") from None
 
     def _update(self, state: State, prior: State, t: int) -> State:
         p = self.problem

@@ -94,6 +94,8 @@ def load(path: str | os.PathLike[str]) -> Result:
     """
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidType(f"path must be a path (str or os.PathLike), got {describe(path)}")
+    if os.path.isdir(path):
+        raise InvalidValue(f"path must be a file, got the folder {os.fspath(path)!r}")
     try:
         with np.load(path, allow_pickle=False) as file:
             rest = json.loads(str(file["rest"]))

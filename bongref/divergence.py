@@ -23,9 +23,10 @@ from .linalg import Array
 from .states import State
 
 WINDOW = 100  # observations that are looked at
-FEWEST = 20  # observations below which nothing is said
+FEWEST = 20  # observations below which only a loss that is MUCH larger counts
 WORSE = 1.5  # loss over that of the constant from which on a stream counts as diverged
 WORSE_MOVING = 10.0  # the same where θ moves: the last state is not meant for older observations
+MUCH = 100.0  # the same whatever the scatter of the losses
 LEAST = 0.1  # nats by which the loss exceeds that of the constant, at least
 STANDARD_ERRORS = 3.0
 
@@ -38,12 +39,18 @@ class Losses(NamedTuple):
 
     def diverged(self, worse: float = WORSE) -> bool:
         """Clearly and much worse than the constant, or not finite."""
+        if not np.all(np.isfinite(self.constant)):
+            return False  # there is nothing to compare with
         if not np.all(np.isfinite(self.plugin)):
             return True
-        excess = self.plugin - self.constant
-        error = float(np.std(excess)) / np.sqrt(len(excess))
-        clearly = float(np.mean(excess)) > max(LEAST, STANDARD_ERRORS * error)
-        return clearly and float(np.mean(self.plugin)) > worse * float(np.mean(self.constant))
+        with np.errstate(over="ignore"):
+            excess = self.plugin - self.constant
+            error = float(np.std(excess)) / np.sqrt(len(excess))
+            loss, base = float(np.mean(self.plugin)), float(np.mean(self.constant))
+        if loss - base <= LEAST:
+            return False
+        clearly = len(excess) >= FEWEST and loss - base > STANDARD_ERRORS * error
+        return loss > MUCH * base or (clearly and loss > worse * base)
 
 
 class Watch:
@@ -80,7 +87,7 @@ def losses(
     with np.errstate(all="ignore"):
         outputs = [np.atleast_2d(model(mu, x)) for x in xs]
     O, Y = np.concatenate(outputs), np.concatenate([np.atleast_2d(y) for y in ys])
-    if len(Y) < FEWEST:
+    if len(Y) < 10:
         return None
     best = _best(lik, Y)
     with np.errstate(all="ignore"):

@@ -347,9 +347,7 @@ def predict(
     return lin_mc(model, lik, state, X, n_samples=n_samples, rng=rng, linearise=linearise)
 
 
-def _compiled(
-    kind: str, model: Any, lik: Any, mu: Array, thetas: Array, X: Array
-) -> Array | None:
+def _compiled(kind: str, model: Any, lik: Any, mu: Array, thetas: Array, X: Array) -> Array | None:
     """The values by the compiled path; None where there is none or a compilation does not pay."""
     try:
         from .fast import Unavailable, predict

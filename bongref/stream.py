@@ -77,7 +77,7 @@ class RunInfo:
 
 
 class Continuation(NamedTuple):
-    """What ``run(..., resume=result)`` needs to go on, beside the state and the rows."""
+    """What ``run(..., resume=result)`` needs to go on, in addition to the state and the rows."""
 
     rng: Mapping[str, Any] | None  # state of the generator of the samples
     eval_rng: Mapping[str, Any] | None  # state of the generator of the metrics
@@ -150,12 +150,12 @@ def run(
     samples : array_like, shape (T, I, M, P), optional
         The θ̂ themselves, in place of ``rng``.
     dynamics : Static, OU or Linear, optional
-        How θ moves between observations; it does not without.
+        How θ moves between observations; by default it does not move.
     backend : {"auto", "reference", "fast"}
         "auto" takes the compiled path wherever there is one, "fast" insists on it, "reference" goes
         equation by equation. ``result.info.backend`` says which it was.
     every : int, optional
-        Take the metrics (and write the checkpoint) every so many steps; once, at the end, without.
+        Take the metrics (and write the checkpoint) every so many steps; by default at the end only.
     metrics : optional
         :func:`bongref.metrics.on`, ``.prequential``, ``.kl_to``, a function
         ``(m, model, lik, state, rng) -> dict``, or a list of these. They draw from a generator of
@@ -298,12 +298,8 @@ class Recorder:
         state = _checked_resume(resume, p)
         self.rows, self.clock.seconds = list(resume.rows), resume.info.seconds
         self.pending = {key: list(values) for key, values in resume.continuation.pending.items()}
-        for gen, saved in (
-            (p.rng, resume.continuation.rng),
-            (self.eval_rng, resume.continuation.eval_rng),
-        ):
-            if gen is not None and saved is not None:
-                gen.bit_generator.state = saved
+        _restore("resume.continuation.rng", p.rng, resume.continuation.rng)
+        _restore("resume.continuation.eval_rng", self.eval_rng, resume.continuation.eval_rng)
         return state, resume.t
 
     def next_stop(self, t: int, T: int) -> int:
@@ -331,7 +327,8 @@ class Recorder:
             )
             for one in self.measures:
                 if not getattr(one, "ahead", False):
-                    row.update(one(p.m, p.model, p.lik, state, self.eval_rng))
+                    row.update(_as_row(one(p.m, p.model, p.lik, state, self.eval_rng)))
+            row["t"] = t
             self.rows.append(row)
         self.pending = {}
         if self.checkpoint is not None:
@@ -381,6 +378,37 @@ def _measures(metrics: Any) -> list[Callable[..., Any]]:
     return out
 
 
+def _check_pending(pending: Any) -> None:
+    """The one-step-ahead scores since the last row of a result."""
+    if not isinstance(pending, dict) or not all(
+        isinstance(scores, list) and all(isinstance(x, (int, float)) for x in scores)
+        for scores in pending.values()
+    ):
+        raise InvalidValue(
+            f"resume.continuation.pending must be lists of numbers by name, got {describe(pending)}"
+        )
+
+
+def _restore(name: str, generator: np.random.Generator | None, saved: Any) -> None:
+    """Put a generator where it was when a result was made."""
+    if generator is None or saved is None:
+        return
+    try:
+        generator.bit_generator.state = saved
+    except (TypeError, ValueError, KeyError) as error:
+        kind = type(generator.bit_generator).__name__
+        raise InvalidValue(
+            f"{name} must be the state of a {kind}, as rng is one, got {describe(saved)} ({error}); "
+            "resume with the same kind of generator"
+        ) from None
+
+
+def _as_row(values: Any) -> Row:
+    if not isinstance(values, Mapping):
+        raise InvalidType(f"metrics must return a dict of name: value, got {describe(values)}")
+    return dict(values)
+
+
 def _checked_resume(resume: Any, p: Problem) -> State:
     """The state of a result, if it is one of this run."""
     T = len(p.data.seen)
@@ -394,12 +422,11 @@ def _checked_resume(resume: Any, p: Problem) -> State:
             f"resume must be a Result of {p.m!r} after 0 to {T} steps, got one of "
             f"{resume.info.method!r} after step {t}"
         )
-    if not all(
-        isinstance(row, dict) and row.get("t", -1) in range(resume.t + 1) for row in resume.rows
+    if not isinstance(resume.rows, list) or not all(
+        isinstance(row, dict) and row.get("t", -1) in range(t + 1) for row in resume.rows
     ):
-        raise InvalidValue(
-            f"resume.rows must be rows of steps 1...{resume.t}, got {resume.rows!r:.80}"
-        )
+        raise InvalidValue(f"resume.rows must be rows of steps 1...{t}, got {resume.rows!r:.80}")
+    _check_pending(resume.continuation.pending)
     rank = p.m.params.get("rank")
     return checks.state("resume.state", resume.state, STATES[p.m.family], P=len(p.prior.mu), R=rank)
 

@@ -21,8 +21,7 @@ from bongref import curvature, gaussians
 from bongref.families import diag_mom, diag_nat
 from bongref.fast import elementary, normals, steps
 from bongref.fast.jit import config, kernel
-from bongref.fast.likelihoods import describe as describe_likelihood
-from bongref.fast.likelihoods import n_rows, score, weights
+from bongref.fast.likelihoods import extra, load, n_rows, places, score, weights
 from bongref.fast.nets import describe, workspace
 from bongref.fast.nets.interface import accumulate, forward, pullback, sums
 from bongref.fast.status import OK
@@ -130,10 +129,25 @@ def test_normals_are_normal():
 # --- networks ----------------------------------------------------------------------------------------------------------------
 
 
-def both(net, theta, x, work, V, o, out):
-    """A forward pass and the rows."""
-    forward(net, theta, x, work, o)
-    pullback(net, theta, x, work, V, out)
+def prepare(model, K):
+    """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
+    (net, ints), C = describe(model), model.n_outputs
+    v, words = workspace(net, C + K * C + 2 * K)
+    return (net, ints, v, words), (net.size, net.size + np.uint64(C), net.size + np.uint64(C + K * C))
+
+
+def put(network, at, values):
+    network[2][int(at) : int(at) + np.size(values)] = np.ravel(values)
+
+
+def both(model, theta, x, V):
+    """Outputs and rows V_k ∂f/∂θ."""
+    network, (o, at, _) = prepare(model, len(V))
+    rows = np.empty((len(V), model.n_params))
+    forward(*network, theta, x, o)
+    put(network, at, V)
+    pullback(*network, theta, at, np.uint64(len(V)), rows)
+    return network[2][int(o) : int(o) + model.n_outputs].copy(), rows
 
 
 MODELS = {
@@ -150,9 +164,7 @@ MODELS = {
 def test_networks_and_their_jacobians(name, size):
     model, rng = MODELS[name], np.random.default_rng(7)
     theta, x = size * rng.standard_normal(model.n_params), rng.standard_normal(model.in_shape)
-    net, C = describe(model), model.n_outputs
-    o, J = np.empty(C), np.empty((C, model.n_params))
-    both(net, theta, x, workspace(net), np.eye(C), o, J)
+    o, J = both(model, theta, x, np.eye(model.n_outputs))
     outputs = lambda theta, x: br.states.Diag(model(theta, x), np.ones(1))
     jacobian = lambda theta, x: br.states.FC(np.zeros(1), model.jac(theta, x))
     for fn, got, key, i in ((outputs, o, "mu", 0), (jacobian, J, "Sigma", 1)):
@@ -166,16 +178,18 @@ def test_networks_and_their_jacobians(name, size):
 def test_sums_of_rows_and_of_their_squares(name, K):
     """The rows of the pullback, summed: K + 4 roundings of each term."""
     model, rng = MODELS[name], np.random.default_rng(7)
-    theta, x, net = rng.standard_normal(model.n_params), rng.standard_normal(model.in_shape), describe(model)
-    work, V, (c, w) = workspace(net), rng.standard_normal((K, model.n_outputs)), rng.uniform(0.5, 2, (2, K))
-    o, rows, (g, d) = np.empty(model.n_outputs), np.empty((K, model.n_params)), np.empty((2, model.n_params))
-    both(net, theta, x, work, V, o, rows)
-    sums(net, theta, x, work, V, c, w, g, d)
+    theta, x = rng.standard_normal(model.n_params), rng.standard_normal(model.in_shape)
+    (network, (o, at, weights)), V, (c, w) = prepare(model, K), rng.standard_normal((K, model.n_outputs)), rng.uniform(0.5, 2, (2, K))
+    rows, (g, d) = both(model, theta, x, V)[1], np.empty((2, model.n_params))
+    forward(*network, theta, x, o)
+    put(network, at, V)
+    put(network, weights, [c, w])
+    sums(*network, theta, at, np.uint64(K), weights, g, d)
     tol = (K + 4) * EPS
     assert np.all(np.abs(g - c @ rows) <= tol * (c @ np.abs(rows)))
     assert np.all(np.abs(d + w**2 @ rows**2) <= 2 * tol * (w**2 @ rows**2))
     more, less = np.ones(model.n_params), np.ones(model.n_params)
-    accumulate(net, theta, x, work, V[0], more, less)
+    accumulate(*network, theta, at, more, less)
     assert np.all(np.abs(more - (1 + rows[0])) <= tol * (1 + np.abs(rows[0])))
     assert np.all(np.abs(less - (1 - rows[0] ** 2)) <= tol * (1 + rows[0] ** 2))
 
@@ -194,24 +208,33 @@ def condition(fn, *inputs):
 def test_what_is_not_finite_stays_so(activation, bad):
     """The reference refuses such parameters; the compiled network must hand them on for the stream to notice."""
     model = br.models.mlp([2, 3, 1], activation=activation)
-    theta, net = np.ones(model.n_params), describe(model)
+    theta = np.ones(model.n_params)
     theta[-2] = bad  # a weight of the last layer
-    o, J = np.empty(1), np.empty((1, model.n_params))
-    both(net, theta, np.ones(2), workspace(net), np.eye(1), o, J)
-    assert not np.isfinite(o[0])
-    theta[-2], theta[0] = 1.0, math.nan
-    both(net, theta, np.ones(2), workspace(net), np.eye(1), o, J)
-    assert math.isnan(o[0])
+    with np.errstate(all="ignore"):
+        assert not np.isfinite(both(model, theta, np.ones(2), np.eye(1))[0][0])
+        theta[-2], theta[0] = 1.0, math.nan
+        assert math.isnan(both(model, theta, np.ones(2), np.eye(1))[0][0])
 
 
 # --- likelihoods ---------------------------------------------------------------------------------------------------------------
 
 
 @kernel
-def likelihood(lik, hess, o, y, s, V, c, w, buffer):
+def likelihood(at, hess, v, y):
     """Score and weighted cotangents, called from Python."""
-    score(lik, o, y, s, buffer)
-    weights(lik, hess, o, y, V, c, w, buffer)
+    score(at, v, y, at.s)
+    weights(at, hess, v, y)
+
+
+def of_likelihood(lik, hess, o, y):
+    """Score, cotangents, coefficients and weights at the outputs o."""
+    C, K = len(o), n_rows(lik, len(o), hess)
+    at, v = places(lik, C, K, 5), np.zeros(5 + extra(C, K))
+    load(lik, at, v)
+    v[5 : 5 + C] = o
+    likelihood(at, hess, v, y)
+    part = lambda first, n: v[int(first) : int(first) + n].copy()
+    return part(at.s, C), part(at.V, K * C).reshape(K, C), part(at.c, K), part(at.c + at.K, K)
 
 
 R3 = np.array([[2.0, 0.3, 0.1], [0.3, 1.0, -0.2], [0.1, -0.2, 0.5]])
@@ -231,10 +254,7 @@ def test_weighted_rows_give_score_and_information(name, o, label):
     """To a few eps of the sums of absolute values, whose terms for classes do not cancel."""
     lik, y = LIKELIHOODS[name]
     o, y = np.array(o) / (4 if name == "poisson" else 1), np.eye(3)[label] if name == "categorical" else np.array(y)
-    numbers, s = describe_likelihood(lik, 3), np.empty(3)
-    K = n_rows(numbers, 3, 0)
-    V, c, w = np.empty((K, 3)), np.empty(K), np.empty(K)
-    likelihood(numbers, 0, o, y, s, V, c, w, np.empty(3))
+    s, V, c, w = of_likelihood(lik, 0, o, y)
     want = lik.score(o, y)
     size = np.abs(lik._P) @ np.abs(y - o) if name == "gaussian-full" else np.abs(want)
     assert np.all(np.abs(s - want) <= 16 * EPS * size), (s, want)
@@ -242,7 +262,7 @@ def test_weighted_rows_give_score_and_information(name, o, label):
     F = lik.info_factor(o)
     size = np.abs(V.T) @ (w[:, None] ** 2 * np.abs(V)) + np.abs(F) @ np.abs(F.T)
     assert np.all(np.abs(V.T @ (w[:, None] ** 2 * V) - F @ F.T) <= 16 * EPS * size)
-    likelihood(numbers, 1, o, y, s, V, c, w, np.empty(3))
+    s, V, c, w = of_likelihood(lik, 1, o, y)
     assert np.array_equal(c[0] * V[0], s) and np.array_equal(w[0] * V[0], s)
 
 

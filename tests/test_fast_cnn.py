@@ -45,14 +45,26 @@ def draw(model, seed=0):
     return theta, rng.standard_normal(model.in_shape), rng.standard_normal((8, model.n_outputs))
 
 
-def run(model, theta, x, V, work=None):
+def prepare(model, K):
+    """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
+    (net, ints), C = describe(model), model.n_outputs
+    v, words = workspace(net, C + K * C + 2 * K)
+    o = net.size
+    return (net, ints, v, words), (o, o + np.uint64(C), o + np.uint64(C + K * C))
+
+
+def put(network, at, values):
+    network[2][int(at) : int(at) + np.size(values)] = np.ravel(values)
+
+
+def run(model, theta, x, V, prepared=None):
     """Outputs and rows of the compiled network."""
-    net = describe(model)
-    work = workspace(net) if work is None else work
-    o, out = np.full(model.n_outputs, np.nan), np.full((len(V), model.n_params), np.nan)
-    forward(net, theta, x.ravel(), work, o)
-    pullback(net, theta, x.ravel(), work, V, out)
-    return o, out
+    network, (o, at, _) = prepare(model, len(V)) if prepared is None else prepared
+    rows = np.full((len(V), model.n_params), np.nan)
+    forward(*network, theta, x.ravel(), o)
+    put(network, at, V)
+    pullback(*network, theta, at, np.uint64(len(V)), rows)
+    return network[2][int(o) : int(o) + model.n_outputs].copy(), rows
 
 
 def magnitudes(model, theta, x):
@@ -89,18 +101,20 @@ def compare(model, seed):
 
 def check_sums(model, theta, x, V, want, tol):
     """Sums of rows and of their squares: to the tolerance of the rows, and twice the rows times it for the squares."""
-    net, rng = describe(model), np.random.default_rng(0)
-    work, (c, w) = workspace(net), rng.uniform(0.5, 2, (2, len(V)))
+    c, w = np.random.default_rng(0).uniform(0.5, 2, (2, len(V)))
     for K in (1, len(V)):
-        g, d, o = np.zeros(model.n_params), np.zeros(model.n_params), np.zeros(model.n_outputs)
-        forward(net, theta, x.ravel(), work, o)
-        sums(net, theta, x.ravel(), work, V[:K], c[:K].copy(), w[:K].copy(), g, d)
-        rows, slack, weights = want[:K], tol[:K], w[:K, None]
-        bound = (weights**2 * (2 * np.abs(rows) + slack) * slack).sum(axis=0) + K * 4 * EPS * (weights * rows).__pow__(2).sum(axis=0)
+        g, d, (network, (o, at, weights)) = np.zeros(model.n_params), np.zeros(model.n_params), prepare(model, K)
+        forward(*network, theta, x.ravel(), o)
+        put(network, at, V[:K])
+        put(network, weights, [c[:K], w[:K]])
+        sums(*network, theta, at, np.uint64(K), weights, g, d)
+        rows, slack, wide = want[:K], tol[:K], w[:K, None]
+        bound = (wide**2 * (2 * np.abs(rows) + slack) * slack).sum(axis=0) + K * 4 * EPS * ((wide * rows) ** 2).sum(axis=0)
         assert_within(g, c[:K] @ rows, c[:K] @ (slack + K * EPS * np.abs(rows)))
-        assert_within(d, -((weights * rows) ** 2).sum(axis=0), bound)
+        assert_within(d, -((wide * rows) ** 2).sum(axis=0), bound)
     g, d = np.ones(model.n_params), np.ones(model.n_params)
-    accumulate(net, theta, x.ravel(), work, V[1], g, d)
+    put(network, at, V[1])
+    accumulate(*network, theta, at, g, d)
     assert_within(g, 1 + want[1], tol[1] + EPS * (1 + np.abs(want[1])))
     assert_within(d, 1 - want[1] ** 2, (2 * np.abs(want[1]) + tol[1]) * tol[1] + 4 * EPS * (1 + want[1] ** 2))
 
@@ -122,20 +136,19 @@ def test_unit_cotangents_give_the_jacobian():
 def test_the_papers_network():
     model = models.cnn()
     compare(model, seed=3)
-    work = workspace(describe(model))
-    assert sum(a.nbytes for a in work if isinstance(a, np.ndarray)) <= 4 * 10 * model.n_params * 8
+    assert int(describe(model)[0].size) <= 4 * 10 * model.n_params
 
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_used_workspace_is_as_good_as_a_new_one(name):
     """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
     model = build(name, "gelu")
-    work = workspace(describe(model))
-    for array in (work.windows, work.values, work.back, work.kernel, work.flat, work.row):
-        array[...] = np.nan
+    prepared = prepare(model, 5)
+    (net, ints, v, _), _ = prepared
+    v[int(ints[0, 5]) :] = np.nan  # all but the images, with the zeros around them
     for seed, K in ((4, 5), (5, 1), (6, 4), (7, 3)):
         theta, x, V = draw(model, seed)
-        used, new = run(model, 10 * theta, x, V[:K], work), run(model, 10 * theta, x, V[:K])
+        used, new = run(model, 10 * theta, x, V[:K], prepared), run(model, 10 * theta, x, V[:K])
         np.testing.assert_array_equal(used[0], new[0])
         np.testing.assert_array_equal(used[1], new[1])
 

@@ -1,6 +1,7 @@
 """Streams that end early or go wrong: what the errors and warnings carry and say; what a stream is read from."""
 
 import builtins
+import dataclasses
 import pickle
 import sys
 import types
@@ -11,7 +12,7 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref import backends, divergence
+from bongref import backends, checks, divergence
 from bongref.errors import BongrefError, BongrefWarning, Diverging, NotFinite, StreamEnded
 
 LINEAR, UNIT = br.models.linear(2), br.likelihoods.Gaussian(var=1.0)
@@ -248,16 +249,160 @@ def test_constant_targets_and_moving_parameters_are_no_alarm():
         )
 
 
-def test_too_few_observations_say_nothing():
+def pair(plugin, constant):
+    return divergence.Losses(np.asarray(plugin, float), np.asarray(constant, float))
+
+
+def test_what_counts_as_diverged():
+    base = np.full(100, 0.7)
+    assert pair(np.full(100, 1.2), base).diverged()  # clearly, by more than half
+    assert not pair(np.full(100, 0.9), base).diverged()  # clearly, but not by much
+    assert not pair([60.0] + [0.5] * 99, base).diverged()  # one outlier: much, but not clearly
+    assert pair([60000.0] + [0.5] * 99, base).diverged()  # so much that its scatter does not matter
+    assert not pair(np.full(100, 0.05), np.zeros(100)).diverged()  # a constant that fits perfectly
+    assert not pair(np.full(100, 5.0), base).diverged(worse=10.0)  # where the parameters move
     assert (
-        divergence.losses(
-            LINEAR, UNIT, np.zeros(2), list(np.ones((19, 2))), list(1e9 * np.ones((19, 1)))
-        )
-        is None
+        not pair(np.full(15, 1.2), base[:15]).diverged()
+        and pair(np.full(15, 1e3), base[:15]).diverged()
     )
-    assert divergence.losses(
-        LINEAR, UNIT, np.full(2, 1e308), list(np.ones((20, 2))), list(np.ones((20, 1)))
-    ).diverged()
+    assert pair([np.inf] * 20, base[:20]).diverged()
+    assert not pair([np.inf] * 20, [np.inf] * 20).diverged()
+
+
+def test_too_few_observations_say_nothing():
+    far = lambda n: (list(np.ones((n, 2))), list(1e9 * np.ones((n, 1))))
+    assert divergence.losses(LINEAR, UNIT, np.zeros(2), *far(9)) is None
+    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), *far(20)).diverged()
+
+
+def watched(state_fits_last, end, T=150):
+    """Whether a look at step T warns, the state fitting either the last or the first 100 observations."""
+    X = np.ones((T, 2))
+    Y = np.where(np.arange(T) < T - 100, -50.0, 2.0) + 0.1 * np.random.default_rng(
+        0
+    ).standard_normal(T)
+    data = checks.observations(LINEAR, UNIT, X, Y, np.zeros(2))
+    prior = br.Diag(np.zeros(2), np.ones(2))
+    m = br.method("bong-lin-hess-diag")
+    problem = backends.Problem(
+        m, LINEAR, UNIT, prior, data, br.dynamics.Static(), None, None, False, "auto"
+    )
+    state = br.Diag(np.full(2, 1.0 if state_fits_last else -25.0), np.ones(2))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        divergence.Watch(problem).look(T, state, end=end)
+    return [w.category for w in seen] == [Diverging]
+
+
+def test_the_last_observations_are_looked_at_when_the_stream_ends_or_has_doubled():
+    assert watched(False, end=True) and not watched(True, end=True)
+    assert not watched(False, end=False) and watched(False, end=False, T=200)
+
+
+def test_a_short_stream_is_looked_at_when_it_ends():
+    X, Y, model = diverging(0, T=150)
+    m = br.method("bong-lin-hess-diag")
+    with pytest.warns(Diverging):
+        br.run(m, model, UNIT, m.prior(model.init(np.random.default_rng(0)), 1.0), X, Y)
+
+
+# --- what a result carries over ----------------------------------------------------------------------------------------------
+
+
+def stopped_at(n, m, X, Y, rng, **kw):
+    """The interruption of a reference run after n steps."""
+
+    def stop(m, model, lik, state, rng, calls=[0]):  # noqa: B006
+        calls[0] += 1
+        if calls[0] == n + 1:
+            raise KeyboardInterrupt
+        return {}
+
+    with pytest.raises(br.Interrupted) as caught:
+        br.run(
+            m,
+            LINEAR,
+            UNIT,
+            m.prior(np.zeros(2)),
+            X,
+            Y,
+            rng=rng,
+            every=1,
+            metrics=stop,
+            backend="reference",
+            **kw,
+        )
+    return caught.value
+
+
+def test_an_interruption_rewinds_the_generator_and_keeps_time_and_traces():
+    m, (X, Y) = br.method("bong-mc-ef-diag", n_samples=3), line(6)
+    rng = np.random.default_rng(5)
+    error = stopped_at(2, m, X, Y, rng, trace=True)
+    assert error.step == 3 and error.result.t == 2 and len(error.result.info.traces) == 2
+    other = np.random.default_rng(5)
+    br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X[:2], Y[:2], rng=other, backend="reference")
+    assert rng.bit_generator.state == other.bit_generator.state == error.result.continuation.rng
+    first = error.result._replace(info=dataclasses.replace(error.result.info, seconds=1000.0))
+    on = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, rng=rng, trace=True, resume=first)
+    assert on.info.seconds > 1000 and len(on.info.traces) == 6
+
+
+def test_a_failed_step_leaves_the_generator_before_its_draws():
+    m, (X, Y) = br.method("bog-mc-ef-diag_mom", alpha=1e6, n_samples=3), line(3)
+    rng = np.random.default_rng(5)
+    before = rng.bit_generator.state
+    with pytest.raises(br.NotPositiveDefinite):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, rng=rng, backend="reference")
+    assert rng.bit_generator.state == before
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_a_prediction_that_overflows_carries_the_rows(backend):
+    X, Y = line(3000)
+    X[:, 1] = (
+        0  # nothing is ever learned of the second parameter, whose variance grows by 1.69 a step
+    )
+    m, moving = br.method("bong-lin-hess-fc"), br.dynamics.Linear(1.3, 0.0, 0.01)
+    kw = {"dynamics": moving, "every": 100, "metrics": br.metrics.on(X[:5], Y[:5], "rmse")}
+    with pytest.raises(
+        StreamEnded, match=r"step \d+: in the prediction, F Sigma F\^T \+ Q must be"
+    ) as caught:
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, backend=backend, **kw)
+    step = caught.value.step
+    assert (
+        1000 < step < 3000
+        and len(caught.value.rows) == (step - 1) // 100
+        and caught.value.result.t == step - 1
+    )
+
+
+def test_metrics_that_return_no_dict_are_named():
+    m, (X, Y) = br.method("bong-lin-hess-fc"), line(3)
+    with pytest.raises(TypeError, match="metrics must return a dict of name: value, got float"):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args: 1.0)
+    rows = br.run(
+        m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args: {"t": 99, "a": 1}
+    ).rows
+    assert rows == [{"t": 3, "a": 1}]
+
+
+def test_another_kind_of_generator_cannot_resume():
+    m, (X, Y) = br.method("bong-mc-ef-diag", n_samples=3), line(6)
+    error = stopped_at(2, m, X, Y, np.random.default_rng(5))
+    with pytest.raises(
+        ValueError, match=r"resume\.continuation\.rng must be the state of a MT19937, as rng is one"
+    ):
+        br.run(
+            m,
+            LINEAR,
+            UNIT,
+            m.prior(np.zeros(2)),
+            X,
+            Y,
+            rng=np.random.Generator(np.random.MT19937(1)),
+            resume=error.result,
+        )
 
 
 # --- backends -----------------------------------------------------------------------------------------------------------------------
@@ -341,8 +486,6 @@ def test_a_missing_observation_keeps_a_stream_in_arrays():
     """What makes it cost nothing: one None changes neither how the stream is stored nor which path takes it."""
     X, Y = line(50)
     with_hole = [*Y[:20], None, *Y[21:]]
-    from bongref import checks
-
     data = checks.observations(LINEAR, UNIT, X, with_hole, np.zeros(2))
     assert (
         isinstance(data.xs, np.ndarray)
@@ -367,6 +510,15 @@ def tampered():
     yield "resume must be a Result", r.state
     yield "resume.rows must be rows", r._replace(rows=[{"t": 9}])
     yield "resume.rows must be rows", r._replace(rows=["x"])
+    yield "resume.rows must be rows", r._replace(rows=None)
+    yield (
+        r"resume\.continuation\.pending must be",
+        r._replace(continuation=r.continuation._replace(pending=[1])),
+    )
+    yield (
+        r"resume\.continuation\.eval_rng must be",
+        r._replace(continuation=r.continuation._replace(eval_rng={"a": 1})),
+    )
     yield (
         r"resume\.state\.mu must be finite",
         r._replace(state=br.FC(np.full(2, np.nan), np.eye(2))),
@@ -377,7 +529,7 @@ def tampered():
     )
 
 
-@pytest.mark.parametrize("k", range(10))
+@pytest.mark.parametrize("k", range(13))
 def test_a_result_that_was_tampered_with_is_refused(k):
     message, resume = list(tampered())[k]
     m = br.method("bong-lin-hess-fc")

@@ -17,8 +17,8 @@ import numpy as np
 from .. import curvature
 from . import likelihoods, nets, threads
 from .generic import estimate, implement, place
-from .jit import device, kernel
-from .likelihoods import score, weights
+from .jit import U, device, kernel
+from .likelihoods import Places, score, weights
 from .nets.interface import accumulate, forward, pullback, sums
 from .normals import Source, fill, source, transform
 from .status import NOT_FINITE, OK
@@ -26,16 +26,14 @@ from .tuning import PARTS
 
 
 class LinDiag(NamedTuple):
-    """lin-hess or lin-ef for a diagonal family: K cotangents of the outputs."""
+    """lin-hess or lin-ef for a diagonal family."""
 
     net: Any
-    values: Any  # the network's workspace
-    lik: Any
+    ints: Any  # the network's table and workspace
+    v: Any
+    words: Any
+    at: Places  # the likelihood, and its places in v
     hess: int
-    V: Any  # (K, C)
-    c: Any  # (K,)
-    w: Any  # (K,)
-    small: Any  # (3, C): outputs and buffers
     g: Any  # (P,)
     G: Any  # (P,)
 
@@ -44,13 +42,11 @@ class LinRows(NamedTuple):
     """The same for a family that takes the rows of the Jacobian."""
 
     net: Any
-    values: Any
-    lik: Any
+    ints: Any
+    v: Any
+    words: Any
+    at: Places
     hess: int
-    V: Any
-    c: Any
-    w: Any
-    small: Any
     g: Any
     G: Any  # (K, P)
 
@@ -59,12 +55,12 @@ class McDiag(NamedTuple):
     """mc-ef for a diagonal family: sums over the samples in ``PARTS`` parts, which threads can share."""
 
     net: Any
-    values: Any
-    lik: Any
-    small: Any  # (3, C)
+    ints: Any
+    v: Any
+    words: Any
+    at: Places
     source: Source
-    theta: Any  # (P,): a sample
-    deviations: Any  # (P,): σ
+    buffers: Any  # (2, P): a sample, σ
     sums: Any  # (2, P): g and diag G of one part
     n_samples: int
     g: Any
@@ -75,9 +71,10 @@ class McRows(NamedTuple):
     """mc-ef for the other families: the samples become the rows."""
 
     net: Any
-    values: Any
-    lik: Any
-    small: Any
+    ints: Any
+    v: Any
+    words: Any
+    at: Places
     source: Source
     g: Any
     G: Any  # (M, P)
@@ -89,36 +86,37 @@ class McRows(NamedTuple):
 @implement(estimate, LinDiag)
 def estimate_lin_diag(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.lin_hess, lin_ef, and curvature.diagonal."""
-    o = est.small[0]
-    forward(est.net, state.mu, x, est.values, o)
-    weights(est.lik, est.hess, o, y, est.V, est.c, est.w, est.small[1])
-    sums(est.net, state.mu, x, est.values, est.V, est.c, est.w, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
+    at = est.at
+    forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
+    weights(at, est.hess, est.v, y)
+    sums(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
     return OK
 
 
 @device
-def weigh_rows(c, w, rows, g):
-    """g = Σ_k c_k rows_k, and then rows_k is multiplied by w_k."""
-    for k in range(len(rows)):
-        row = rows[k]
+def weigh_rows(v, c, rows, g):
+    """g = Σ_k c_k rows_k, and then rows_k is multiplied by w_k; c (K,) at v[c], w (K,) after it."""
+    K = U(len(rows))
+    for k in range(K):
+        row, u, w = rows[k], v[c + k], v[c + K + k]
         if k == 0:
             for p in range(len(g)):
-                g[p] = c[0] * row[p]
+                g[p] = u * row[p]
         else:
             for p in range(len(g)):
-                g[p] += c[k] * row[p]
+                g[p] += u * row[p]
         for p in range(len(g)):
-            row[p] *= w[k]
+            row[p] *= w
 
 
 @implement(estimate, LinRows)
 def estimate_lin_rows(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.lin_hess, lin_ef."""
-    o = est.small[0]
-    forward(est.net, state.mu, x, est.values, o)
-    weights(est.lik, est.hess, o, y, est.V, est.c, est.w, est.small[1])
-    pullback(est.net, state.mu, x, est.values, est.V, est.G)
-    weigh_rows(est.c, est.w, est.G, est.g)  # eq:gL, eq:GL, eq:GLEF
+    at = est.at
+    forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
+    weights(at, est.hess, est.v, y)
+    pullback(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, est.G)
+    weigh_rows(est.v, at.c, est.G, est.g)  # eq:gL, eq:GL, eq:GLEF
     return finite(est.g)
 
 
@@ -135,17 +133,17 @@ def finite(g):
 
 
 @device
-def gradient_sums(net, values, lik, small, source, theta, mu, deviations, x, y, n, g):
-    """g[0] = Σ_m ∇_m and g[1] = −Σ_m ∇_m² over the next n samples θ = μ + σ z."""
+def gradient_sums(net, ints, v, words, at, source, buffers, mu, x, y, n, g):
+    """g[0] = Σ_m ∇_m and g[1] = −Σ_m ∇_m² over the next n samples θ = μ + σ z, σ = buffers[1]."""
     g[:] = 0.0
-    o, s = small[0], small[1]
+    theta, deviations, first, second = buffers[0], buffers[1], g[0], g[1]
     for _ in range(n):
-        fill(source, theta)
+        fill(source, theta, U(0), U(len(theta)))
         for p in range(len(mu)):
             theta[p] = mu[p] + deviations[p] * theta[p]  # sec:pseudocode#17
-        forward(net, theta, x, values, o)
-        score(lik, o, y, s, small[2])
-        accumulate(net, theta, x, values, s, g[0], g[1])  # sec:pseudocode#18
+        forward(net, ints, v, words, theta, x, at.o)
+        score(at, v, y, at.V)
+        accumulate(net, ints, v, words, theta, at.V, first, second)  # sec:pseudocode#18
 
 
 @device
@@ -176,26 +174,24 @@ def add_part(k, sums, scale, g, d):
 @implement(estimate, McDiag)
 def estimate_mc_diag(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.mc_ef, and curvature.diagonal."""
-    roots(state.var, est.deviations)
+    roots(state.var, est.buffers[1])
     M = est.n_samples
     for k in range(PARTS):
         n = part(M, k + 1) - part(M, k)
-        gradient_sums(est.net, est.values, est.lik, est.small, est.source, est.theta, state.mu, est.deviations, x, y, n, est.sums)
+        gradient_sums(est.net, est.ints, est.v, est.words, est.at, est.source, est.buffers, state.mu, x, y, n, est.sums)
         add_part(k, est.sums, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
     return OK
 
 
 @device
-def gradient_rows(net, values, lik, small, x, y, theta, scale):
+def gradient_rows(net, ints, v, words, at, x, y, theta, scale):
     """The rows θ_m of theta become scale · ∇log p(y | f(x, θ_m))."""
-    o, s = small[0], small[1]
     for m in range(len(theta)):
-        row = theta[m : m + 1]
-        forward(net, theta[m], x, values, o)
-        score(lik, o, y, s, small[2])
-        for c in range(len(s)):
-            s[c] *= scale
-        pullback(net, theta[m], x, values, small[1:2], row)
+        forward(net, ints, v, words, theta[m], x, at.o)
+        score(at, v, y, at.V)
+        for c in range(at.C):
+            v[at.V + c] *= scale
+        pullback(net, ints, v, words, theta[m], at.V, U(1), theta[m : m + 1])
 
 
 @device
@@ -214,11 +210,11 @@ def estimate_mc_rows(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.mc_ef."""
     scale = 1.0 / math.sqrt(len(est.G))
     for m in range(len(est.G)):
-        fill(est.source, est.G[m])
+        fill(est.source, est.G[m], U(0), U(len(state.mu)))
     status = place(rule, prior, state, est.G, work)  # sec:pseudocode#17
     if status != OK:
         return status
-    gradient_rows(est.net, est.values, est.lik, est.small, x, y, est.G, scale)  # sec:pseudocode#18, sec:pseudocode#21
+    gradient_rows(est.net, est.ints, est.v, est.words, est.at, x, y, est.G, scale)  # sec:pseudocode#18, sec:pseudocode#21
     row_sum(est.G, scale, est.g)  # eq:gMC
     return finite(est.g)
 
@@ -227,15 +223,9 @@ def estimate_mc_rows(est, rule, prior, state, x, y, t, i, work):
 
 
 @kernel
-def sums_alone(net, values, lik, small, source, theta, mu, deviations, x, y, n, g):
-    """:func:`gradient_sums`, called from Python."""
-    gradient_sums(net, values, lik, small, source, theta, mu, deviations, x, y, n, g)
-
-
-@kernel
-def rows_alone(net, values, lik, small, x, y, theta, scale):
+def rows_alone(net, ints, v, words, at, x, y, theta, scale):
     """:func:`gradient_rows`, called from Python."""
-    gradient_rows(net, values, lik, small, x, y, theta, scale)
+    gradient_rows(net, ints, v, words, at, x, y, theta, scale)
 
 
 class Setting(NamedTuple):
@@ -250,34 +240,34 @@ class Setting(NamedTuple):
     K: int  # the most columns of S
 
 
-def network(s: Setting) -> tuple[Any, ...]:
-    """The compiled network, its workspace, the likelihood and buffers of (3, C)."""
-    net, C = nets.describe(s.model), s.model.n_outputs
-    return net, nets.workspace(net), likelihoods.describe(s.lik, C), np.zeros((3, C))
+def network(s: Setting, K: int) -> tuple[Any, ...]:
+    """The compiled network, its table and workspace, and the likelihood's places in it, with K cotangents."""
+    (net, ints), C = nets.describe(s.model), s.model.n_outputs
+    v, words = nets.workspace(net, likelihoods.extra(C, K))
+    at = likelihoods.places(s.lik, C, K, int(net.size))
+    likelihoods.load(s.lik, at, v)
+    return net, ints, v, words, at
 
 
 def compiled(s: Setting) -> Any:
     """The estimator of a loop that is compiled as a whole."""
-    P, C, diagonal = s.model.n_params, s.model.n_outputs, s.m.family in ("diag", "diag_mom")
-    net, values, lik, small = network(s)
+    P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
     if s.m.hess == "mc-ef":
         if diagonal:
-            vectors = np.zeros(P), np.zeros(P), np.zeros((2, P))
-            return McDiag(net, values, lik, small, source(), *vectors, s.K, np.zeros(P), np.zeros(P))
-        return McRows(net, values, lik, small, source(), np.zeros(P), np.zeros((s.K, P)))
+            buffers = np.zeros((2, P)), np.zeros((2, P))
+            return McDiag(*network(s, 1), source(), *buffers, s.K, np.zeros(P), np.zeros(P))
+        return McRows(*network(s, 1), source(), np.zeros(P), np.zeros((s.K, P)))
     hess = likelihoods.LIN_HESS if s.m.hess == "lin-hess" else likelihoods.LIN_EF
-    K = likelihoods.n_rows(lik, C, hess)
-    weights = np.zeros((K, C)), np.zeros(K), np.zeros(K)
-    if diagonal:
-        return LinDiag(net, values, lik, hess, *weights, small, np.zeros(P), np.zeros(P))
-    return LinRows(net, values, lik, hess, *weights, small, np.zeros(P), np.zeros((K, P)))
+    K = likelihoods.n_rows(s.lik, s.model.n_outputs, hess)
+    kind, G = (LinDiag, np.zeros(P)) if diagonal else (LinRows, np.zeros((K, P)))
+    return kind(*network(s, K), hess, np.zeros(P), G)
 
 
 def host(s: Setting) -> Any:
     """The estimator of a loop in Python."""
     P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
     G = np.zeros(P) if diagonal else np.zeros((s.K, P))
-    return Host(s.m, s.model, s.lik, s.rng, s.samples, diagonal, [network(s)] if s.single else [], source(), np.zeros(P), G)
+    return Host(s.m, s.model, s.lik, s.rng, s.samples, diagonal, [network(s, 1)] if s.single else [], source(), np.zeros(P), G)
 
 
 class Host(NamedTuple):
@@ -289,7 +279,7 @@ class Host(NamedTuple):
     rng: Any
     samples: Any  # (T, I, M, P), or None
     diagonal: bool
-    builtin: Any  # the compiled network, its workspace, the likelihood and buffers, for each thread; empty for other models
+    builtin: Any  # what :func:`network` gives, for each thread; empty for other models
     source: Any  # for the quantiles
     g: Any
     G: Any

@@ -17,16 +17,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .jit import device, kernel, ordered
+from .jit import U, device, kernel, ordered
 
 CHAINS = 64  # blocks of 512 bytes; 2.6 to 3 ns a number for 32 to 128 chains
 SHIFT = 47  # of the 52 bits of the fraction 5 choose the interval
 FIRST = (1023 - 1) << 5  # the interval at which r = ½ lies
 LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
-ONE = 0x433 << 52  # the bits of 2⁵²
+EXPONENT = 0x433 << 52  # the bits of 2⁵²
 WORD, MODULUS, MULTIPLIER = 2**64, 2**128, 0x2360ED051FC65DA44385DF649FCCF645
 U11, U32, U58, U63, U64 = (np.uint64(k) for k in (11, 32, 58, 63, 64))
 MASK32 = np.uint64(2**32 - 1)
+N, JUMP, USED, NONE, ONE_MORE = (np.uint64(k) for k in (CHAINS, 3 * CHAINS, 3 * CHAINS + 4, 0, 1))
 
 
 @functools.cache
@@ -44,19 +45,12 @@ def table() -> np.ndarray:
 
 
 class Source(NamedTuple):
-    """The chains of a PCG64 and one block of variates that are drawn and not yet used."""
+    """The chains of a PCG64 and one block of variates that are drawn and not yet used, N = CHAINS of them."""
 
-    high: Any  # (CHAINS,) uint64: the states' halves
-    low: Any
-    jump: Any  # (4,) uint64: the halves of the multiplier and of the increment of CHAINS steps
-    ready: Any  # (CHAINS,) variates
-    used: Any  # (1,) int64: how many of them are used
-    words: Any  # (CHAINS,) uint64: buffers of the quantile
-    r: Any
-    r_bits: Any  # r.view(int64)
-    centre: Any
-    centre_bits: Any
-    coefficients: Any
+    words: Any  # (3 N + 5,) uint64: the states' halves, the last numbers, the jump of N steps, how many of the block are used
+    values: Any  # (3 N,): the block; r; the middle of its interval
+    bits: Any  # values.view(int64)
+    coefficients: Any  # the table, flat
 
 
 def jump(increment: int, n: int) -> tuple[int, int]:
@@ -76,84 +70,86 @@ def is_pcg(rng: Any) -> bool:
 
 def source() -> Source:
     """Buffers; :func:`restart` sets the chains."""
-    r, centre = np.zeros(CHAINS), np.zeros(CHAINS)
-    high, low, words = (np.zeros(CHAINS, np.uint64) for _ in range(3))
-    used, four = np.full(1, CHAINS), np.zeros(4, np.uint64)
-    return Source(high, low, four, np.zeros(CHAINS), used, words, r, r.view(np.int64), centre, centre.view(np.int64), table())
+    values = np.zeros(3 * CHAINS)
+    return Source(np.full(3 * CHAINS + 5, CHAINS, np.uint64), values, values.view(np.int64), table().reshape(-1))
 
 
 def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
     """The next variate is the one that the generator with this state gives after ``skip`` others."""
+    a, c = jump(increment, skip)
+    here = (state * a + c) % MODULUS
     for k in range(CHAINS):
-        a, c = jump(increment, skip + k + 1)
-        here = (state * a + c) % MODULUS
-        source.high[k], source.low[k] = here // WORD, here % WORD
+        here = (here * MULTIPLIER + increment) % MODULUS
+        source.words[k], source.words[CHAINS + k] = here // WORD, here % WORD
     a, c = jump(increment, CHAINS)
-    source.jump[:] = [a // WORD, a % WORD, c // WORD, c % WORD]
-    source.used[0] = CHAINS
+    source.words[3 * CHAINS :] = [a // WORD, a % WORD, c // WORD, c % WORD, CHAINS]
 
 
 @device
-def advance(high, low, jump, words):
-    """words = the next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump: 128-bit arithmetic in halves."""
-    ah, al, ch, cl = jump[0], jump[1], jump[2], jump[3]
+def advance(words):
+    """The next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump: 128-bit arithmetic in halves."""
+    ah, al, ch, cl = words[JUMP], words[JUMP + U(1)], words[JUMP + U(2)], words[JUMP + U(3)]
     a0, a1 = al & MASK32, al >> U32
-    for k in range(CHAINS):
-        h, l = high[k], low[k]
+    for k in range(N):
+        h, l = words[k], words[N + k]
         x, turn = h ^ l, h >> U58
-        words[k] = (x >> turn) | (x << ((U64 - turn) & U63))
+        words[N + N + k] = (x >> turn) | (x << ((U64 - turn) & U63))
         l0, l1 = l & MASK32, l >> U32
         p01, p10 = l0 * a1, l1 * a0
         middle = ((l0 * a0) >> U32) + (p01 & MASK32) + (p10 & MASK32)
         carried = l1 * a1 + (p01 >> U32) + (p10 >> U32) + (middle >> U32)
         new = l * al + cl
-        low[k] = new
-        high[k] = h * al + l * ah + carried + ch + np.uint64(1 if new < cl else 0)
+        words[N + k] = new
+        words[k] = h * al + l * ah + carried + ch + (ONE_MORE if new < cl else NONE)
 
 
 @ordered
-def quantiles(words, r, r_bits, centre, centre_bits, coefficients, z, at):
-    """z[at:] = the normal variates of CHAINS words."""
-    for k in range(CHAINS):
-        word = words[k]
+def quantiles(words, v, bits, coefficients, z, at):
+    """z[at:] = the normal variates of the chains' numbers."""
+    r, centre, number = N, N + N, N + N
+    for k in range(N):
+        word = words[number + k]
         folded = ~word if word >> U63 else word
-        r_bits[k] = np.int64(folded >> U11) | ONE
-    for k in range(CHAINS):
-        r[k] -= 2.0**52 - 0.5  # exact: j + ½
-    for k in range(CHAINS):
-        centre_bits[k] = (r_bits[k] & ~LOW) | HALF
-    for k in range(CHAINS):
-        row, x = (r_bits[k] >> SHIFT) - FIRST, r[k] - centre[k]
-        a = coefficients[row]
+        bits[r + k] = np.int64(folded >> U11) | EXPONENT
+    for k in range(N):
+        v[r + k] -= 2.0**52 - 0.5  # exact: j + ½
+    for k in range(N):
+        bits[centre + k] = (bits[r + k] & ~LOW) | HALF
+    for k in range(N):
+        a, x = np.uint64((bits[r + k] >> SHIFT) - FIRST) * U(8), v[r + k] - v[centre + k]
         w = x * x
-        value = (a[0] + x * a[1]) + w * ((a[2] + x * a[3]) + w * ((a[4] + x * a[5]) + w * (a[6] + x * a[7])))
-        z[at + k] = value if words[k] >> U63 else -value
+        low = (coefficients[a] + x * coefficients[a + U(1)]) + w * (coefficients[a + U(2)] + x * coefficients[a + U(3)])
+        high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * (coefficients[a + U(6)] + x * coefficients[a + U(7)])
+        value = low + (w * w) * high
+        z[at + k] = value if words[number + k] >> U63 else -value
 
 
 @device
-def fill(source, z):
-    """z (n,) = the next n normal variates."""
-    i, n, used = 0, len(z), source.used[0]
-    while i < n:
-        if used == CHAINS:
-            advance(source.high, source.low, source.jump, source.words)
-            to, at = (z, np.uint64(i)) if n - i >= CHAINS else (source.ready, np.uint64(0))
-            quantiles(source.words, source.r, source.r_bits, source.centre, source.centre_bits, source.coefficients, to, at)
-            if n - i >= CHAINS:
-                i += CHAINS
+def fill(source, z, at, n):
+    """z[at:] (n,) = the next n normal variates."""
+    words, v, bits, coefficients = source.words, source.values, source.bits, source.coefficients
+    used, end = words[USED], at + n
+    while at < end:
+        if used == N:
+            advance(words)
+            if end - at >= N:
+                quantiles(words, v, bits, coefficients, z, at)
+                at += N
                 continue
-            used = 0
-        count = min(n - i, CHAINS - used)
+            quantiles(words, v, bits, coefficients, v, NONE)
+            used = NONE
+        count = min(end - at, N - used)
         for k in range(count):
-            z[i + k] = source.ready[used + k]
-        i, used = i + count, used + count
-    source.used[0] = used
+            z[at + k] = v[used + k]
+        at += count
+        used += count
+    words[USED] = used
 
 
 @kernel
 def fill_array(source, z):
     """:func:`fill`, called from Python."""
-    fill(source, z)
+    fill(source, z, U(0), U(len(z)))
 
 
 @kernel
@@ -162,10 +158,10 @@ def transform(u, source):
     for a in range(0, len(u), CHAINS):
         n = min(CHAINS, len(u) - a)
         for k in range(n):
-            source.words[k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
-        quantiles(source.words, source.r, source.r_bits, source.centre, source.centre_bits, source.coefficients, source.ready, np.uint64(0))
+            source.words[2 * CHAINS + k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
+        quantiles(source.words, source.values, source.bits, source.coefficients, source.values, NONE)
         for k in range(n):
-            u[a + k] = source.ready[k]
+            u[a + k] = source.values[k]
 
 
 def state_of(rng: np.random.Generator) -> tuple[int, int]:

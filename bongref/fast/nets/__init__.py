@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import dense
+import numpy as np
+
+from . import conv, dense
 
 
-def describe(model: Any) -> Any:
-    """The network of a built-in model: Dense or Conv."""
-    if model.kind == "cnn":
-        from . import conv
-
-        return conv.describe(model)
-    return dense.describe(model)
+def describe(model: Any) -> tuple[Any, Any]:
+    """The network of a built-in model, Dense or Conv, and its table of layers."""
+    return conv.describe(model) if model.kind == "cnn" else dense.describe(model)
 
 
-def workspace(net: Any) -> Any:
-    """Buffers for a forward pass and cotangents."""
-    if isinstance(net, dense.Dense):
-        return dense.workspace(net)
-    from . import conv
-
-    return conv.workspace(net)
+def workspace(net: Any, extra: int) -> tuple[Any, Any]:
+    """v, with ``extra`` numbers after those of the network, and v.view(int64)."""
+    v = np.zeros(int(net.size) + extra)
+    return v, v.view(np.int64)

@@ -16,47 +16,36 @@ from ..jit import U, device
 from .activations import CODES, activate
 from .interface import accumulate, forward, pullback, sums
 
-H, SLOPES, DELTA, SUM, SQUARED, H2 = (U(k) for k in range(6))  # the regions of DenseWork.values, see there
+
+SLOPES, DELTA, SUM, SQUARED, H2 = (U(k) for k in range(1, 6))  # regions of v after the first one, see Dense
 
 
 class Dense(NamedTuple):
-    """Dense layers. Integers are unsigned: an index that may be negative keeps LLVM from vectorising a loop (docs/fast.md)."""
+    """Dense layers, with a table ``ints`` (2, L + 1): their sizes, and where their values begin in a region.
 
-    layers: Any  # (2, L + 1) uint64: the sizes, and where each layer's values begin in a region, multiples of BLOCK apart
-    total: np.uint64  # numbers of a region
+    v begins with regions of ``total`` numbers, the values of all layers one after the other: inputs of the layers; SLOPES derivatives
+    of the activations; DELTA cotangents before them; SUM Σ_k c_k δ_k; SQUARED −Σ_k (w_k δ_k)²; H2 squares of the inputs. Then one
+    layer before its activation, and scratch. Integers are unsigned: an index that may be negative keeps LLVM from vectorising a loop.
+    """
+
+    size: np.uint64  # numbers of v
+    total: np.uint64
     widest: np.uint64  # numbers of the widest layer, a multiple of BLOCK
     bias: np.uint64  # 1 or 0
     code: int  # of the activation
 
 
-class DenseWork(NamedTuple):
-    """One array: taking an array out of a NamedTuple counts references, some 10 ns for each.
-
-    Regions of ``total`` numbers, the values of all layers one after the other: H inputs of the layers, SLOPES derivatives of the
-    activations, DELTA cotangents before them, SUM Σ_k c_k δ_k, SQUARED −Σ_k (w_k δ_k)², H2 the squares of H; then one layer before
-    its activation, and scratch.
-    """
-
-    values: Any
-    words: Any  # values.view(int64)
-
-
-def from_sizes(sizes: list[int], bias: bool, code: int) -> Dense:
-    """Dense layers of these sizes."""
+def from_sizes(sizes: list[int], bias: bool, code: int) -> tuple[Dense, Any]:
+    """Dense layers of these sizes, and their table."""
     widths = [padded(n) for n in sizes]
-    places = [sum(widths[:i]) for i in range(len(sizes))]
-    return Dense(np.array([sizes, places], np.uint64), U(sum(widths)), U(max(widths)), U(bias), code)
+    total, widest = sum(widths), max(widths)
+    table = np.array([sizes, [sum(widths[:i]) for i in range(len(sizes))]], np.uint64)
+    return Dense(U(6 * total + 4 * widest), U(total), U(widest), U(bias), code), table
 
 
-def describe(model: Any) -> Dense:
-    """A linear model or an MLP as numbers."""
+def describe(model: Any) -> tuple[Dense, Any]:
+    """A linear model or an MLP as numbers, and its table."""
     return from_sizes(model.spec["sizes"], model.spec["bias"], CODES[model.spec["activation"]])
-
-
-def workspace(net: Dense) -> DenseWork:
-    """Buffers for a forward pass and cotangents."""
-    values = np.zeros(6 * int(net.total) + 4 * int(net.widest))
-    return DenseWork(values, values.view(np.int64))
 
 
 @device
@@ -102,35 +91,41 @@ def transposed(theta, at, v, there, n, m, z, here):
             z[here + j] += d * theta[r + j]
 
 
-@implement(forward, Dense)
-def dense_forward(net, theta, x, work, o):
-    """o = f(θ, x)."""
-    layers, bias, T, M, v, words, at = net.layers, net.bias, net.total, net.widest, work.values, work.words, U(0)
-    z, last = H2 * T + T, layers.shape[1] - 1
-    for j in range(layers[0, 0]):
-        v[j] = x[j]
+@device
+def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
+    """The layers whose θ begins at θ[base], from the input at v[first] on; -> the place of the outputs. Regions begin at v[first]."""
+    z, last, at = first + H2 * T + T, ints.shape[1] - 1, base
     for k in range(1, last + 1):
-        n, m, there = layers[0, k - 1], layers[0, k], layers[1, k]
-        affine(theta, at, v, layers[1, k - 1], n, m, bias, z)
+        n, m, there = ints[0, k - 1], ints[0, k], first + ints[1, k]
+        affine(theta, at, v, first + ints[1, k - 1], n, m, bias, z)
         if k < last:
-            activate(net.code, v, words, z, there, SLOPES * T + there, z + M, M, layers[1, k + 1] - there)
+            activate(code, v, words, z, there, SLOPES * T + there, z + M, M, ints[1, k + 1] - ints[1, k])
         at += m * (n + bias)
-    for i in range(len(o)):
-        o[i] = v[z + U(i)]
+    return z
+
+
+@implement(forward, Dense)
+def dense_forward(net, ints, v, words, theta, x, o):
+    """v[o:] = f(θ, x)."""
+    for j in range(ints[0, 0]):
+        v[j] = x[j]
+    z = run_layers(ints, v, words, theta, U(0), net.total, net.widest, net.bias, net.code, U(0))
+    for i in range(ints[0, ints.shape[1] - 1]):
+        v[o + i] = v[z + i]
 
 
 @device
-def cotangents(layers, bias, T, theta, v, cotangent):
-    """δ, the cotangents of what every layer gives before its activation, for that of the outputs (C,); θ ends with the layers'."""
-    last, at, D = layers.shape[1] - 1, U(len(theta)), DELTA * T
-    for i in range(len(cotangent)):
-        v[D + layers[1, last] + U(i)] = cotangent[i]
+def cotangents(ints, v, theta, T, bias, first, V):
+    """δ, the cotangents of what every layer gives before its activation, for those of the outputs at v[V]; θ ends with the layers'."""
+    last, at, D = ints.shape[1] - 1, U(len(theta)), first + DELTA * T
+    for i in range(ints[0, last]):
+        v[D + ints[1, last] + i] = v[V + i]
     for k in range(last, 1, -1):
-        m, n, here, there = layers[0, k], layers[0, k - 1], layers[1, k - 1], layers[1, k]
+        m, n, here, there = ints[0, k], ints[0, k - 1], ints[1, k - 1], ints[1, k]
         at -= m * (n + bias)
         transposed(theta, at, v, D + there, n, m, v, D + here)
         for j in range(n):
-            v[D + here + j] *= v[SLOPES * T + here + j]
+            v[D + here + j] *= v[first + SLOPES * T + here + j]
 
 
 @device
@@ -146,21 +141,21 @@ def outer(v, there, m, here, n, bias, out, at):
 
 
 @device
-def outers(layers, bias, v, delta, h, row, at):
+def outers(ints, v, bias, delta, h, row, at):
     """row[at:] = δ hᵀ of every layer, with δ in the region at v[delta] and h in that at v[h]."""
-    for k in range(1, layers.shape[1]):
-        n, m = layers[0, k - 1], layers[0, k]
-        outer(v, delta + layers[1, k], m, h + layers[1, k - 1], n, bias, row, at)
+    for k in range(1, ints.shape[1]):
+        n, m = ints[0, k - 1], ints[0, k]
+        outer(v, delta + ints[1, k], m, h + ints[1, k - 1], n, bias, row, at)
         at += m * (n + bias)
 
 
 @implement(pullback, Dense)
-def dense_pullback(net, theta, x, work, V, rows):
+def dense_pullback(net, ints, v, words, theta, V, K, rows):
     """rows (K, P) = V_k ∂f/∂θ."""
-    layers, bias, T, v = net.layers, net.bias, net.total, work.values
-    for k in range(len(V)):
-        cotangents(layers, bias, T, theta, v, V[k])
-        outers(layers, bias, v, DELTA * T, U(0), rows[k], U(0))
+    C = ints[0, ints.shape[1] - 1]
+    for k in range(K):
+        cotangents(ints, v, theta, net.total, net.bias, U(0), V + k * C)
+        outers(ints, v, net.bias, DELTA * net.total, U(0), rows[k], U(0))
 
 
 @device
@@ -173,9 +168,9 @@ def squared_row(c, w, g, d):
 
 
 @device
-def add_cotangents(first, v, T, c, w):
+def add_cotangents(v, T, start, first, c, w):
     """SUM += c δ and SQUARED −= (w δ)², or = where this is the first one."""
-    D, E, S = DELTA * T, SUM * T, SQUARED * T
+    D, E, S = start + DELTA * T, start + SUM * T, start + SQUARED * T
     for i in range(T):
         d = v[D + i]
         v[E + i] = c * d if first else v[E + i] + c * d
@@ -183,34 +178,35 @@ def add_cotangents(first, v, T, c, w):
 
 
 @device
-def sums_of_outers(layers, bias, T, v, g, d, at):
+def sums_of_outers(ints, v, T, bias, first, g, d, at):
     """g[at:] and d[at:] from SUM and SQUARED: the outer products of the sums, as δ_k alone depends on k."""
+    H = first + H2 * T
     for i in range(T):
-        v[H2 * T + i] = v[i] * v[i]
-    outers(layers, bias, v, SUM * T, U(0), g, at)
-    outers(layers, bias, v, SQUARED * T, H2 * T, d, at)
+        v[H + i] = v[first + i] * v[first + i]
+    outers(ints, v, bias, first + SUM * T, first, g, at)
+    outers(ints, v, bias, first + SQUARED * T, H, d, at)
 
 
 @implement(sums, Dense)
-def dense_sums(net, theta, x, work, V, c, w, g, d):
+def dense_sums(net, ints, v, words, theta, V, K, c, g, d):
     """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)² of the rows r_k = V_k ∂f/∂θ."""
-    layers, bias, T, v = net.layers, net.bias, net.total, work.values
-    for k in range(len(V)):
-        cotangents(layers, bias, T, theta, v, V[k])
-        if len(V) > 1:
-            add_cotangents(k == 0, v, T, c[k], w[k])
-    if len(V) == 1:
-        outers(layers, bias, v, DELTA * T, U(0), g, U(0))
-        squared_row(c[0], w[0], g, d)
+    T, bias, C = net.total, net.bias, ints[0, ints.shape[1] - 1]
+    for k in range(K):
+        cotangents(ints, v, theta, T, bias, U(0), V + k * C)
+        if K > U(1):
+            add_cotangents(v, T, U(0), k == 0, v[c + k], v[c + K + k])
+    if K == U(1):
+        outers(ints, v, bias, DELTA * T, U(0), g, U(0))
+        squared_row(v[c], v[c + K], g, d)
     else:
-        sums_of_outers(layers, bias, T, v, g, d, U(0))
+        sums_of_outers(ints, v, T, bias, U(0), g, d, U(0))
 
 
 @device
-def add_outers(layers, bias, v, delta, g, d, at):
+def add_outers(ints, v, bias, delta, first, g, d, at):
     """g[at:] += r and d[at:] −= r² with r = δ hᵀ of every layer, which is not written."""
-    for k in range(1, layers.shape[1]):
-        n, m, there, here = layers[0, k - 1], layers[0, k], delta + layers[1, k], layers[1, k - 1]
+    for k in range(1, ints.shape[1]):
+        n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], first + ints[1, k - 1]
         for i in range(m):
             r, u = at + i * n, v[there + i]
             for j in range(n):
@@ -224,7 +220,7 @@ def add_outers(layers, bias, v, delta, g, d, at):
 
 
 @implement(accumulate, Dense)
-def dense_accumulate(net, theta, x, work, v, g, d):
-    """g += r and d −= r² of the row r = v ∂f/∂θ."""
-    cotangents(net.layers, net.bias, net.total, theta, work.values, v)
-    add_outers(net.layers, net.bias, work.values, DELTA * net.total, g, d, U(0))
+def dense_accumulate(net, ints, v, words, theta, V, g, d):
+    """g += r and d −= r² of the row r = V_0 ∂f/∂θ."""
+    cotangents(ints, v, theta, net.total, net.bias, U(0), V)
+    add_outers(ints, v, net.bias, DELTA * net.total, U(0), g, d, U(0))
