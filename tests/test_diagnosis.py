@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from bongref import curvature, models
-from bongref.conformance import answers, diagnosis, draws, mistakes, network, pipeline, runner, vectors
+from bongref.conformance import (
+    answers,
+    diagnosis,
+    draws,
+    mistakes,
+    network,
+    pipeline,
+    runner,
+    vectors,
+)
 from bongref.conformance.adapter import Reference
 from bongref.conformance.mistakes import NAMED, SCALED
 from bongref.routes import compare
