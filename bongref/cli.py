@@ -6,7 +6,6 @@ import argparse
 import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -132,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="FILE",
         action="append",
         default=[],
-        help="also write to FILE.json, .xml (JUnit) or .html",
+        help="also write to FILE.json, .xml (JUnit), .html or .md",
     )
     check.add_argument("--vectors", metavar="DIR", help="other vectors than those that are shipped")
     check.add_argument(
@@ -176,18 +175,9 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _words(given: list[str] | None) -> list[str] | None:
-    """The words of an option that takes a comma between them and can be repeated."""
-    return (
-        None
-        if given is None
-        else [word.strip() for one in given for word in one.split(",") if word.strip()]
-    )
-
-
 def _say(text: str) -> None:
     """Print, with other signs where the terminal cannot show ours."""
-    from .conformance.reports import ASCII
+    from .reports import ASCII
 
     encoding = sys.stdout.encoding or "utf-8"
     try:
@@ -315,38 +305,10 @@ def _cite(args: argparse.Namespace) -> int:
     return 0
 
 
-def adapter_of(target: str) -> Any:
-    """The adapter that a user names; an error in its own code becomes one that says where."""
-    from .conformance import load_adapter
-
-    try:
-        return load_adapter(target)
-    except (Exception, SystemExit) as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        if (
-            frames and Path(frames[-1].filename).parent == Path(__file__).parent / "conformance"
-        ):  # our own words
-            raise
-        own = [
-            f
-            for f in frames
-            if "importlib" not in f.filename
-            and Path(f.filename).parent != Path(__file__).parent / "conformance"
-        ]
-        place = own[1:] or own  # the first is this function
-        where = f" ({place[-1].filename}, line {place[-1].lineno})" if place else ""
-        if isinstance(error, SyntaxError):
-            where = f" ({error.filename}, line {error.lineno})"
-            error = type(error)(error.msg)
-        raise ValueError(
-            f"adapter {target} cannot be made: {type(error).__name__}: {error}{where}"
-        ) from error
-
-
 def _check(args: argparse.Namespace) -> int:
-    from .conformance import reports, runner, vectors
+    from .conformance import load_adapter, reports, runner, vectors
 
-    methods, levels = _words(args.methods), _words(args.levels)
+    methods, levels = vectors.words(args.methods), vectors.words(args.levels)
     vectors.check_levels(levels)
     vectors.check_methods(methods)
     for path in args.report:
@@ -359,7 +321,7 @@ def _check(args: argparse.Namespace) -> int:
         raise ValueError(f"xfails: there is no file {args.xfails!r}")
     if args.vectors and not Path(args.vectors).is_dir():
         raise ValueError(f"vectors: there is no folder {args.vectors!r}")
-    adapter, bar, failed = adapter_of(args.adapter), _bar(), [0]
+    adapter, bar, failed = load_adapter(args.adapter), _bar(), [0]
 
     def progress(k: int, n: int, outcome: Any) -> None:
         failed[0] += outcome.status in ("fail", "error")
@@ -396,7 +358,7 @@ def _check(args: argparse.Namespace) -> int:
 def _vectors(args: argparse.Namespace) -> int:
     from .conformance import shipped, vectors
 
-    levels = _words(args.levels)
+    levels = vectors.words(args.levels)
     vectors.check_levels(levels)
     if args.list:
         print(shipped.listing(vectors.load(levels)))

@@ -16,13 +16,7 @@ SCRIPTS = sorted([*(ROOT / "docs").glob("*.py"), *(ROOT / "validation").rglob("*
 LINES, WIDTH = 600, 100
 ID_COMMENT = re.compile(r"\s+#\s*(?:(?:eq|eqn|sec|algo):|bbb-FC-mom-).*$|^@eq\(.*$")
 # modules that are still longer; each entry goes as soon as its module is short enough
-TOO_LONG: set[str] = {
-    "fast/convolution.py",
-    "fast/kernels/dlr.py",
-    "fast/kernels/wide.py",
-    "fast/streams/dlr.py",
-    "fast/streams/fc.py",
-}
+TOO_LONG: set[str] = set()
 
 # modules that use private names of another one; each entry goes with the last such use
 USES_PRIVATE: set[str] = set()
