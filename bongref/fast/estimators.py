@@ -4,7 +4,8 @@ The diagonal families take diag(G) (P,), for which no row of the Jacobian has to
 
     LinDiag, LinRows    the network linearised at μ
     McDiag, McRows      samples that the kernel draws itself (PCG64)
-    Host                everything else, in Python: given samples, other generators, models of the user's, mini-batches, threads
+    Shared              the same samples with threads, in a loop in Python
+    Host                everything else, in Python: given samples, other generators, models of the user's, mini-batches
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from .generic import estimate, implement, place
 from .jit import U, device, kernel
 from .likelihoods import Places, score, weights
 from .nets.interface import accumulate, forward, pullback, sums
-from .normals import Source, fill, source, transform
+from .normals import Source, fill, fill_array, restart, skip, source, state_of, transform
 from .status import NOT_FINITE, OK
 from .tuning import PARTS
 
@@ -228,6 +229,12 @@ def rows_alone(net, ints, v, words, at, x, y, theta, scale):
     gradient_rows(net, ints, v, words, at, x, y, theta, scale)
 
 
+@kernel
+def sums_alone(net, ints, v, words, at, source, buffers, mu, x, y, n, g):
+    """:func:`gradient_sums`, called from Python."""
+    gradient_sums(net, ints, v, words, at, source, buffers, mu, x, y, n, g)
+
+
 class Setting(NamedTuple):
     """What an estimator is made of."""
 
@@ -267,7 +274,68 @@ def host(s: Setting) -> Any:
     """The estimator of a loop in Python."""
     P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
     G = np.zeros(P) if diagonal else np.zeros((s.K, P))
-    return Host(s.m, s.model, s.lik, s.rng, s.samples, diagonal, [network(s, 1)] if s.single else [], source(), np.zeros(P), G)
+    return Host(s.m, s.model, s.lik, s.rng, s.samples, diagonal, network(s, 1) if s.single else None, source(), np.zeros(P), G)
+
+
+class Worker(NamedTuple):
+    """What one thread works with."""
+
+    network: Any  # as :func:`network` gives it
+    source: Source
+    buffers: Any  # (2, P) for a diagonal family
+
+
+class Shared(NamedTuple):
+    """mc-ef with threads. Which thread does what changes no bit: samples are independent, and sums are added in the order of the parts."""
+
+    rng: Any
+    diagonal: bool
+    workers: list[Worker]
+    sums: Any  # (PARTS, 2, P) for a diagonal family
+    n_samples: int
+    g: Any
+    G: Any  # (P,) or (M, P)
+
+
+def shared(s: Setting, n: int) -> Shared:
+    """The estimator of a loop in Python with n threads."""
+    P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
+    Q = P if diagonal else 0
+    workers = [Worker(network(s, 1), source(), np.zeros((2, Q))) for _ in range(n)]
+    return Shared(s.rng, diagonal, workers, np.zeros((PARTS, 2, Q)), s.K, np.zeros(P), np.zeros(P) if diagonal else np.zeros((s.K, P)))
+
+
+@implement(estimate, Shared, host=True)
+def estimate_shared(est, rule, prior, state, x, y, t, i, work):
+    """Reference: curvature.mc_ef, and curvature.diagonal."""
+    begin, n, M, P = state_of(est.rng), len(est.workers), est.n_samples, len(state.mu)
+    if est.diagonal:
+
+        def sums_of(k: int) -> None:
+            worker = est.workers[k]
+            worker.buffers[1] = np.sqrt(state.var)
+            for j in range(k, PARTS, n):
+                first, count = part(M, j), part(M, j + 1) - part(M, j)
+                restart(worker.source, *begin, first * P)
+                sums_alone(*worker.network, worker.source, worker.buffers, state.mu, x, y, count, est.sums[j])
+
+        threads.together(n, sums_of)
+        est.g[:], est.G[:] = est.sums.sum(axis=0) / M  # eq:gMC, eq:GMCEF
+    else:
+
+        def draw(k: int, rows: slice) -> None:
+            restart(est.workers[k].source, *begin, rows.start * P)
+            fill_array(est.workers[k].source, est.G[rows].reshape(-1))
+
+        threads.share(n, M, draw)
+        status = place(rule, prior, state, est.G, work)
+        if status != OK:
+            return status
+        scale = 1 / math.sqrt(M)
+        threads.share(n, M, lambda k, rows: rows_alone(*est.workers[k].network, x, y, est.G[rows], scale))
+        est.g[:] = est.G.sum(axis=0) * scale  # eq:gMC
+    skip(est.rng, M * P)
+    return OK if np.all(np.isfinite(est.g)) else NOT_FINITE
 
 
 class Host(NamedTuple):
@@ -279,7 +347,7 @@ class Host(NamedTuple):
     rng: Any
     samples: Any  # (T, I, M, P), or None
     diagonal: bool
-    builtin: Any  # what :func:`network` gives, for each thread; empty for other models
+    builtin: Any  # what :func:`network` gives; None for other models
     source: Any  # for the quantiles
     g: Any
     G: Any
@@ -296,9 +364,9 @@ def estimate_host(est, rule, prior, state, x, y, t, i, work):
             status = place(rule, prior, state, rows, work)
             if status != OK:
                 return status
-        if est.builtin:
+        if est.builtin is not None:
             scale = 1 / math.sqrt(len(rows))
-            threads.share(len(est.builtin), len(rows), lambda k, part: rows_alone(*est.builtin[k], x, y, rows[part], scale))
+            rows_alone(*est.builtin, x, y, rows, scale)
             g = rows.sum(axis=0) * scale
         else:
             g, rows = _transposed(curvature.mc_ef(est.model, est.lik, x, y, rows))

@@ -45,11 +45,6 @@ def dynamics(m: Any, P: int, K: int, given: Any) -> Any:
     return dlr.Linear(F, b, Q) if m.family == "dlr" else fc_forms.linear(m, P, K, F, b, Q)
 
 
-def uses_blas(m: Any) -> bool:
-    """Whether the steps call BLAS, which is then held to one thread."""
-    return m.family not in ("diag", "diag_mom")
-
-
 def must_be_checked(m: Any) -> bool:
     """Whether only the covariance itself tells, at the end of a time slice, if it is still positive definite."""
     return m.name.startswith("bog-") and m.family == "fc_mom"

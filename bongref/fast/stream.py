@@ -16,7 +16,7 @@ from .generic import is_host, step
 from .loop import compiled_steps, steps
 from .normals import is_pcg, restart, skip, state_of
 from .status import OK
-from .tuning import FIRST_STEPS, TIME_SLICE
+from .tuning import FIRST_STEPS, SHARED_NUMBERS, TIME_SLICE
 
 
 class Live(NamedTuple):
@@ -45,9 +45,14 @@ class Stream:
         empty = self._start(m.prior(mu=np.zeros(P)))
         compiled = single and not is_host(step, type(empty.rule)) and (m.hess.startswith("lin") or (samples is None and is_pcg(rng)))
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
-        self.est: Any = estimators.compiled(setting) if compiled else estimators.host(setting)
-        self.steps: Any = compiled_steps if compiled else steps
-        self.drawn = compiled and m.hess == "mc-ef"
+        built = single and m.hess == "mc-ef" and samples is None and is_pcg(rng)
+        n = threads.idle() if built and self.K * P >= SHARED_NUMBERS else 1
+        self.drawn = compiled and n == 1 and m.hess == "mc-ef"
+        if n > 1 or (built and not compiled):
+            self.est: Any = estimators.shared(setting, n)
+        else:
+            self.est = estimators.compiled(setting) if compiled else estimators.host(setting)
+        self.steps: Any = compiled_steps if compiled and n == 1 else steps
         self.live, self.pace = NOTHING, FIRST_STEPS
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
@@ -57,7 +62,7 @@ class Stream:
     def _run(self, parts: Any, first: int, stop: int) -> tuple[int, int]:
         """The loop over some steps; -> status and step."""
         rule, prior, state, work = parts
-        limit = threads.one_blas_thread() if families.uses_blas(self.m) else contextlib.nullcontext()
+        limit = threads.one_blas_thread() if self.m.family == "dlr" else contextlib.nullcontext()  # tall products
         quiet = np.errstate(all="ignore")
         with limit, quiet:
             return self.steps(rule, self.est, self.dynamics, prior, state, work, self.X, self.Y, self.seen, self.m.n_iter, first, stop)

@@ -30,6 +30,14 @@ def available() -> int:
     return max(1, min(int(config.NUMBA_NUM_THREADS), cores))
 
 
+def idle() -> int:
+    """How many threads can help now: not those whose processors other work keeps busy (by the load of the last minute)."""
+    if available() == 1 or not hasattr(os, "getloadavg"):
+        return available()
+    others = max(0.0, os.getloadavg()[0] - 1.0)  # this process counts too
+    return max(1, min(available(), round((os.cpu_count() or 1) - others)))
+
+
 def _pool() -> ThreadPoolExecutor:
     with _lock:
         if os.getpid() not in _pools:

@@ -9,3 +9,4 @@ COMPILE_MESSAGE = 1.0  # seconds of compilation after which a message is printed
 PARTS = 8  # parts of the samples of mc-ef in the diagonal families, the most threads that can share them; their sums are added in order
 CHUNK = 2**21  # numbers of Jacobians that a thread keeps at once in predictions: 16 MB
 EVALUATION = 5 * 10**6  # inputs × samples × parameters from which a prediction is compiled: 0.1 s of the reference on the CNN
+SHARED_NUMBERS = 10**6  # samples × parameters from which threads share them: an iteration of 4 ms or more, 0.2 ms of it for the threads
