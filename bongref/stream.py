@@ -398,7 +398,8 @@ def _restore(name: str, generator: np.random.Generator | None, saved: Any) -> No
     except (TypeError, ValueError, KeyError) as error:
         kind = type(generator.bit_generator).__name__
         raise InvalidValue(
-            f"{name} must be the state of a {kind}, as rng is one, got {describe(saved)} ({error}); "
+            f"{name} must be the state of a {kind}, as rng is one, got {describe(saved)} "
+            f"({error}); "
             "resume with the same kind of generator"
         ) from None
 

@@ -24,8 +24,8 @@ from .linalg import Array
 
 IMPUTE = "; impute missing inputs, only y may be missing"
 USE_NONE = (
-    "; use None for a missing observation of a stream (in pandas .astype('Float64'), whose NA is one), "
-    "and leave its row out of a test set"
+    "; use None for a missing observation of a stream (in pandas .astype('Float64'), whose NA "
+    "is one), and leave its row out of a test set"
 )
 
 

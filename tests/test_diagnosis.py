@@ -316,7 +316,9 @@ def test_the_parts_of_an_update_are_looked_at_first():
 
 def test_the_right_parts_of_a_stream_are_seen_to_be_right():
     outcome = runner.run_case(Static(), CASES["stream/bong-lin-hess-dlr/plane"])
-    assert outcome.gap.quantity == "state[1].mu" and any("put together" in line for line in outcome.diagnosis)
+    assert outcome.gap.quantity == "state[1].mu" and any(
+        "put together" in line for line in outcome.diagnosis
+    )
 
 
 def test_the_predictive_is_named():
@@ -545,7 +547,9 @@ def test_the_right_pieces_give_what_a_case_expects(level):
         values = pipeline.values(pipeline.RIGHT, case)
         for q in case.expected:
             if q.name in values:
-                assert answers.compare(q, np.asarray(values[q.name]), q.tolerance["float64"]) is None, (case.id, q.name)
+                assert (
+                    answers.compare(q, np.asarray(values[q.name]), q.tolerance["float64"]) is None
+                ), (case.id, q.name)
 
 
 @pytest.mark.parametrize("where", ["plane", "curve", "labels", "classes", "counts", "image"])
@@ -553,17 +557,29 @@ def test_the_network_written_out_is_the_model(where):
     """Outputs, Jacobian and second derivatives against automatic differentiation."""
     model, _, _ = draws.setting(where)
     rng = np.random.default_rng(0)
-    theta, x = rng.uniform(0.25, 1, model.n_params) * rng.choice([-1, 1], model.n_params), rng.standard_normal(model.in_shape)
+    theta, x = (
+        rng.uniform(0.25, 1, model.n_params) * rng.choice([-1, 1], model.n_params),
+        rng.standard_normal(model.in_shape),
+    )
     o, J, H = network.Network().outputs(vectors.model_spec(model), theta, x, second=True)
     second = np.stack([models.hessian(lambda t, c=c: model(t, x)[c])(theta) for c in range(len(o))])
     for got, wanted in ((o, model(theta, x)), (J, model.jac(theta, x)), (H, second)):
-        assert np.max(np.abs(got - wanted)) <= compare.C * len(theta) * compare.EPS * max(1.0, np.max(np.abs(wanted)))
+        assert np.max(np.abs(got - wanted)) <= compare.C * len(theta) * compare.EPS * max(
+            1.0, np.max(np.abs(wanted))
+        )
 
 
-@pytest.mark.parametrize("name", ["tanh", "sigmoid", "silu", "softplus", "relu", "elu", "gelu", "gelu_tanh", None])
+@pytest.mark.parametrize(
+    "name", ["tanh", "sigmoid", "silu", "softplus", "relu", "elu", "gelu", "gelu_tanh", None]
+)
 def test_the_derivatives_of_an_activation(name):
     """By central differences: h² of the third derivative, which is at most 4, and eps/h of the value."""
     z, h = np.linspace(-3, 3, 40), 1e-4  # 0 is not among these
     for k in (0, 1):
         up, down = (network.activation(name, z + d)[k] for d in (h, -h))
-        assert np.allclose((up - down) / (2 * h), network.activation(name, z)[k + 1], rtol=0, atol=h**2 * 4 + 8e-16 / h)
+        assert np.allclose(
+            (up - down) / (2 * h),
+            network.activation(name, z)[k + 1],
+            rtol=0,
+            atol=h**2 * 4 + 8e-16 / h,
+        )

@@ -56,7 +56,11 @@ def test_elementary_functions_are_right_to_a_few_units_in_the_last_place(width):
     """exp: ln 2 to 90 bits and 13 terms; erfcx: 24 terms of absolute sum < 4; tanh: two quotients. 4 eps bounds each."""
     with mp.workdps(40):
         for x in np.random.default_rng(0).uniform(-width, width, 60):
-            exact = mp.exp(mp.mpf(x)), mp.exp(mp.mpf(x) ** 2) * mp.erfc(abs(mp.mpf(x))), mp.tanh(mp.mpf(x))
+            exact = (
+                mp.exp(mp.mpf(x)),
+                mp.exp(mp.mpf(x) ** 2) * mp.erfc(abs(mp.mpf(x))),
+                mp.tanh(mp.mpf(x)),
+            )
             for name, got, want in zip(("exp", "erfcx", "tanh"), three(x), exact, strict=True):
                 assert abs(got - want) <= 4 * EPS * abs(want), (name, x)
 
@@ -77,7 +81,9 @@ def quantile(u):
     return mp.sqrt(2) * mp.erfinv(2 * q)
 
 
-@pytest.mark.parametrize("u", [0.0, 2.0**-53, 3 * 2.0**-53, 2.0**-30, 0.25, 0.5 - 2.0**-53, 0.5, 0.75, 1 - 2.0**-53])
+@pytest.mark.parametrize(
+    "u", [0.0, 2.0**-53, 3 * 2.0**-53, 2.0**-30, 0.25, 0.5 - 2.0**-53, 0.5, 0.75, 1 - 2.0**-53]
+)
 def test_normals_at_the_ends_and_in_the_middle(u):
     z = np.array([u])
     normals.transform(z, normals.source())
@@ -91,10 +97,17 @@ def test_normals_are_the_quantiles_of_the_uniform_variates():
     z = u.copy()
     normals.transform(z, normals.source())
     with mp.workdps(40):
-        assert max(abs(a - quantile(b)) / max(1, abs(quantile(b))) for a, b in zip(z, u, strict=True)) <= 8 * EPS
+        assert (
+            max(abs(a - quantile(b)) / max(1, abs(quantile(b))) for a, b in zip(z, u, strict=True))
+            <= 8 * EPS
+        )
 
 
-@given(seed=st.integers(0, 2**64 - 1), skipped=st.integers(0, 10**6), sizes=st.lists(st.integers(0, 150), min_size=1, max_size=4))
+@given(
+    seed=st.integers(0, 2**64 - 1),
+    skipped=st.integers(0, 10**6),
+    sizes=st.lists(st.integers(0, 150), min_size=1, max_size=4),
+)
 def test_the_variates_are_those_of_numpys_bits(seed, skipped, sizes):
     """In portions of any size, to the last bit what each uniform variate alone gives; the generator ends where NumPy's does."""
     ours, numpys = np.random.default_rng(seed), np.random.default_rng(seed)
@@ -133,7 +146,11 @@ def prepare(model, K):
     """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
     (net, ints), C = describe(model), model.n_outputs
     v, words = workspace(net, C + K * C + 2 * K)
-    return (net, ints, v, words), (net.size, net.size + np.uint64(C), net.size + np.uint64(C + K * C))
+    return (net, ints, v, words), (
+        net.size,
+        net.size + np.uint64(C),
+        net.size + np.uint64(C + K * C),
+    )
 
 
 def put(network, at, values):
@@ -153,7 +170,10 @@ def both(model, theta, x, V):
 MODELS = {
     "linear": br.models.linear(3, 2),
     "linear-bias": br.models.linear(4, 3, bias=True),
-    **{f"mlp-{a}": br.models.mlp([5, 6, 4, 2], activation=a) for a in ("tanh", "relu", "gelu", "gelu_tanh")},
+    **{
+        f"mlp-{a}": br.models.mlp([5, 6, 4, 2], activation=a)
+        for a in ("tanh", "relu", "gelu", "gelu_tanh")
+    },
     "mlp-wide": br.models.mlp([21, 20, 20, 1], activation="gelu"),
     "mlp-two-layers": br.models.mlp([2, 3], activation="relu"),
 }
@@ -179,7 +199,11 @@ def test_sums_of_rows_and_of_their_squares(name, K):
     """The rows of the pullback, summed: K + 4 roundings of each term."""
     model, rng = MODELS[name], np.random.default_rng(7)
     theta, x = rng.standard_normal(model.n_params), rng.standard_normal(model.in_shape)
-    (network, (o, at, weights)), V, (c, w) = prepare(model, K), rng.standard_normal((K, model.n_outputs)), rng.uniform(0.5, 2, (2, K))
+    (network, (o, at, weights)), V, (c, w) = (
+        prepare(model, K),
+        rng.standard_normal((K, model.n_outputs)),
+        rng.uniform(0.5, 2, (2, K)),
+    )
     rows, (g, d) = both(model, theta, x, V)[1], np.empty((2, model.n_params))
     forward(*network, theta, x, o)
     put(network, at, V)
@@ -199,7 +223,9 @@ def condition(fn, *inputs):
     rng, base, worst = np.random.default_rng(0), fn(*inputs), 1.0
     for _ in range(4):
         moved = fn(*(compare.perturb(v, rng) for v in inputs))
-        worst = max(worst, float(np.max(np.abs(moved - base)) / (compare.DELTA * np.max(np.abs(base)))))
+        worst = max(
+            worst, float(np.max(np.abs(moved - base)) / (compare.DELTA * np.max(np.abs(base))))
+        )
     return worst
 
 
@@ -248,12 +274,24 @@ LIKELIHOODS = {
 
 
 @pytest.mark.parametrize("label", [0, 1, 2])
-@pytest.mark.parametrize("o", [[0.1, -0.4, 0.9], [30.0, -35.0, 12.0], [-40.0, -40.5, 41.0], [1e-9, 0.0, -1e-9], [800.0, 0.1, 0.0]])
+@pytest.mark.parametrize(
+    "o",
+    [
+        [0.1, -0.4, 0.9],
+        [30.0, -35.0, 12.0],
+        [-40.0, -40.5, 41.0],
+        [1e-9, 0.0, -1e-9],
+        [800.0, 0.1, 0.0],
+    ],
+)
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_weighted_rows_give_score_and_information(name, o, label):
     """To a few eps of the sums of absolute values, whose terms for classes do not cancel."""
     lik, y = LIKELIHOODS[name]
-    o, y = np.array(o) / (4 if name == "poisson" else 1), np.eye(3)[label] if name == "categorical" else np.array(y)
+    o, y = (
+        np.array(o) / (4 if name == "poisson" else 1),
+        np.eye(3)[label] if name == "categorical" else np.array(y),
+    )
     s, V, c, w = of_likelihood(lik, 0, o, y)
     want = lik.score(o, y)
     size = np.abs(lik._P) @ np.abs(y - o) if name == "gaussian-full" else np.abs(want)
@@ -292,7 +330,12 @@ def test_diagonal_steps(rule, slow, family, size, alpha):
 def _terms(rule, module, prior, current, curv, alpha):
     """Bounds on how far rounding of each term of the equations moves mu and var: the equations with absolute values."""
     d, g = curvature.diagonal(curv), curv.g
-    v, v0, m, pull = current.var, prior.var, np.abs(current.mu), np.abs(g) + np.abs(prior.mu - current.mu) / prior.var
+    v, v0, m, pull = (
+        current.var,
+        prior.var,
+        np.abs(current.mu),
+        np.abs(g) + np.abs(prior.mu - current.mu) / prior.var,
+    )
     new = getattr(module, rule)(prior, current, curv, alpha)
     with np.errstate(all="ignore"):
         if module is diag_nat:
@@ -300,11 +343,15 @@ def _terms(rule, module, prior, current, curv, alpha):
                 "bong": 1 / v0 + np.abs(d),
                 "blr": 1 / v + alpha / v0 + alpha * np.abs(d),
                 "bog": 1 / v + 4 * alpha * v * m * np.abs(g) + 2 * alpha * v**2 * np.abs(d),
-                "bbb": 1 / v + 4 * alpha * v * m * pull + 2 * alpha * v**2 * (np.abs(d) + 1 / v + 1 / v0),
+                "bbb": 1 / v
+                + 4 * alpha * v * m * pull
+                + 2 * alpha * v**2 * (np.abs(d) + 1 / v + 1 / v0),
             }[rule]
             loss = precision * np.abs(new.var)  # ≥ 1: the digits that the sum of precisions loses
             var = loss * np.abs(new.var)
-            mu = (m + np.abs(new.var) / v * m + np.abs(new.var) * pull * (1 + alpha * (1 + v))) * loss + np.abs(new.mu)
+            mu = (
+                m + np.abs(new.var) / v * m + np.abs(new.var) * pull * (1 + alpha * (1 + v))
+            ) * loss + np.abs(new.mu)
         else:
             var = (
                 v
@@ -334,8 +381,12 @@ def test_concurrent_first_uses_share_one_compilation(tmp_path, monkeypatch):
     if config.DISABLE_JIT:
         pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT=1")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
-    start = lambda: subprocess.Popen([sys.executable, "-c", FIRST], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    finished = [p.communicate(timeout=300) for p in [start() for _ in range(3)]] + [start().communicate(timeout=300)]
+    start = lambda: subprocess.Popen(
+        [sys.executable, "-c", FIRST], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    finished = [p.communicate(timeout=300) for p in [start() for _ in range(3)]] + [
+        start().communicate(timeout=300)
+    ]
     outputs = {out for out, _ in finished}
     assert len(outputs) == 1 and outputs.pop().startswith("[0.5, 0.5]"), finished
     announced = [err for _, err in finished if "compiling fast.loop.steps" in err]
@@ -359,7 +410,17 @@ def test_a_kernel_that_numba_cannot_compile_is_unavailable():
 # --- numba's public interface ------------------------------------------------------------------------------------------------------
 
 PUBLIC = {"numba", "numba.extending", "numba.typed"}
-NAMES = {"config", "njit", "prange", "vectorize", "literally", "overload", "register_jitable", "typed", "__version__"}
+NAMES = {
+    "config",
+    "njit",
+    "prange",
+    "vectorize",
+    "literally",
+    "overload",
+    "register_jitable",
+    "typed",
+    "__version__",
+}
 
 
 def imports(tree):
@@ -374,7 +435,11 @@ def imports(tree):
 def attributes(tree):
     """The attributes of the name ``numba`` that a module uses."""
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "numba":
+        if (
+            isinstance(node, ast.Attribute)
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "numba"
+        ):
             yield node.attr
 
 

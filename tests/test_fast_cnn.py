@@ -19,8 +19,16 @@ C = 8  # the sums have up to 784 terms; their rounding errors have either sign
 SHAPES = {
     "one convolution": {"in_shape": (4, 4, 1), "features": (2,), "kernel": (3, 3)},
     "more than 4 planes": {"in_shape": (4, 6, 1), "features": (5, 6), "kernel": (3, 3)},
-    "two channels, odd width, even kernel": {"in_shape": (6, 5, 2), "features": (2, 3), "kernel": (3, 2)},
-    "three channels, odd sizes, even kernel": {"in_shape": (7, 5, 3), "features": (3,), "kernel": (2, 4)},
+    "two channels, odd width, even kernel": {
+        "in_shape": (6, 5, 2),
+        "features": (2, 3),
+        "kernel": (3, 2),
+    },
+    "three channels, odd sizes, even kernel": {
+        "in_shape": (7, 5, 3),
+        "features": (3,),
+        "kernel": (2, 4),
+    },
     "odd after the first pooling": {"in_shape": (6, 7, 1), "features": (4, 4), "kernel": (2, 2)},
     "three convolutions": {"in_shape": (9, 8, 1), "features": (2, 4, 3), "kernel": (2, 3)},
     "kernel larger than the image": {"in_shape": (4, 4, 2), "features": (2, 5), "kernel": (5, 4)},
@@ -70,7 +78,9 @@ def run(model, theta, x, V, prepared=None):
 def magnitudes(model, theta, x):
     """The sums of the absolute values of the terms: of the outputs (C,), of the Jacobian (C, P); and the largest before an activation."""
     keys = ("in_shape", "features", "kernel", "hidden")
-    positive = models.cnn(**{k: model.spec[k] for k in keys}, n_classes=model.n_outputs, activation="relu")
+    positive = models.cnn(
+        **{k: model.spec[k] for k in keys}, n_classes=model.n_outputs, activation="relu"
+    )
     theta, x = np.abs(theta), np.abs(x)
     arrays, h, largest = model.unflatten(theta), x[None], 0.0
     n = len(model.spec["features"])
@@ -85,7 +95,9 @@ def assert_within(got, want, tol):
     """|got − want| ≤ tol, entry by entry; the worst entry is named."""
     gap = np.abs(got - want) - tol
     worst = np.unravel_index(np.argmax(gap), gap.shape)  # a NaN counts as the largest
-    assert gap[worst] <= 0, f"at {tuple(map(int, worst))}: got {got[worst]!r}, wanted {want[worst]!r}, tolerance {tol[worst]:.3g}"
+    assert gap[worst] <= 0, (
+        f"at {tuple(map(int, worst))}: got {got[worst]!r}, wanted {want[worst]!r}, tolerance {tol[worst]:.3g}"
+    )
 
 
 def compare(model, seed):
@@ -103,20 +115,28 @@ def check_sums(model, theta, x, V, want, tol):
     """Sums of rows and of their squares: to the tolerance of the rows, and twice the rows times it for the squares."""
     c, w = np.random.default_rng(0).uniform(0.5, 2, (2, len(V)))
     for K in (1, len(V)):
-        g, d, (network, (o, at, weights)) = np.zeros(model.n_params), np.zeros(model.n_params), prepare(model, K)
+        g, d, (network, (o, at, weights)) = (
+            np.zeros(model.n_params),
+            np.zeros(model.n_params),
+            prepare(model, K),
+        )
         forward(*network, theta, x.ravel(), o)
         put(network, at, V[:K])
         put(network, weights, [c[:K], w[:K]])
         sums(*network, theta, at, np.uint64(K), weights, g, d)
         rows, slack, wide = want[:K], tol[:K], w[:K, None]
-        bound = (wide**2 * (2 * np.abs(rows) + slack) * slack).sum(axis=0) + K * 4 * EPS * ((wide * rows) ** 2).sum(axis=0)
+        bound = (wide**2 * (2 * np.abs(rows) + slack) * slack).sum(axis=0) + K * 4 * EPS * (
+            (wide * rows) ** 2
+        ).sum(axis=0)
         assert_within(g, c[:K] @ rows, c[:K] @ (slack + K * EPS * np.abs(rows)))
         assert_within(d, -((wide * rows) ** 2).sum(axis=0), bound)
     g, d = np.ones(model.n_params), np.ones(model.n_params)
     put(network, at, V[1])
     accumulate(*network, theta, at, g, d)
     assert_within(g, 1 + want[1], tol[1] + EPS * (1 + np.abs(want[1])))
-    assert_within(d, 1 - want[1] ** 2, (2 * np.abs(want[1]) + tol[1]) * tol[1] + 4 * EPS * (1 + want[1] ** 2))
+    assert_within(
+        d, 1 - want[1] ** 2, (2 * np.abs(want[1]) + tol[1]) * tol[1] + 4 * EPS * (1 + want[1] ** 2)
+    )
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
@@ -129,10 +149,14 @@ def test_unit_cotangents_give_the_jacobian():
     model = build("two channels, odd width, even kernel", "tanh")
     theta, x, _ = draw(model, 2)
     _, slopes, largest = magnitudes(model, theta, x)
-    assert_within(run(model, theta, x, np.eye(3))[1], model.jac(theta, x), C * EPS * (1 + largest) * slopes)
+    assert_within(
+        run(model, theta, x, np.eye(3))[1], model.jac(theta, x), C * EPS * (1 + largest) * slopes
+    )
 
 
-@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="16 million products are too many for plain Python")
+@pytest.mark.skipif(
+    numba.config.DISABLE_JIT, reason="16 million products are too many for plain Python"
+)
 def test_the_papers_network():
     model = models.cnn()
     compare(model, seed=3)
@@ -144,7 +168,7 @@ def test_a_used_workspace_is_as_good_as_a_new_one(name):
     """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
     model = build(name, "gelu")
     prepared = prepare(model, 5)
-    (net, ints, v, _), _ = prepared
+    (_net, ints, v, _), _ = prepared
     v[int(ints[0, 5]) :] = np.nan  # all but the images, with the zeros around them
     for seed, K in ((4, 5), (5, 1), (6, 4), (7, 3)):
         theta, x, V = draw(model, seed)

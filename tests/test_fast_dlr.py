@@ -32,7 +32,9 @@ ALPHA = {"bong": 1.0, "blr": 0.3, "bog": 0.01, "bbb": 0.003}
 
 
 def reference(rule):
-    return lambda prior, current, curv: getattr(dlr, f"{rule}_woodbury")(prior, current, curv, ALPHA[rule])
+    return lambda prior, current, curv: getattr(dlr, f"{rule}_woodbury")(
+        prior, current, curv, ALPHA[rule]
+    )
 
 
 def compiled(rule, prior, current, curv, alpha=None, parts=1):
@@ -58,7 +60,11 @@ class Problem:
         rng = np.random.default_rng(seed)
         self.kind = kind
         self.states = [
-            DLR(rng.standard_normal(P), 10 ** rng.uniform(-1, 1, P), rng.standard_normal((P, R)) * 10 ** rng.uniform(-1, 1, R))
+            DLR(
+                rng.standard_normal(P),
+                10 ** rng.uniform(-1, 1, P),
+                rng.standard_normal((P, R)) * 10 ** rng.uniform(-1, 1, R),
+            )
             for _ in range(2)
         ]
         S = rng.standard_normal((P, K))
@@ -67,7 +73,9 @@ class Problem:
         if kind == "at the prior":
             self.states[1] = self.states[0]
         if kind == "deficient":
-            self.states = [q._replace(W=np.outer(q.W[:, 0], np.arange(1.0, R + 1))) for q in self.states]
+            self.states = [
+                q._replace(W=np.outer(q.W[:, 0], np.arange(1.0, R + 1))) for q in self.states
+            ]
             S[:] = S[:, :1]
         if kind == "nearly dependent":
             S = self.states[0].W[:, :1] * np.arange(1, K + 1) + 1e-5 * S
@@ -94,13 +102,19 @@ KINDS = ["plain", "W = 0", "at the prior", "deficient", "nearly dependent", "zer
 def problems(draw):
     P = draw(st.integers(1, 40))
     R = draw(st.one_of(st.integers(1, min(6, P)), st.just(min(P, 6))))
-    return Problem(draw(st.integers(0, 2**32 - 1)), P, R, draw(st.integers(1, 9)), draw(st.sampled_from(KINDS)))
+    return Problem(
+        draw(st.integers(0, 2**32 - 1)), P, R, draw(st.integers(1, 9)), draw(st.sampled_from(KINDS))
+    )
 
 
 def smallest_kept(rule, p):
     """σ_R/σ₁ of W̃."""
     (prior, now), R = (q.W for q in p.states), p.states[0].W.shape[1]
-    blocks = [prior, p.curv.S] if rule == "bong" else [np.sqrt(0.7) * now, np.sqrt(0.3) * prior, np.sqrt(0.3) * p.curv.S]
+    blocks = (
+        [prior, p.curv.S]
+        if rule == "bong"
+        else [np.sqrt(0.7) * now, np.sqrt(0.3) * prior, np.sqrt(0.3) * p.curv.S]
+    )
     sizes = np.linalg.svd(np.concatenate(blocks, axis=1), compute_uv=False)
     return sizes[R - 1] / sizes[0] if sizes[0] > 0 else 1.0
 
@@ -111,9 +125,16 @@ def smallest_kept(rule, p):
 def test_step_is_the_reference_step(rule, p):
     """A step of bong or blr is refused only where a direction that is kept is too small for W̃ᵀW̃ to show it."""
     got, status = compiled(rule, *p.states, p.curv)
-    assert status == OK or (status == UNSUPPORTED and rule in ("bong", "blr") and smallest_kept(rule, p) < 1e-5), p
+    assert status == OK or (
+        status == UNSUPPORTED and rule in ("bong", "blr") and smallest_kept(rule, p) < 1e-5
+    ), p
     if status == OK:
-        agree(got, reference(rule)(*p.states, p.curv), compare.condition(reference(rule), *p.states, p.curv), f"{rule}, {p}")
+        agree(
+            got,
+            reference(rule)(*p.states, p.curv),
+            compare.condition(reference(rule), *p.states, p.curv),
+            f"{rule}, {p}",
+        )
 
 
 @pytest.mark.parametrize("K", [1, 2, 45])
@@ -126,7 +147,12 @@ def test_step_over_several_blocks(rule, K, monkeypatch):
     assert blocks.workspace(P, 3, K, rule).width < P / 3
     got, status = compiled(rule, *p.states, p.curv)
     assert status == OK
-    agree(got, reference(rule)(*p.states, p.curv), compare.condition(reference(rule), *p.states, p.curv), rule)
+    agree(
+        got,
+        reference(rule)(*p.states, p.curv),
+        compare.condition(reference(rule), *p.states, p.curv),
+        rule,
+    )
 
 
 @pytest.mark.parametrize("K", [1, 2, 45])
@@ -139,7 +165,10 @@ def test_threads_share_a_step(rule, parts, K, monkeypatch):
     p = Problem(1, 100, 3, K, "nearly dependent" if K == 2 else "plain")
     (got, status), (again, _) = (compiled(rule, *p.states, p.curv, parts=parts) for _ in range(2))
     assert status == OK and all(np.array_equal(a, b) for a, b in zip(got, again, strict=True))
-    wanted, cond = reference(rule)(*p.states, p.curv), compare.condition(reference(rule), *p.states, p.curv)
+    wanted, cond = (
+        reference(rule)(*p.states, p.curv),
+        compare.condition(reference(rule), *p.states, p.curv),
+    )
     agree(got, wanted, cond, rule)
     monkeypatch.setattr(blocks, "BLOCK", 16 * (K + 8))
     agree(compiled(rule, *p.states, p.curv, parts=parts)[0], wanted, cond, rule)
@@ -151,9 +180,16 @@ def test_buffers_for_more_rows_serve_fewer(rule):
     p = Problem(9, 20, 3, 2, "plain")
     _, prior, state, work = parts = fast.start(rule, ALPHA[rule], p.states[0], 7)
     begin(*parts)
-    assert step(parts[0], prior, state, p.curv.g.copy(), np.ascontiguousarray(p.curv.S.T), work) == OK
+    assert (
+        step(parts[0], prior, state, p.curv.g.copy(), np.ascontiguousarray(p.curv.S.T), work) == OK
+    )
     wanted = lambda q, curv: reference(rule)(q, q, curv)
-    agree(fast.finish(parts[0], state, work), wanted(p.states[0], p.curv), compare.condition(wanted, p.states[0], p.curv), rule)
+    agree(
+        fast.finish(parts[0], state, work),
+        wanted(p.states[0], p.curv),
+        compare.condition(wanted, p.states[0], p.curv),
+        rule,
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -175,7 +211,11 @@ def test_what_is_not_finite_is_noticed(rule, K, where, value):
     for holder in (p.curv,) if where in ("g", "S") else p.states:
         getattr(holder, where).flat[4] = value
     got, status = compiled(rule, *p.states, p.curv)
-    assert status != OK or (where == "Ups" and value == np.inf and gaussians.is_valid(got._replace(Ups=np.minimum(got.Ups, 1e300))))
+    assert status != OK or (
+        where == "Ups"
+        and value == np.inf
+        and gaussians.is_valid(got._replace(Ups=np.minimum(got.Ups, 1e300)))
+    )
 
 
 @pytest.mark.parametrize("scale", [1e-150, 1e-60, 1e60, 1e150])
@@ -190,7 +230,10 @@ def test_extreme_scales(rule, scale):
     got, status = compiled(rule, *states, Curv(p.curv.g * scale, S=p.curv.S * scale))
     assert status == (OK if 1e-100 < scale < 1e100 else UNSUPPORTED)
     if status == OK:
-        wanted, cond = reference(rule)(*p.states, p.curv), compare.condition(reference(rule), *p.states, p.curv)
+        wanted, cond = (
+            reference(rule)(*p.states, p.curv),
+            compare.condition(reference(rule), *p.states, p.curv),
+        )
         agree(DLR(got.mu * scale, got.Ups / scale**2, got.W / scale), wanted, cond, rule)
 
 
@@ -215,7 +258,11 @@ def tilted(rng, cond, P=20, K=6):
 
 def graded(rng, cond, P=20, K=6):
     """W̃ whose rows have sizes from 1 to 1/√cond, and so have its columns before they are rotated."""
-    W = np.geomspace(1, cond**-0.5, P)[:, None] * rng.standard_normal((P, K)) * np.geomspace(1, cond**-0.5, K)
+    W = (
+        np.geomspace(1, cond**-0.5, P)[:, None]
+        * rng.standard_normal((P, K))
+        * np.geomspace(1, cond**-0.5, K)
+    )
     return W @ np.linalg.qr(rng.standard_normal((K, K)))[0]
 
 
@@ -232,7 +279,10 @@ def rows_of_the_projection(W_tilde, rank):
     """V of the compiled projection, or None where it is refused."""
     P, n = W_tilde.shape
     state = blocks.State(np.zeros(P), np.ones(P), np.ascontiguousarray(W_tilde[:, :rank].T))
-    rows, work = np.ascontiguousarray(W_tilde[:, rank:].T), blocks.workspace(P, rank, n - rank, "bong")
+    rows, work = (
+        np.ascontiguousarray(W_tilde[:, rank:].T),
+        blocks.workspace(P, rank, n - rank, "bong"),
+    )
     X = np.vstack([W_tilde.T, np.zeros((1, P))])
     work.blocks[blocks.X_, : X.size] = X.ravel()
     work.small[blocks.GRAM, : (n + 1) ** 2] = (X @ X.T).ravel()
@@ -251,10 +301,17 @@ def by_compiled(Ups_tilde, W_tilde, rank):
     return Ups_tilde + np.sum(out[rank:] ** 2, axis=0), out[:rank].T
 
 
-ROUTES = {"compiled": by_compiled, "reference": dlr.project, "by the Gram matrix": by_gram, "as printed": dlr.project_printed}
+ROUTES = {
+    "compiled": by_compiled,
+    "reference": dlr.project,
+    "by the Gram matrix": by_gram,
+    "as printed": dlr.project_printed,
+}
 
 
-def projection_errors(kinds=(tilted, graded), conds=(1.0, 1e2, 1e4, 1e6, 1e8, 1e10), draws=3, rank=3):
+def projection_errors(
+    kinds=(tilted, graded), conds=(1.0, 1e2, 1e4, 1e6, 1e8, 1e10), draws=3, rank=3
+):
     """{(kind, cond): {route: error}}: the largest error of what Υ gains, relative to its largest
     entry, compared with 60 digits.
     """
@@ -271,7 +328,9 @@ def projection_errors(kinds=(tilted, graded), conds=(1.0, 1e2, 1e4, 1e6, 1e8, 1e
                     wanted = dlr.project(_mpf(np.zeros(len(W))), _mpf(W), rank)[0].astype(float)
                 for name, route in ROUTES.items():
                     got = route(np.zeros(len(W)), W, rank)[0]
-                    worst[name] = max(worst[name], float(np.max(np.abs(got - wanted)) / np.max(wanted)))
+                    worst[name] = max(
+                        worst[name], float(np.max(np.abs(got - wanted)) / np.max(wanted))
+                    )
             table[kind.__name__, cond] = worst
     return table
 
@@ -288,17 +347,26 @@ def test_projection_is_as_accurate_as_the_reference(kind, rank):
         assert errors["compiled"] <= compare.C * cond * compare.EPS, (cond, errors)
         assert errors["compiled"] <= 16 * errors["reference"] + 16 * compare.EPS, (cond, errors)
     if rank == 3:  # half of the directions, in which the Gram matrix has few digits
-        assert table[kind.__name__, 1e10]["by the Gram matrix"] > 10 * table[kind.__name__, 1e10]["compiled"]
+        assert (
+            table[kind.__name__, 1e10]["by the Gram matrix"]
+            > 10 * table[kind.__name__, 1e10]["compiled"]
+        )
 
 
 def test_projection_of_most_problems_is_not_refused():
     for kind, top in ((tilted, 1e6), (graded, 1e8)):
         for cond in np.geomspace(1.5, top, 7):
             V = rows_of_the_projection(kind(np.random.default_rng(1), cond), 3)
-            assert V is not None and np.max(np.abs(V @ V.T - np.eye(6))) < 64 * compare.EPS, (kind.__name__, cond)
+            assert V is not None and np.max(np.abs(V @ V.T - np.eye(6))) < 64 * compare.EPS, (
+                kind.__name__,
+                cond,
+            )
 
 
-@pytest.mark.parametrize("spectrum", [[1.0] * 6, [9, 5, 1, 1, 1, 0.5], [1e3, 1, 1, 1, 1e-3, 0], [1, 0, 0, 0, 0, 0], [0] * 6])
+@pytest.mark.parametrize(
+    "spectrum",
+    [[1.0] * 6, [9, 5, 1, 1, 1, 0.5], [1e3, 1, 1, 1, 1e-3, 0], [1, 0, 0, 0, 0, 0], [0] * 6],
+)
 def test_projection_with_equal_singular_values(spectrum):
     """Which of them are kept is free; the diagonal is kept, and what is discarded has the size that it must have."""
     rng = np.random.default_rng(3)
@@ -307,7 +375,10 @@ def test_projection_with_equal_singular_values(spectrum):
     V = rows_of_the_projection(W, 3)
     assert V is not None and np.max(np.abs(V @ V.T - np.eye(6))) < 64 * compare.EPS
     sizes, rounding = np.sum((V @ W.T) ** 2, axis=1), compare.C * compare.EPS * max(spectrum)
-    assert abs(np.sum(sizes[3:]) - np.sum(spectrum[3:] ** 2)) <= 2 * rounding * np.linalg.norm(spectrum[2:]) + rounding**2
+    assert (
+        abs(np.sum(sizes[3:]) - np.sum(spectrum[3:] ** 2))
+        <= 2 * rounding * np.linalg.norm(spectrum[2:]) + rounding**2
+    )
 
 
 def test_what_is_discarded_is_measured_on_the_rows():
@@ -343,7 +414,12 @@ def test_prediction_is_the_reference_prediction(kind, block, p):
         work = work._replace(width=min(work.width, 16))
     assert predict(fast.Linear(*matrices(dynamics, len(q.mu))), state, work) == OK
     wanted = propagate(q, dynamics)
-    agree(fast.finish(rule, state, work), wanted, compare.condition(lambda s: propagate(s, dynamics), q), kind)
+    agree(
+        fast.finish(rule, state, work),
+        wanted,
+        compare.condition(lambda s: propagate(s, dynamics), q),
+        kind,
+    )
 
 
 @pytest.mark.parametrize("K", [1, 2, 50])
@@ -357,7 +433,10 @@ def test_a_few_steps(kind, rule, K):
     p = Problem(6, P, 3, K, kind)
     dynamics, one = OU(0.95, var0=2.0), reference(rule)
     rng = np.random.default_rng(7)
-    curvs = [Curv(rng.standard_normal(P), S=rng.standard_normal((P, K)) / np.sqrt(K)) for _ in range(T * n_iter)]
+    curvs = [
+        Curv(rng.standard_normal(P), S=rng.standard_normal((P, K)) / np.sqrt(K))
+        for _ in range(T * n_iter)
+    ]
 
     def wanted(state, *curvs):
         for t in range(T):
@@ -383,13 +462,18 @@ def test_a_few_steps(kind, rule, K):
 @given(p=problems())
 @settings(max_examples=10 if SLOW else 40)
 def test_samples_are_the_reference_samples(p):
-    q, z = p.states[0], np.random.default_rng(0).standard_normal((blocks.SAMPLES + 3, len(p.curv.g)))
+    q, z = (
+        p.states[0],
+        np.random.default_rng(0).standard_normal((blocks.SAMPLES + 3, len(p.curv.g))),
+    )
     parts, out = fast.start("bong", 1.0, q, 1, samples=True), z.copy()
     assert place(*parts[:3], out, parts[3]) == OK
     wanted = lambda s: DLR(gaussians.place(s, z)[0], s.Ups, s.W)
     cond = compare.condition(wanted, q)["mu"]
     for row, target in zip(out, gaussians.place(q, z), strict=True):
-        diff = compare.difference("sample", row, target, cond, size=float(np.max(np.abs(z) / np.sqrt(q.Ups))))
+        diff = compare.difference(
+            "sample", row, target, cond, size=float(np.max(np.abs(z) / np.sqrt(q.Ups)))
+        )
         assert diff.agrees, str(diff)
 
 
@@ -399,10 +483,14 @@ def test_samples_where_singular_values_are_far_apart(size):
     rng, P = np.random.default_rng(8), 40
     U, V = (np.linalg.qr(rng.standard_normal((k, 3)))[0] for k in (P, 3))
     Ups, z = 10 ** rng.uniform(-1, 1, P), rng.standard_normal((20, P))
-    q = DLR(rng.standard_normal(P), Ups, np.sqrt(Ups)[:, None] * (U * np.array([size, 1.0, 1e-3])) @ V.T)
+    q = DLR(
+        rng.standard_normal(P), Ups, np.sqrt(Ups)[:, None] * (U * np.array([size, 1.0, 1e-3])) @ V.T
+    )
     parts, out = fast.start("bog", 0.1, q, 1, samples=True), z.copy()
     assert place(*parts[:3], out, parts[3]) == OK
-    assert np.max(np.abs((out - gaussians.place(q, z)) * np.sqrt(Ups))) < 64 * compare.EPS * max(1, size)
+    assert np.max(np.abs((out - gaussians.place(q, z)) * np.sqrt(Ups))) < 64 * compare.EPS * max(
+        1, size
+    )
 
 
 # --- streams --------------------------------------------------------------------------------------
@@ -439,13 +527,30 @@ def test_stream_is_the_reference_stream(rule, hess, case, kind):
     m, rng = make_method(rule, hess), np.random.default_rng(1)
     X, Y = observations(case, T)
     Y[2] = None
-    prior = DLR(0.3 * rng.standard_normal(P), rng.uniform(5, 30, P), 0.5 * rng.standard_normal((P, 2)))
+    prior = DLR(
+        0.3 * rng.standard_normal(P), rng.uniform(5, 30, P), 0.5 * rng.standard_normal((P, 2))
+    )
     dynamics = None if kind == "static" else moves(kind, np.random.default_rng(2), P)
 
     def run(prior, X, backend="reference"):
-        return br.run(m, model, lik, prior, X, Y, dynamics=dynamics, rng=np.random.default_rng(3), backend=backend).state
+        return br.run(
+            m,
+            model,
+            lik,
+            prior,
+            X,
+            Y,
+            dynamics=dynamics,
+            rng=np.random.default_rng(3),
+            backend=backend,
+        ).state
 
-    agree(run(prior, X, "fast"), run(prior, X), compare.condition(run, prior, X), f"{m.name}, {case}, {kind}")
+    agree(
+        run(prior, X, "fast"),
+        run(prior, X),
+        compare.condition(run, prior, X),
+        f"{m.name}, {case}, {kind}",
+    )
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -456,7 +561,9 @@ def test_lost_positive_definiteness_is_that_of_the_reference():
     lost = 0
     for alpha in (0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0, 1000.0):
         m, rng = make_method("bbb", "lin-hess", alpha=alpha), np.random.default_rng(1)
-        prior = DLR(0.3 * rng.standard_normal(6), rng.uniform(0.5, 3, 6), 0.5 * rng.standard_normal((6, 2)))
+        prior = DLR(
+            0.3 * rng.standard_normal(6), rng.uniform(0.5, 3, 6), 0.5 * rng.standard_normal((6, 2))
+        )
         steps, runaway = [], False
         for backend in ("reference", "fast"):
             try:
@@ -478,7 +585,11 @@ def test_a_diffuse_prior_and_a_sharp_observation(rule, hess, ratio):
     """Prior variance over noise variance from 1e8 to 1e16: the digits of the reference, or its
     refusal.
     """
-    model, lik, rng = br.models.linear(5, 1), br.likelihoods.Gaussian(var=1e-4), np.random.default_rng(0)
+    model, lik, rng = (
+        br.models.linear(5, 1),
+        br.likelihoods.Gaussian(var=1e-4),
+        np.random.default_rng(0),
+    )
     m = make_method(rule, hess)
     X, prior = rng.standard_normal((8, 5)), m.prior(mu=rng.standard_normal(5), var=1e-4 * ratio)
     Y = list(X @ rng.standard_normal((5, 1)))
@@ -507,8 +618,12 @@ def test_long_stream_does_not_drift():
     X = rng.standard_normal((T, 2))
     Y = list(np.sin(X[:, :1]) + 0.1 * rng.standard_normal((T, 1)))
     prior = m.prior(0.5 * rng.standard_normal(model.n_params), 1.0)
-    run = lambda prior, X, backend="reference": br.run(m, model, lik, prior, X, Y, backend=backend).state
-    agree(run(prior, X, "fast"), run(prior, X), compare.condition(run, prior, X, draws=2), "500 steps")
+    run = lambda prior, X, backend="reference": (
+        br.run(m, model, lik, prior, X, Y, backend=backend).state
+    )
+    agree(
+        run(prior, X, "fast"), run(prior, X), compare.condition(run, prior, X, draws=2), "500 steps"
+    )
 
 
 if __name__ == "__main__":

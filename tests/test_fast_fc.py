@@ -51,7 +51,9 @@ def dynamics_of(kind, rng, P):
         "ou full": OU(0.9, mu0=0.3, var0=0.05 * spd(rng, P, 1.0)),
         "diagonal": Linear(F=rng.uniform(0.8, 1.1, P), b=0.1, Q=0.01),
         "full": Linear(
-            F=0.9 * np.eye(P) + 0.2 * rng.standard_normal((P, P)) / np.sqrt(P), b=0.1 * rng.standard_normal(P), Q=0.002 * spd(rng, P, 1.0)
+            F=0.9 * np.eye(P) + 0.2 * rng.standard_normal((P, P)) / np.sqrt(P),
+            b=0.1 * rng.standard_normal(P),
+            Q=0.002 * spd(rng, P, 1.0),
         ),
     }[kind]
 
@@ -156,7 +158,10 @@ def conditions(s: Stream, seen: list[FC]) -> dict[str, float]:
     for _ in range(4):
         moved = compare.invariants(reference(s, s.prior, *flat, between=rounded).states[-1])
         for key, value in base.items():
-            cond[key] = max(cond[key], np.max(np.abs(moved[key] - value)) / (compare.DELTA * np.max(np.abs(value))))
+            cond[key] = max(
+                cond[key],
+                np.max(np.abs(moved[key] - value)) / (compare.DELTA * np.max(np.abs(value))),
+            )
     least = max(compare._woodbury_loss(seen), *map(compare._matrix_condition, seen))
     return {k: max(v, least) for k, v in cond.items()}
 
@@ -171,7 +176,11 @@ def agree(s: Stream, always: bool = False, alone: bool = False) -> float | None:
     got, refused, handed = fast(s, always)
     assert not (alone and handed), (s, handed)
     if bad is not None:
-        assert refused is not None and (refused == bad if always else refused >= bad), (s, bad, refused)
+        assert refused is not None and (refused == bad if always else refused >= bad), (
+            s,
+            bad,
+            refused,
+        )
         return None
     assert refused is None, (s, refused)
     assert np.array_equal(got.Sigma, got.Sigma.T)
@@ -182,9 +191,19 @@ def agree(s: Stream, always: bool = False, alone: bool = False) -> float | None:
 
 
 @st.composite
-def streams(draw, rule, families=FAMILIES, max_log_cond=3.0, kinds=KINDS, max_size=1.0, max_alpha=None):
-    family, hess = draw(st.sampled_from(families)), draw(st.sampled_from(("lin-ef", "lin-hess", "mc-ef")))
-    P, K = draw(st.integers(1, 30)), {"lin-ef": 1, "lin-hess": draw(st.integers(1, 4)), "mc-ef": draw(st.sampled_from((5, 40)))}[hess]
+def streams(
+    draw, rule, families=FAMILIES, max_log_cond=3.0, kinds=KINDS, max_size=1.0, max_alpha=None
+):
+    family, hess = (
+        draw(st.sampled_from(families)),
+        draw(st.sampled_from(("lin-ef", "lin-hess", "mc-ef"))),
+    )
+    P, K = (
+        draw(st.integers(1, 30)),
+        {"lin-ef": 1, "lin-hess": draw(st.integers(1, 4)), "mc-ef": draw(st.sampled_from((5, 40)))}[
+            hess
+        ],
+    )
     top = {"bong": 0, "blr": -0.05, "bog": -1, "bbb": -1}[rule] if max_alpha is None else max_alpha
     params = {} if rule == "bong" else {"alpha": 10 ** draw(st.floats(-3, top))}
     if rule in ("blr", "bbb"):
@@ -194,8 +213,16 @@ def streams(draw, rule, families=FAMILIES, max_log_cond=3.0, kinds=KINDS, max_si
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     m = br.method(f"{rule}-{hess}-{family}", **params)
     prior = FC(rng.standard_normal(P), spd(rng, P, draw(st.floats(0, max_log_cond))))
-    T, size = draw(st.integers(1, 40 if rule == "bong" else 5)), draw(st.floats(0.01, max_size)) / np.sqrt(P)
-    return Stream(m, prior, observations(m, rng, P, K, T, size), dynamics_of(draw(st.sampled_from(kinds)), rng, P))
+    T, size = (
+        draw(st.integers(1, 40 if rule == "bong" else 5)),
+        draw(st.floats(0.01, max_size)) / np.sqrt(P),
+    )
+    return Stream(
+        m,
+        prior,
+        observations(m, rng, P, K, T, size),
+        dynamics_of(draw(st.sampled_from(kinds)), rng, P),
+    )
 
 
 def observations(m, rng, P, K, T, size, along=False):
@@ -212,7 +239,9 @@ def curv(hess, rng, P, K, size, along):
     if hess == "lin-hess":
         return Curv(S @ rng.standard_normal(K), S=S)
     # or S from a virtual observation
-    return Curv(S[:, 0].copy() if along or rng.random() < 0.7 else size * rng.standard_normal(P), S=S)
+    return Curv(
+        S[:, 0].copy() if along or rng.random() < 0.7 else size * rng.standard_normal(P), S=S
+    )
 
 
 # --- whole streams of given (g, S) ----------------------------------------------------------------
@@ -253,7 +282,9 @@ def test_bong_mom_notices_it_in_the_step(K):
     S /= np.sqrt(np.linalg.eigvalsh(S.T @ Sigma @ S)[-1])
     for size, fits in ((0.99, True), (1.01, False)):
         parts = fc_forms.start(br.method("bong-lin-hess-fc_mom"), FC(np.zeros(6), Sigma), K, False)
-        assert (step(*parts[:3], S[:, 0].copy(), np.ascontiguousarray(size * S.T), parts[3]) == OK) is fits
+        assert (
+            step(*parts[:3], S[:, 0].copy(), np.ascontiguousarray(size * S.T), parts[3]) == OK
+        ) is fits
 
 
 @pytest.mark.parametrize("rule", ["bog", "bbb"])
@@ -302,12 +333,21 @@ FORMS = [
 
 def small_stream(name, P, K, I, T=4, kind="static", seed=0, size=0.3, log_cond=1.0, alpha=None):
     rng = np.random.default_rng(seed)
-    params = {} if name.startswith("bong") else {"alpha": alpha or (0.1 if name.startswith("blr") else 0.003)}
+    params = (
+        {}
+        if name.startswith("bong")
+        else {"alpha": alpha or (0.1 if name.startswith("blr") else 0.003)}
+    )
     params |= {"n_iter": I} if name[:3] in ("blr", "bbb") else {}
     params |= {"n_samples": K} if "-mc-" in name else {}
     m = br.method(name, **params)
     prior = FC(rng.standard_normal(P), spd(rng, P, log_cond))
-    return Stream(m, prior, observations(m, rng, P, K, T, size / np.sqrt(P * K), along=True), dynamics_of(kind, rng, P))
+    return Stream(
+        m,
+        prior,
+        observations(m, rng, P, K, T, size / np.sqrt(P * K), along=True),
+        dynamics_of(kind, rng, P),
+    )
 
 
 @pytest.mark.parametrize("name, P, K, I, form", FORMS)
@@ -321,7 +361,9 @@ def test_each_form_takes_its_steps(name, P, K, I, form, kind):
     assert agree(s, alone=True) is not None
 
 
-@pytest.mark.parametrize("name", [f"{rule}-lin-ef-{family}" for rule in RULES for family in FAMILIES])
+@pytest.mark.parametrize(
+    "name", [f"{rule}-lin-ef-{family}" for rule in RULES for family in FAMILIES]
+)
 @pytest.mark.parametrize("kind", ["static", "ou"])
 def test_a_diagonal_prior(name, kind):
     """A prior as Method.prior makes it, whose A is zero until the rows that are deferred no longer
@@ -331,11 +373,22 @@ def test_a_diagonal_prior(name, kind):
     assert agree(s._replace(prior=s.m.prior(s.prior.mu, 0.5))) is not None
 
 
-@pytest.mark.parametrize("name", ["bong-lin-ef-fc", "bong-lin-ef-fc_mom", "bog-lin-ef-fc", "bog-lin-ef-fc_mom", "blr-lin-ef-fc"])
+@pytest.mark.parametrize(
+    "name",
+    ["bong-lin-ef-fc", "bong-lin-ef-fc_mom", "bog-lin-ef-fc", "bog-lin-ef-fc_mom", "blr-lin-ef-fc"],
+)
 def test_more_rows_than_are_deferred(name):
     """A absorbs V several times, in tiles of which the last is not full."""
     P = 40 if SLOW else 150
-    s = small_stream(name, P, 1, 7, T=(3 * fc.DEFERRED + 5) // (7 if name.startswith("blr") else 1), size=0.1, alpha=1e-4)
+    s = small_stream(
+        name,
+        P,
+        1,
+        7,
+        T=(3 * fc.DEFERRED + 5) // (7 if name.startswith("blr") else 1),
+        size=0.1,
+        alpha=1e-4,
+    )
     assert agree(s, alone=True) is not None
 
 
@@ -345,14 +398,19 @@ def test_blr_with_weights_that_are_zero_or_negative(name, alpha):
     assert agree(small_stream(name, 40, 1, 5, alpha=alpha, size=0.1)) is not None
 
 
-@pytest.mark.parametrize("name", ["bong-lin-ef-fc", "bong-lin-hess-fc", "bong-mc-ef-fc", "blr-lin-ef-fc", "blr-lin-hess-fc"])
+@pytest.mark.parametrize(
+    "name",
+    ["bong-lin-ef-fc", "bong-lin-hess-fc", "bong-mc-ef-fc", "blr-lin-ef-fc", "blr-lin-hess-fc"],
+)
 @pytest.mark.parametrize("size", [1e2, 1e3, 1e4])
 def test_very_informative_observations(name, size):
     """Observations that take a variance down by up to 10⁸: g along the rows, of which Σ_t g is a
     small part of Σ g.
     """
     for seed in range(3):
-        s = small_stream(name, 20, 5 if "mc" in name else 1, 2, T=3, seed=seed, size=size, alpha=0.5)
+        s = small_stream(
+            name, 20, 5 if "mc" in name else 1, 2, T=3, seed=seed, size=size, alpha=0.5
+        )
         assert agree(s) is not None
 
 
@@ -362,7 +420,10 @@ def test_the_gain_of_an_informative_observation_keeps_its_digits():
     """
     P, rng = 9, np.random.default_rng(0)
     var, row = 2.0 ** rng.integers(-2, 3, P), 2.0 ** rng.integers(6, 13, P)
-    v, parts = var * row, fc_forms.start(br.method("bong-lin-hess-fc"), FC(np.zeros(P), np.diag(var)), 1, False)
+    v, parts = (
+        var * row,
+        fc_forms.start(br.method("bong-lin-hess-fc"), FC(np.zeros(P), np.diag(var)), 1, False),
+    )
     assert step(*parts[:3], row * 0.75, row[None], parts[3]) == OK
     assert np.max(np.abs(parts[2].mu / (0.75 * v / (1 + row @ v)) - 1)) < 8 * compare.EPS
 
@@ -376,7 +437,9 @@ def test_a_diffuse_prior_and_a_sharp_observation(name, ratio):
     rng, P = np.random.default_rng(0), 40
     m = br.method(name, **({} if name.startswith("bong") else {"alpha": 0.5, "n_iter": 2}))
     x = [rng.standard_normal((P, 1)) for _ in range(6 * m.n_iter)]
-    curvs = [[Curv(0.3 * v[:, 0], S=v) for v in x[t * m.n_iter : (t + 1) * m.n_iter]] for t in range(6)]
+    curvs = [
+        [Curv(0.3 * v[:, 0], S=v) for v in x[t * m.n_iter : (t + 1) * m.n_iter]] for t in range(6)
+    ]
     s = Stream(m, FC(rng.standard_normal(P), ratio * np.eye(P)), curvs, Static())
     states, bad, seen = reference(s, s.prior, *(c for one in curvs for c in one))
     q, refused = Filter(s, 1), None
@@ -393,7 +456,9 @@ def test_a_diffuse_prior_and_a_sharp_observation(name, ratio):
 # --- against exact arithmetic ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ["bbb-lin-ef-fc", "bbb-lin-ef-fc_mom", "bog-lin-ef-fc", "bog-lin-ef-fc_mom"])
+@pytest.mark.parametrize(
+    "name", ["bbb-lin-ef-fc", "bbb-lin-ef-fc_mom", "bog-lin-ef-fc", "bog-lin-ef-fc_mom"]
+)
 @pytest.mark.parametrize("log_cond", [1.0, 5.0, 8.0])
 def test_against_exact_arithmetic(name, log_cond):
     """One iteration rounded once, from exact fractions; in bbb two, where the second starts at the
@@ -404,7 +469,9 @@ def test_against_exact_arithmetic(name, log_cond):
     got = fast(s)[0]
     current, params = None, {k: v for k, v in s.m.params.items() if k != "virtual"}
     for c in s.curvs[0]:
-        out = br.oracle.step(name, s.prior._asdict(), current, {"g": c.g, "S": c.S}, digits=50, **params)
+        out = br.oracle.step(
+            name, s.prior._asdict(), current, {"g": c.g, "S": c.S}, digits=50, **params
+        )
         assert out.pop("valid")
         current = out
     for diff in compare.differences(got, FC(**current), conditions(s, [s.prior, FC(**current)])):
@@ -419,7 +486,12 @@ def test_against_exact_arithmetic(name, log_cond):
 def test_products_with_a_covariance_in_parts(P, n, c):
     """Σx, diag Σ, and Σ when A has absorbed everything."""
     rng = np.random.default_rng(P + n)
-    A, q, V, s = spd(rng, P, 1.0), rng.uniform(0.1, 1.0, P), rng.standard_normal((40, P)), rng.choice([-1.0, 1.0], 40)
+    A, q, V, s = (
+        spd(rng, P, 1.0),
+        rng.uniform(0.1, 1.0, P),
+        rng.standard_normal((40, P)),
+        rng.choice([-1.0, 1.0], 40),
+    )
     state = fc.State(np.zeros(P), np.triu(A), q, V, s, np.array([c]), np.array([n, P % 2]))
     Sigma = c * A + np.diag(q) - (s[:n, None] * V[:n]).T @ V[:n]
     work, tol = fc.workspace(P, 1, 40), 64 * compare.EPS * (1 + np.max(np.abs(Sigma))) * (P + n)
@@ -473,7 +545,9 @@ def test_samples_are_those_of_the_reference(name, P, K, I, form, kind):
             Z = np.random.default_rng(i).standard_normal((7, P))
             out = Z.copy()
             assert place(rule, prior, now, out, work) == OK
-            diff = compare.difference("theta", out, gaussians.place(current, Z), compare._matrix_condition(current) ** 2)
+            diff = compare.difference(
+                "theta", out, gaussians.place(current, Z), compare._matrix_condition(current) ** 2
+            )
             assert diff.agrees, str(diff)
             assert step(rule, prior, now, c.g.copy(), np.ascontiguousarray(c.S.T), work) == OK
             current = unchecked_step(s.m, state, current, c)[0]
@@ -520,8 +594,17 @@ def test_networks(rule, family, hess):
     rng = np.random.default_rng(3)
     X, classes = rng.standard_normal((6, 2)), rng.integers(0, 3, 6)
     little = 0.002 if family == "fc" else 0.00002
-    params = {"bong": {}, "blr": {"alpha": 0.3}, "bog": {"alpha": little}, "bbb": {"alpha": little}}[rule]
-    params = params | ({"n_iter": 3} if rule in ("blr", "bbb") else {}) | ({"n_samples": 5} if hess == "mc-ef" else {})
+    params = {
+        "bong": {},
+        "blr": {"alpha": 0.3},
+        "bog": {"alpha": little},
+        "bbb": {"alpha": little},
+    }[rule]
+    params = (
+        params
+        | ({"n_iter": 3} if rule in ("blr", "bbb") else {})
+        | ({"n_samples": 5} if hess == "mc-ef" else {})
+    )
     m = br.method(f"{rule}-{hess}-{family}", **params)
     for lik, sizes, Y in (
         (br.likelihoods.Categorical(), [2, 3, 3], [*classes[:4], None, classes[5]]),
@@ -529,10 +612,25 @@ def test_networks(rule, family, hess):
     ):
         model = br.models.mlp(sizes, activation="tanh")
         prior = FC(model.init(np.random.default_rng(0)), 0.01 * spd(rng, model.n_params, 0.5))
-        for dynamics in (Static(), dynamics_of("ou" if model.n_outputs == 1 else "full", rng, model.n_params)):
+        for dynamics in (
+            Static(),
+            dynamics_of("ou" if model.n_outputs == 1 else "full", rng, model.n_params),
+        ):
 
             def run(p, backend="reference", dynamics=dynamics, model=model, lik=lik, Y=Y):
-                return br.run(m, model, lik, p, X, Y, rng=np.random.default_rng(7), dynamics=dynamics, backend=backend).state
+                return br.run(
+                    m,
+                    model,
+                    lik,
+                    p,
+                    X,
+                    Y,
+                    rng=np.random.default_rng(7),
+                    dynamics=dynamics,
+                    backend=backend,
+                ).state
 
-            for diff in compare.differences(run(prior, "fast"), run(prior), compare.condition(run, prior, draws=2)):
+            for diff in compare.differences(
+                run(prior, "fast"), run(prior), compare.condition(run, prior, draws=2)
+            ):
                 assert diff.agrees, f"{m!r}, {type(lik).__name__}, {dynamics!r}: {diff}"

@@ -36,7 +36,9 @@ def observations(kind: str, C: int, T: int, rng):
     if kind.startswith("gaussian"):
         A = rng.standard_normal((C, C))
         var = 0.5 if kind == "gaussian" else A @ A.T + np.eye(C)
-        return br.likelihoods.Gaussian(var=(var + np.transpose(var)) / 2), rng.standard_normal((T, C))
+        return br.likelihoods.Gaussian(var=(var + np.transpose(var)) / 2), rng.standard_normal(
+            (T, C)
+        )
     if kind == "bernoulli":
         return br.likelihoods.Bernoulli(), rng.integers(0, 2, (T, C)).astype(float)
     if kind == "categorical":
@@ -48,9 +50,13 @@ def network(kind: str, C: int, activation: str):
     if kind == "linear":
         return br.models.linear(3, C, bias=True)
     if kind == "deep":
-        return br.models.cnn((6, 7, 1), n_classes=C, features=(3, 2), kernel=(3, 2), hidden=2, activation=activation)
+        return br.models.cnn(
+            (6, 7, 1), n_classes=C, features=(3, 2), kernel=(3, 2), hidden=2, activation=activation
+        )
     if kind == "cnn":
-        return br.models.cnn((5, 4, 2), n_classes=C, features=(2,), kernel=(3, 2), hidden=2, activation=activation)
+        return br.models.cnn(
+            (5, 4, 2), n_classes=C, features=(2,), kernel=(3, 2), hidden=2, activation=activation
+        )
     return br.models.mlp([2, 3, C], activation=activation)
 
 
@@ -71,7 +77,9 @@ def moving(kind: str, family: str, P: int, rng):
         return OU(0.95, 0.1 * rng.standard_normal(P), 0.05)
     if kind == "static" or (kind == "full" and not family.startswith("fc")):
         return Static()
-    diagonal = Linear(rng.uniform(0.9, 1.0, P), 0.1 * rng.standard_normal(P), rng.uniform(0, 1e-3, P))
+    diagonal = Linear(
+        rng.uniform(0.9, 1.0, P), 0.1 * rng.standard_normal(P), rng.uniform(0, 1e-3, P)
+    )
     if kind == "diagonal":
         return diagonal
     A = rng.standard_normal((P, P)) / P
@@ -82,11 +90,15 @@ def case(name, model_kind, lik_kind, dynamics, seed, T=6, activation="gelu") -> 
     rng = np.random.default_rng(seed)
     C = int(rng.integers(2, 4)) if lik_kind == "categorical" else int(rng.integers(1, 4))
     if name.endswith("-dlr"):
-        C = min(C, 2)  # three outputs of a linear model have three equal singular values, of which rank 2 keeps any two
+        C = min(
+            C, 2
+        )  # three outputs of a linear model have three equal singular values, of which rank 2 keeps any two
     model, m = network(model_kind, C, activation), method(name)
     lik, Y = observations(lik_kind, C, T, rng)
     X = rng.standard_normal((T, *model.in_shape))
-    prior = m.prior(mu=0.5 * rng.standard_normal(model.n_params), var=rng.uniform(0.01, 0.05, model.n_params))
+    prior = m.prior(
+        mu=0.5 * rng.standard_normal(model.n_params), var=rng.uniform(0.01, 0.05, model.n_params)
+    )
     observed: list = list(Y)
     observed[int(rng.integers(1, T))] = None
     return Case(m, model, lik, prior, X, observed, moving(dynamics, m.family, model.n_params, rng))
@@ -95,7 +107,19 @@ def case(name, model_kind, lik_kind, dynamics, seed, T=6, activation="gelu") -> 
 def run(c: Case, backend: str, seed: int = 3, **kw):
     mc = "-mc-" in c.m.name
     rng = np.random.default_rng(seed) if mc and "samples" not in kw else None
-    return br.run(c.m, c.model, c.lik, c.prior, c.X, c.Y, dynamics=c.dynamics, rng=rng, backend=backend, progress=False, **kw)
+    return br.run(
+        c.m,
+        c.model,
+        c.lik,
+        c.prior,
+        c.X,
+        c.Y,
+        dynamics=c.dynamics,
+        rng=rng,
+        backend=backend,
+        progress=False,
+        **kw,
+    )
 
 
 def outcome(c: Case, backend: str, **kw):
@@ -112,12 +136,17 @@ def assert_agree(c: Case, **kw):
     got, stopped_too = outcome(c, "fast", **kw)
     moved = lambda prior, X: outcome(c._replace(prior=prior, X=X), "reference", **kw)
     rng = np.random.default_rng(0)
-    if any(moved(compare.perturb(c.prior, rng), compare.perturb(c.X, rng))[1] != stopped for _ in range(2)):
+    if any(
+        moved(compare.perturb(c.prior, rng), compare.perturb(c.X, rng))[1] != stopped
+        for _ in range(2)
+    ):
         return  # a stream that the smallest change makes stop elsewhere has no outcome to compare
     assert stopped_too == stopped
     cond = compare.condition(lambda prior, X: moved(prior, X)[0], c.prior, c.X)
     for d in compare.differences(got, wanted, cond, whole=True):
-        assert d.agrees, f"{c.m.name}, {c.model.kind}, {c.lik.name}, {type(c.dynamics).__name__}: {d}"
+        assert d.agrees, (
+            f"{c.m.name}, {c.model.kind}, {c.lik.name}, {type(c.dynamics).__name__}: {d}"
+        )
 
 
 @pytest.mark.parametrize("name", COMPILED)
@@ -134,7 +163,12 @@ def test_every_name_gives_the_reference_stream(name, model, lik, dynamics, activ
 
 
 @pytest.mark.parametrize(
-    "name", [n for n in COMPILED if n.split("-")[-1] in ("diag", "fc_mom", "dlr") and n.split("-")[0] in ("bong", "bbb")]
+    "name",
+    [
+        n
+        for n in COMPILED
+        if n.split("-")[-1] in ("diag", "fc_mom", "dlr") and n.split("-")[0] in ("bong", "bbb")
+    ],
 )
 @settings(max_examples=2)
 @given(lik=st.sampled_from(LIKELIHOODS), seed=st.integers(0, 2**32 - 1))
@@ -145,7 +179,9 @@ def test_streams_of_images(name, lik, seed):
 @pytest.mark.parametrize("name", ["blr-mc-ef-diag", "bong-mc-ef-dlr", "bong-mc-ef-fc"])
 def test_given_samples(name):
     c = case(name, "mlp", "poisson", "ou", 5)
-    samples = c.prior.mu + 0.1 * np.random.default_rng(0).standard_normal((6, c.m.n_iter, 4, len(c.prior.mu)))
+    samples = c.prior.mu + 0.1 * np.random.default_rng(0).standard_normal(
+        (6, c.m.n_iter, 4, len(c.prior.mu))
+    )
     assert_agree(c, samples=samples)
 
 
@@ -160,10 +196,16 @@ def test_many_samples_of_a_full_covariance(name, dynamics):
 @pytest.mark.parametrize("family", ["diag", "dlr", "fc"])
 @pytest.mark.parametrize("hess", ["lin-hess", "lin-ef", "mc-ef"])
 def test_a_model_of_the_users_gets_the_compiled_step(family, hess):
-    f = lambda theta, x: anp.stack([anp.sin(theta[0] * x[0]) + theta[1], theta[2] * x[1] ** 2 + theta[0]])
+    f = lambda theta, x: anp.stack(
+        [anp.sin(theta[0] * x[0]) + theta[1], theta[2] * x[1] ** 2 + theta[0]]
+    )
     c = case(f"blr-{hess}-{family}", "mlp", "gaussian", "static", 3)
     rng = np.random.default_rng(1)
-    c = c._replace(model=br.models.wrap(f, 3, 2), prior=c.m.prior(mu=rng.standard_normal(3), var=0.1), lik=br.likelihoods.Gaussian(var=0.3))
+    c = c._replace(
+        model=br.models.wrap(f, 3, 2),
+        prior=c.m.prior(mu=rng.standard_normal(3), var=0.1),
+        lik=br.likelihoods.Gaussian(var=0.3),
+    )
     c = c._replace(Y=list(rng.standard_normal((6, 2))), X=rng.standard_normal((6, 2)))
     assert_agree(c)
     assert run(c, "auto").info.backend == "fast"
@@ -175,9 +217,17 @@ def test_mini_batches(name):
     C = c.model.n_outputs
     sizes = (2, 3, 1)
     prior, m = c.prior, c.m
-    X, Y = [rng.standard_normal((n, 2)) for n in sizes], [rng.standard_normal((n, C)) for n in sizes]
-    states = [br.run(m, c.model, c.lik, prior, X, Y, rng=np.random.default_rng(0), backend=b).state for b in ("reference", "fast")]
-    for d in compare.differences(states[1], states[0], dict.fromkeys(compare.invariants(states[0]), 1e3), whole=True):
+    X, Y = (
+        [rng.standard_normal((n, 2)) for n in sizes],
+        [rng.standard_normal((n, C)) for n in sizes],
+    )
+    states = [
+        br.run(m, c.model, c.lik, prior, X, Y, rng=np.random.default_rng(0), backend=b).state
+        for b in ("reference", "fast")
+    ]
+    for d in compare.differences(
+        states[1], states[0], dict.fromkeys(compare.invariants(states[0]), 1e3), whole=True
+    ):
         assert d.agrees, d
 
 
@@ -220,7 +270,9 @@ def test_an_overflow_is_reported_as_the_reference_does(family):
         with pytest.raises(FloatingPointError) as error:
             run(c._replace(X=X, prior=c.prior._replace(mu=np.abs(c.prior.mu))), backend)
         messages.append(str(error.value))
-    assert messages[0] == messages[1] and messages[0].startswith("step 4: lin-ef gave a gradient or Hessian that is not finite")
+    assert messages[0] == messages[1] and messages[0].startswith(
+        "step 4: lin-ef gave a gradient or Hessian that is not finite"
+    )
 
 
 def test_nothing_that_was_given_changes():
@@ -243,7 +295,15 @@ def keep_states(seen):
 
 
 @pytest.mark.parametrize(
-    "name", ["bong-lin-hess-diag", "blr-mc-ef-diag", "bong-lin-ef-dlr", "bong-lin-hess-fc", "bbb-lin-ef-fc", "bong-mc-ef-fc"]
+    "name",
+    [
+        "bong-lin-hess-diag",
+        "blr-mc-ef-diag",
+        "bong-lin-ef-dlr",
+        "bong-lin-hess-fc",
+        "bbb-lin-ef-fc",
+        "bong-mc-ef-fc",
+    ],
 )
 def test_measuring_does_not_change_the_run(name):
     c = case(name, "mlp", "gaussian", "static", 8, T=40)
@@ -251,12 +311,16 @@ def test_measuring_does_not_change_the_run(name):
     often = run(c, "fast", every=3, metrics=[keep_states(seen), br.metrics.prequential("plugin")])
     assert all(np.array_equal(a, b) for a, b in zip(bare.state, often.state, strict=True))
     slow_seen: list = []
-    slow = run(c, "reference", every=3, metrics=[keep_states(slow_seen), br.metrics.prequential("plugin")])
+    slow = run(
+        c, "reference", every=3, metrics=[keep_states(slow_seen), br.metrics.prequential("plugin")]
+    )
     assert [row["t"] for row in often.rows] == [row["t"] for row in slow.rows]
     for a, b in zip(seen, slow_seen, strict=True):
         assert compare.difference("mu", a.mu, b.mu, 1e4).agrees
     for a, b in zip(often.rows, slow.rows, strict=True):
-        assert a.keys() == b.keys() and abs(a["prequential-plugin"] - b["prequential-plugin"]) <= 1e-9 * abs(b["prequential-plugin"])
+        assert a.keys() == b.keys() and abs(
+            a["prequential-plugin"] - b["prequential-plugin"]
+        ) <= 1e-9 * abs(b["prequential-plugin"])
 
 
 class StopAt:
@@ -272,7 +336,9 @@ class StopAt:
         return {}
 
 
-@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "blr-mc-ef-diag_mom", "bong-mc-ef-dlr", "bong-lin-ef-fc"])
+@pytest.mark.parametrize(
+    "name", ["bong-lin-hess-diag", "blr-mc-ef-diag_mom", "bong-mc-ef-dlr", "bong-lin-ef-fc"]
+)
 def test_interrupted_and_resumed(name):
     c = case(name, "mlp", "gaussian", "ou", 8, T=20)
     whole = run(c, "fast")
@@ -281,12 +347,27 @@ def test_interrupted_and_resumed(name):
     result = stop.value.result
     assert 8 <= result.t < 12
     rng = np.random.default_rng(99) if "-mc-" in name else None
-    again = br.run(c.m, c.model, c.lik, c.prior, c.X, c.Y, dynamics=c.dynamics, rng=rng, backend="fast", resume=result)
-    for d in compare.differences(again.state, whole.state, dict.fromkeys(compare.invariants(whole.state), 1e4)):
+    again = br.run(
+        c.m,
+        c.model,
+        c.lik,
+        c.prior,
+        c.X,
+        c.Y,
+        dynamics=c.dynamics,
+        rng=rng,
+        backend="fast",
+        resume=result,
+    )
+    for d in compare.differences(
+        again.state, whole.state, dict.fromkeys(compare.invariants(whole.state), 1e4)
+    ):
         assert d.agrees, d
 
 
-@pytest.mark.parametrize("name", ["blr-mc-ef-diag", "bong-mc-ef-dlr", "bong-lin-hess-fc", "bbb-lin-hess-dlr"])
+@pytest.mark.parametrize(
+    "name", ["blr-mc-ef-diag", "bong-mc-ef-dlr", "bong-lin-hess-fc", "bbb-lin-hess-dlr"]
+)
 def test_the_same_bits_every_time(name):
     c = case(name, "mlp", "categorical", "ou", 8, T=30)
     one, two = run(c, "fast").state, run(c, "fast").state
@@ -297,12 +378,16 @@ def test_the_same_bits_every_time(name):
 @pytest.mark.parametrize("model", ["linear", "mlp", "cnn"])
 def test_any_number_of_samples(model, n_samples):
     c = case("blr-mc-ef-diag", model, "poisson", "ou", 5)
-    assert_agree(c._replace(m=br.method("blr-mc-ef-diag", alpha=0.2, n_iter=3, n_samples=n_samples)))
+    assert_agree(
+        c._replace(m=br.method("blr-mc-ef-diag", alpha=0.2, n_iter=3, n_samples=n_samples))
+    )
 
 
 def test_a_users_model_whose_belief_is_lost_ends_as_in_the_reference():
     """No samples can be drawn from a covariance that is not positive definite: the model is not asked for gradients there."""
-    model = br.models.wrap(lambda theta, x: anp.tanh(theta[:2] @ x) * theta[2:], n_params=3, n_outputs=1, in_shape=(2,))
+    model = br.models.wrap(
+        lambda theta, x: anp.tanh(theta[:2] @ x) * theta[2:], n_params=3, n_outputs=1, in_shape=(2,)
+    )
     m = br.method("bog-mc-ef-fc_mom", alpha=0.5, n_samples=4)
     rng = np.random.default_rng(1)
     X, Y, lost = rng.standard_normal((12, 2)), 5 * rng.standard_normal((12, 1)), []
@@ -324,16 +409,29 @@ def test_a_users_model_whose_belief_is_lost_ends_as_in_the_reference():
 
 def drawn_by(c: Case, backend: str, bit_generator):
     rng = np.random.Generator(bit_generator)
-    rng.integers(0, 5, dtype=np.int32)  # leaves half of a number behind, which a draw of doubles leaves alone
-    state = br.run(c.m, c.model, c.lik, c.prior, c.X, c.Y, dynamics=c.dynamics, rng=rng, backend=backend).state
+    rng.integers(
+        0, 5, dtype=np.int32
+    )  # leaves half of a number behind, which a draw of doubles leaves alone
+    state = br.run(
+        c.m, c.model, c.lik, c.prior, c.X, c.Y, dynamics=c.dynamics, rng=rng, backend=backend
+    ).state
     return state, [rng.integers(0, 2**31, dtype=np.int32), rng.random(), rng.standard_normal()]
 
 
-@pytest.mark.parametrize("kind", [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64])
+@pytest.mark.parametrize(
+    "kind",
+    [np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937, np.random.Philox, np.random.SFC64],
+)
 @pytest.mark.parametrize("name", ["blr-mc-ef-diag", "bong-mc-ef-dlr"])
-def test_every_bit_generator_gives_its_own_stream_and_stands_where_the_reference_leaves_it(name, kind):
+def test_every_bit_generator_gives_its_own_stream_and_stands_where_the_reference_leaves_it(
+    name, kind
+):
     c = case(name, "mlp", "gaussian", "ou", 4, T=12)
-    (wanted, then), (got, too) = (drawn_by(c, backend, kind(11)) for backend in ("reference", "fast"))
-    for d in compare.differences(got, wanted, dict.fromkeys(compare.invariants(wanted), 1e4), whole=True):
+    (wanted, then), (got, too) = (
+        drawn_by(c, backend, kind(11)) for backend in ("reference", "fast")
+    )
+    for d in compare.differences(
+        got, wanted, dict.fromkeys(compare.invariants(wanted), 1e4), whole=True
+    ):
         assert d.agrees, d
     assert then == too

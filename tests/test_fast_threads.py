@@ -107,13 +107,21 @@ DASK = """
 def python(code, tmp_path, **env):
     file = tmp_path / "setting.py"
     file.write_text(SETTING + code)
-    done = subprocess.run([sys.executable, str(file)], env={**os.environ, **env}, capture_output=True, text=True, timeout=600)
+    done = subprocess.run(
+        [sys.executable, str(file)],
+        env={**os.environ, **env},
+        capture_output=True,
+        text=True,
+        timeout=600,
+    )
     assert done.returncode == 0, done.stderr
 
 
 @compiled
 @pytest.mark.parametrize(
-    ("code", "needs"), [(FORK, "os"), (TWO_THREADS, "os"), (LOKY, "joblib"), (DASK, "dask")], ids=["fork", "threads", "loky", "dask"]
+    ("code", "needs"),
+    [(FORK, "os"), (TWO_THREADS, "os"), (LOKY, "joblib"), (DASK, "dask")],
+    ids=["fork", "threads", "loky", "dask"],
 )
 def test_after_a_threaded_stream(code, needs, tmp_path):
     pytest.importorskip(needs)
@@ -124,7 +132,11 @@ def test_after_a_threaded_stream(code, needs, tmp_path):
 
 @compiled
 def test_with_one_thread(tmp_path):
-    python("    assert threads.available() == 1 and np.array_equal(go(), first)\n", tmp_path, NUMBA_NUM_THREADS="1")
+    python(
+        "    assert threads.available() == 1 and np.array_equal(go(), first)\n",
+        tmp_path,
+        NUMBA_NUM_THREADS="1",
+    )
 
 
 # --- the threads of BLAS -----------------------------------------------------------------------------------------------------------
@@ -153,6 +165,8 @@ def test_blas_has_its_threads_back_after_an_error():
 
 def test_the_estimator_is_the_compiled_one_where_threads_do_not_pay():
     c = case("bong-mc-ef-diag", "mlp", "gaussian", "static", 3)
-    data = br.filter.Observations(c.X, np.zeros((len(c.X), c.model.n_outputs)), np.ones(len(c.X), bool))
+    data = br.filter.Observations(
+        c.X, np.zeros((len(c.X), c.model.n_outputs)), np.ones(len(c.X), bool)
+    )
     made = stream.Stream(c.m, c.model, c.lik, data, c.dynamics, np.random.default_rng(0), None)
     assert isinstance(made.est, estimators.McDiag)

@@ -17,7 +17,11 @@ PROJECTION = ("sec:DLR-deriv#12", "sec:DLR-deriv#13", "sec:DLR-deriv#14", "sec:D
 def tall(draw):
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     P, K = draw(st.integers(1, 12)), draw(st.integers(1, 8))
-    return np.exp(rng.standard_normal(P)), rng.standard_normal((P, K)), draw(st.integers(1, min(P, K)))
+    return (
+        np.exp(rng.standard_normal(P)),
+        rng.standard_normal((P, K)),
+        draw(st.integers(1, min(P, K))),
+    )
 
 
 @pytest.mark.eq(*PROJECTION)
@@ -26,7 +30,9 @@ def test_projection_keeps_the_diagonal(problem):
     Ups, W, rank = problem
     new_Ups, new_W = dlr.project(Ups, W, rank)
     assert new_W.shape == (len(Ups), rank)
-    diff = compare.difference("diagonal", new_Ups + np.sum(new_W**2, axis=1), Ups + np.sum(W**2, axis=1), 10.0)
+    diff = compare.difference(
+        "diagonal", new_Ups + np.sum(new_W**2, axis=1), Ups + np.sum(W**2, axis=1), 10.0
+    )
     assert diff.agrees, str(diff)
 
 
@@ -47,7 +53,9 @@ def test_projection_is_the_best_of_its_rank(problem):
     _, new_W = dlr.project(Ups, W, rank)
     lost = np.linalg.svd(W, compute_uv=False)[rank:]
     gap = np.linalg.norm(W @ W.T - new_W @ new_W.T)
-    assert abs(gap - np.linalg.norm(lost**2)) <= compare.C * 10 * compare.EPS * np.linalg.norm(W) ** 2
+    assert (
+        abs(gap - np.linalg.norm(lost**2)) <= compare.C * 10 * compare.EPS * np.linalg.norm(W) ** 2
+    )
 
 
 def test_projection_stays_accurate_where_the_printed_subtraction_cancels():

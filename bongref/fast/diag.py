@@ -96,7 +96,9 @@ def blr(rule, prior, state, g, G, work):
     for p in range(len(mu)):
         # eq:blr-diag-prec, sec:diag-Nat#37: v v0 / ((1 − α) v0 + α v − α v v0 d)
         v = var[p] * var0[p] / ((1.0 - alpha) * var0[p] + alpha * var[p] * (1.0 - var0[p] * G[p]))
-        m = mu[p] + alpha * v * ((mu0[p] - mu[p]) / var0[p] + g[p])  # eq:blr-diag-mu, sec:diag-Nat#36
+        m = mu[p] + alpha * v * (
+            (mu0[p] - mu[p]) / var0[p] + g[p]
+        )  # eq:blr-diag-mu, sec:diag-Nat#36
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
@@ -108,7 +110,9 @@ def bog(rule, prior, state, g, G, work):
     mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
     for p in range(len(mu)):
         v, m = var[p], mu[p]
-        ratio = 1.0 / (1.0 - 4.0 * alpha * v * v * m * g[p] - 2.0 * alpha * v * v * v * G[p])  # eq:bog-diag-prec, sec:diag-Nat#43
+        ratio = 1.0 / (
+            1.0 - 4.0 * alpha * v * v * m * g[p] - 2.0 * alpha * v * v * v * G[p]
+        )  # eq:bog-diag-prec, sec:diag-Nat#43
         m = ratio * m + alpha * ratio * v * v * g[p]  # eq:bog-diag-mu, sec:diag-Nat#42
         bad += is_bad(m, ratio * v)
         mu[p], var[p] = m, ratio * v
@@ -152,7 +156,9 @@ def blr_mom(rule, prior, state, g, G, work):
     for p in range(len(mu)):
         v, u = var[p], 1.0 / var0[p]
         m = mu[p] + alpha * v * ((mu0[p] - mu[p]) * u + g[p])  # eq:blr-diag-mom-mu, sec:diag-Mom#21
-        v = v + alpha * (v - v * v * u) + alpha * v * v * G[p]  # eq:blr-diag-mom-var, sec:diag-Mom#22
+        v = (
+            v + alpha * (v - v * v * u) + alpha * v * v * G[p]
+        )  # eq:blr-diag-mom-var, sec:diag-Mom#22
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
@@ -176,8 +182,12 @@ def bbb_mom(rule, prior, state, g, G, work):
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
     for p in range(len(mu)):
         v, u = var[p], 1.0 / var0[p]
-        m = mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
-        v = v + 0.5 * alpha * (1.0 / v - u) + 0.5 * alpha * G[p]  # eq:bbb-diag-mom-var, sec:diag-Mom#30
+        m = (
+            mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]
+        )  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
+        v = (
+            v + 0.5 * alpha * (1.0 / v - u) + 0.5 * alpha * G[p]
+        )  # eq:bbb-diag-mom-var, sec:diag-Mom#30
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
@@ -247,7 +257,12 @@ def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State
     """The rule, the prior's buffers, a copy of the state, and the workspace."""
     here = State(np.array(state.mu), np.array(state.var))
     size = len(state.mu) if rule in ("blr", "bbb") else 0
-    return RULES[family][rule](alpha), State(np.zeros(size), np.zeros(size)), here, Workspace(np.zeros(0))
+    return (
+        RULES[family][rule](alpha),
+        State(np.zeros(size), np.zeros(size)),
+        here,
+        Workspace(np.zeros(0)),
+    )
 
 
 def finish(rule: Any, state: State, work: Workspace) -> Diag:

@@ -76,7 +76,12 @@ def noise_directions(At, R, D, gram):
 def place_dlr(rule, prior, state, z, work):
     """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ."""
     R, P, D = state.Wt.shape[0], len(state.mu), work.few[VALUES]
-    root, At, AV, V = work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R], block(work.small[NOISE], R, R)
+    root, At, AV, V = (
+        work.tall[0],
+        work.tall[1 : 1 + R],
+        work.tall[1 + R : 1 + 2 * R],
+        block(work.small[NOISE], R, R),
+    )
     for p in range(P):
         if not state.Ups[p] > 0.0:
             return UNSUPPORTED
@@ -178,16 +183,24 @@ def end_dlr(rule, prior, state, work):
 RULES = {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb}
 
 
-def start(rule: str, alpha: float, state: DLR, K: int, samples: bool = False, parts: int = 1) -> tuple[Any, State, State, Any]:
+def start(
+    rule: str, alpha: float, state: DLR, K: int, samples: bool = False, parts: int = 1
+) -> tuple[Any, State, State, Any]:
     """(rule, prior, state, workspace) of a stream that begins at ``state``, with K rows in each
     step.
 
     With several ``parts`` the steps run in Python, and threads share the parameters (dlr_tall.py).
     """
     P, R = state.W.shape
-    now = State(np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float), np.array(np.transpose(state.W), dtype=float, order="C"))
+    now = State(
+        np.array(state.mu, dtype=float),
+        np.array(state.Ups, dtype=float),
+        np.array(np.transpose(state.W), dtype=float, order="C"),
+    )
     loop = rule in ("blr", "bbb")
-    prior = State(np.zeros(P if loop else 0), np.zeros(P if loop else 0), np.zeros((R if loop else 0, P)))
+    prior = State(
+        np.zeros(P if loop else 0), np.zeros(P if loop else 0), np.zeros((R if loop else 0, P))
+    )
     if parts == 1:
         return RULES[rule](float(alpha)), prior, now, workspace(P, R, K, rule, samples)
     works = [workspace(P, R, K, rule, samples and k == 0) for k in range(parts)]

@@ -160,9 +160,16 @@ def difference(prior, state, at, out):
 def bbb_mean(prior, state, g, alpha, at, side):
     """A block of μ gains α(Υ₀δ + W₀W₀ᵀδ + g), with W₀W₀ᵀδ in ``side``; 0 if it is finite."""
     w, wrong = len(side), 0.0
-    mu, m0, u0, more = state.mu[at : at + w], prior.mu[at : at + w], prior.Ups[at : at + w], g[at : at + w]
+    mu, m0, u0, more = (
+        state.mu[at : at + w],
+        prior.mu[at : at + w],
+        prior.Ups[at : at + w],
+        g[at : at + w],
+    )
     for p in range(w):
-        mu[p] += alpha * (u0[p] * (m0[p] - mu[p]) + side[p] + more[p])  # eq:bbb-dlr-mu, sec:DLR-deriv#40
+        mu[p] += alpha * (
+            u0[p] * (m0[p] - mu[p]) + side[p] + more[p]
+        )  # eq:bbb-dlr-mu, sec:DLR-deriv#40
         wrong += 0.0 * mu[p]
     return wrong
 
@@ -220,7 +227,12 @@ def bbb_measure(prior, state, rows, lo, hi, work):
     for at in range(lo, hi, work.width):
         w = min(work.width, hi - at)
         W, W0 = columns(state.Wt, at, w, work.blocks[X_]), columns(prior.Wt, at, w, work.blocks[Z_])
-        A, B, u, a = block(work.blocks[Y_], R, w), block(work.blocks[E_], R, w), work.few[U_, :w], work.few[A_, :w]
+        A, B, u, a = (
+            block(work.blocks[Y_], R, w),
+            block(work.blocks[E_], R, w),
+            work.few[U_, :w],
+            work.few[A_, :w],
+        )
         below += bbb_weights(prior, state, at, u, a)
         weigh(W, R, u, A)
         add_gram(A, W, M, spare)
@@ -247,12 +259,20 @@ def bbb_small(small, R, K):
 def bbb_renew(prior, state, g, rows, alpha, lo, hi, work):
     """The new state for the parameters lo, …, hi − 1; 0 if it is finite."""
     R, K, half, wrong = state.Wt.shape[0], rows.shape[0], 0.5 * alpha, 0.0
-    E, N, L = block(work.small[WEIGHTED], R, R), block(work.small[ROWS], R, R), block(work.small[EXTRA], R, 2 * R + K)
+    E, N, L = (
+        block(work.small[WEIGHTED], R, R),
+        block(work.small[ROWS], R, R),
+        block(work.small[EXTRA], R, 2 * R + K),
+    )
     C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
     for at in range(lo, hi, work.width):
         w = min(work.width, hi - at)
         W0, side = columns(prior.Wt, at, w, work.blocks[E_]), block(work.few[D_], 1, w)
-        A, ZX, e = block(work.blocks[Y_], R, w), block(work.blocks[Z_], 2 * R + K, w), block(work.blocks[X_], R, w)
+        A, ZX, e = (
+            block(work.blocks[Y_], R, w),
+            block(work.blocks[Z_], 2 * R + K, w),
+            block(work.blocks[X_], R, w),
+        )
         u, a, Ups = work.few[U_, :w], work.few[A_, :w], state.Ups[at : at + w]
         dot(block(work.few[DOTS], 1, R), W0, side)
         wrong += bbb_mean(prior, state, g, alpha, at, side[0])
@@ -279,7 +299,9 @@ def bbb(rule, prior, state, g, G, work):
     (eq:bbb-dlr-Woodbury).
     """
     P, R, K = len(state.mu), state.Wt.shape[0], G.shape[0]
-    code = UNSUPPORTED if bbb_measure(prior, state, G, 0, P, work) > 0 else bbb_small(work.small, R, K)
+    code = (
+        UNSUPPORTED if bbb_measure(prior, state, G, 0, P, work) > 0 else bbb_small(work.small, R, K)
+    )
     if code == OK and not bbb_renew(prior, state, g, G, rule.alpha, 0, P, work) == 0.0:
         code = NOT_FINITE
     return code

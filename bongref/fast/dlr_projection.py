@@ -62,9 +62,13 @@ ROUNDS = 3  # of corrections of V at most
 def load_rows(prior, state, rows, alpha, at, X):
     """A block of X: the rows of W̃ = [W, S] (bong, no prior) or [√(1−α) W, √α W₀, √α S] (blr)."""
     if prior.Wt.shape[0] == 0:
-        load(rows, 1.0, at, X, load(state.Wt, 1.0, at, X, 0))  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
+        load(
+            rows, 1.0, at, X, load(state.Wt, 1.0, at, X, 0)
+        )  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
     else:
-        n = load(prior.Wt, math.sqrt(alpha), at, X, load(state.Wt, math.sqrt(1.0 - alpha), at, X, 0))
+        n = load(
+            prior.Wt, math.sqrt(alpha), at, X, load(state.Wt, math.sqrt(1.0 - alpha), at, X, 0)
+        )
         load(rows, math.sqrt(alpha), at, X, n)  # eq:blr-dlr-Wtilde, sec:LBLR-DLR#5
 
 
@@ -100,7 +104,11 @@ def angles(C, V, values, first, start, D):
             gap = values[start + b] - square if first > 0 else square - values[start + b]
             size, other = math.sqrt(square), math.sqrt(values[start + b])
             less, more = min(size, other), max(size, other)
-            if abs(D[a, b]) <= EPS * top * less or abs(gap) <= 32.0 * EPS * top * more or more <= len(V) * EPS * top:
+            if (
+                abs(D[a, b]) <= EPS * top * less
+                or abs(gap) <= 32.0 * EPS * top * more
+                or more <= len(V) * EPS * top
+            ):
                 D[a, b] = 0.0  # lost in the rounding of X, as is which of two equal sizes is kept
             else:
                 D[a, b] = D[a, b] / gap if gap > 0.0 else math.inf
@@ -154,7 +162,9 @@ def choose(small, values, n, R):
     """V from the eigenvectors of G; -> status, and whether it is to be corrected."""
     V = block(small[ROWS], n + 1, n + 1)
     code = eigenvectors(block(small[GRAM], n + 1, n + 1), n, V, values)
-    return code, code == OK and math.sqrt(values[0]) > 2.0 * (math.sqrt(values[R - 1]) + math.sqrt(values[R]))
+    return code, code == OK and math.sqrt(values[0]) > 2.0 * (
+        math.sqrt(values[R - 1]) + math.sqrt(values[R])
+    )
 
 
 @inlined
@@ -179,7 +189,11 @@ def cross(prior, state, rows, alpha, lo, hi, work):
 def correct(small, values, n, R):
     """V rotated by what C has between the kept and the discarded rows; whether more is to be done."""
     few, first, start = (n - R, R, 0) if n - R <= R else (R, 0, R)
-    V, C, D = block(small[ROWS], n + 1, n + 1), block(small[CROSS], few, n + 1), block(small[ANGLES], few, n - few)
+    V, C, D = (
+        block(small[ROWS], n + 1, n + 1),
+        block(small[CROSS], few, n + 1),
+        block(small[ANGLES], few, n - few),
+    )
     dot(C, V[start : start + n - few].T, D)
     largest = angles(C, V, values, first, start, D)
     if largest < 1e-2:
@@ -209,7 +223,12 @@ def right_side(prior, state, g, at, out):
 def mix(prior, state, alpha, at, u, dots):
     """For blr a block of Υ̃ in place of Υ; ``dots`` gains W₀ᵀδ."""
     w = len(u)
-    now, before, m0, m = state.Ups[at : at + w], prior.Ups[at : at + w], prior.mu[at : at + w], state.mu[at : at + w]
+    now, before, m0, m = (
+        state.Ups[at : at + w],
+        prior.Ups[at : at + w],
+        prior.mu[at : at + w],
+        state.mu[at : at + w],
+    )
     for p in range(w):
         now[p] = (1.0 - alpha) * now[p] + alpha * before[p]  # eq:blr-dlr-UpsTilde, sec:LBLR-DLR#7
         u[p] = m0[p] - m[p]
@@ -226,13 +245,21 @@ def measure(prior, state, g, rows, alpha, lo, hi, work):
     """
     below = 0
     n = state.Wt.shape[0] + prior.Wt.shape[0] + rows.shape[0]
-    G, H, dots = block(work.small[GRAM], n + 1, n + 1), block(work.small[WEIGHTED], n + 1, n + 1), work.few[DOTS]
+    G, H, dots = (
+        block(work.small[GRAM], n + 1, n + 1),
+        block(work.small[WEIGHTED], n + 1, n + 1),
+        work.few[DOTS],
+    )
     fill(G, 0.0)
     fill(H, 0.0)
     dots[:] = 0.0
     for at in range(lo, hi, work.width):
         w = min(work.width, hi - at)
-        X, Y, u = block(work.blocks[X_], n + 1, w), block(work.blocks[Y_], n + 1, w), work.few[U_, :w]
+        X, Y, u = (
+            block(work.blocks[X_], n + 1, w),
+            block(work.blocks[Y_], n + 1, w),
+            work.few[U_, :w],
+        )
         if prior.Wt.shape[0] > 0:
             mix(prior, state, alpha, at, u, dots)
         load_rows(prior, state, rows, alpha, at, X)
@@ -278,12 +305,16 @@ def settle(state, Z, discarded, last, alpha, at):
     R, w, wrong = state.Wt.shape[0], Z.shape[1], 0.0
     mu, Ups = state.mu[at : at + w], state.Ups[at : at + w]
     for p in range(w):
-        mu[p] += alpha * last[p] / Ups[p]  # eq:bong-dlr-mu, sec:DLR-deriv#24, eq:blr-dlr-mu, sec:LBLR-DLR#1
+        mu[p] += (
+            alpha * last[p] / Ups[p]
+        )  # eq:bong-dlr-mu, sec:DLR-deriv#24, eq:blr-dlr-mu, sec:LBLR-DLR#1
         wrong += 0.0 * mu[p]
     for k in range(discarded.shape[0]):
         z = discarded[k]
         for p in range(w):
-            Ups[p] += z[p] * z[p]  # sec:DLR-deriv#14, eq:bong-dlr-Ups, eq:blr-dlr-Ups, sec:LBLR-DLR#3
+            Ups[p] += (
+                z[p] * z[p]
+            )  # sec:DLR-deriv#14, eq:bong-dlr-Ups, eq:blr-dlr-Ups, sec:LBLR-DLR#3
     for k in range(R):
         new, z = state.Wt[k, at : at + w], Z[k]
         for p in range(w):
@@ -305,7 +336,9 @@ def coefficients(small, dots, n, R, R0, alpha):
     """The last row of V: the coefficients of the mean; -> status."""
     for r in range(R0):
         dots[r] /= math.sqrt(alpha)
-    return mean_coefficients(block(small[WEIGHTED], n + 1, n + 1), n, R, dots[:R0], block(small[ROWS], n + 1, n + 1)[n])
+    return mean_coefficients(
+        block(small[WEIGHTED], n + 1, n + 1), n, R, dots[:R0], block(small[ROWS], n + 1, n + 1)[n]
+    )
 
 
 @inlined

@@ -106,7 +106,10 @@ def absorb_tall(rule: Any, prior: Any, state: Any, g: Any, G: Any, work: Ranges)
     """Reference: dlr.bong_woodbury, dlr.blr_woodbury. As dlr_projection.absorb."""
     alpha, first, R, R0 = rule.alpha, work.works[0], len(state.Wt), len(prior.Wt)
     n = R + R0 + len(G)
-    if not alpha <= 1 or sum(work.each(lambda w, lo, hi: _measure(prior, state, g, G, alpha, lo, hi, w))) > 0:
+    if (
+        not alpha <= 1
+        or sum(work.each(lambda w, lo, hi: _measure(prior, state, g, G, alpha, lo, hi, w))) > 0
+    ):
         return UNSUPPORTED
     work.add(GRAM, WEIGHTED)
     for other in work.works[1:]:
@@ -118,7 +121,11 @@ def absorb_tall(rule: Any, prior: Any, state: Any, g: Any, G: Any, work: Ranges)
             work.each(lambda w, lo, hi: _cross(prior, state, G, alpha, lo, hi, w))
             work.add(CROSS)
             needed = _correct(first.small, first.few[VALUES], n, R)
-    code = UNSUPPORTED if needed else code or _coefficients(first.small, first.few[DOTS], n, R, R0, alpha)
+    code = (
+        UNSUPPORTED
+        if needed
+        else code or _coefficients(first.small, first.few[DOTS], n, R, R0, alpha)
+    )
     if code != OK:
         return code
     work.share(ROWS)

@@ -13,7 +13,9 @@ from .jit import ordered
 
 BLOCK = 8  # buffers have a multiple of this length, so that vectorised loops over them have no remainder
 LOG2E = 1 / math.log(2)
-LN2_HIGH = 2977044471.0 * 2.0**-32  # the first 32 bits of ln 2, so that k · LN2_HIGH is exact, and the rest
+LN2_HIGH = (
+    2977044471.0 * 2.0**-32
+)  # the first 32 bits of ln 2, so that k · LN2_HIGH is exact, and the rest
 LN2_LOW = 1.90821492927058770002e-10
 MAGIC = 1.5 * 2.0**52  # t + MAGIC has the nearest integer to t in its last bits
 

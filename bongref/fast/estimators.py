@@ -90,7 +90,9 @@ def estimate_lin_diag(est, rule, prior, state, x, y, t, i, work):
     at = est.at
     forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
     weights(at, est.hess, est.v, y)
-    sums(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
+    sums(
+        est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, at.c, est.g, est.G
+    )  # eq:gL, eq:GL, eq:GLEF
     return OK
 
 
@@ -179,7 +181,20 @@ def estimate_mc_diag(est, rule, prior, state, x, y, t, i, work):
     M = est.n_samples
     for k in range(PARTS):
         n = part(M, k + 1) - part(M, k)
-        gradient_sums(est.net, est.ints, est.v, est.words, est.at, est.source, est.buffers, state.mu, x, y, n, est.sums)
+        gradient_sums(
+            est.net,
+            est.ints,
+            est.v,
+            est.words,
+            est.at,
+            est.source,
+            est.buffers,
+            state.mu,
+            x,
+            y,
+            n,
+            est.sums,
+        )
         add_part(k, est.sums, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
     return OK
 
@@ -215,7 +230,9 @@ def estimate_mc_rows(est, rule, prior, state, x, y, t, i, work):
     status = place(rule, prior, state, est.G, work)  # sec:pseudocode#17
     if status != OK:
         return status
-    gradient_rows(est.net, est.ints, est.v, est.words, est.at, x, y, est.G, scale)  # sec:pseudocode#18, sec:pseudocode#21
+    gradient_rows(
+        est.net, est.ints, est.v, est.words, est.at, x, y, est.G, scale
+    )  # sec:pseudocode#18, sec:pseudocode#21
     row_sum(est.G, scale, est.g)  # eq:gMC
     return finite(est.g)
 
@@ -274,7 +291,18 @@ def host(s: Setting) -> Any:
     """The estimator of a loop in Python."""
     P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
     G = np.zeros(P) if diagonal else np.zeros((s.K, P))
-    return Host(s.m, s.model, s.lik, s.rng, s.samples, diagonal, network(s, 1) if s.single else None, source(), np.zeros(P), G)
+    return Host(
+        s.m,
+        s.model,
+        s.lik,
+        s.rng,
+        s.samples,
+        diagonal,
+        network(s, 1) if s.single else None,
+        source(),
+        np.zeros(P),
+        G,
+    )
 
 
 class Worker(NamedTuple):
@@ -302,7 +330,15 @@ def shared(s: Setting, n: int) -> Shared:
     P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
     Q = P if diagonal else 0
     workers = [Worker(network(s, 1), source(), np.zeros((2, Q))) for _ in range(n)]
-    return Shared(s.rng, diagonal, workers, np.zeros((PARTS, 2, Q)), s.K, np.zeros(P), np.zeros(P) if diagonal else np.zeros((s.K, P)))
+    return Shared(
+        s.rng,
+        diagonal,
+        workers,
+        np.zeros((PARTS, 2, Q)),
+        s.K,
+        np.zeros(P),
+        np.zeros(P) if diagonal else np.zeros((s.K, P)),
+    )
 
 
 @implement(estimate, Shared, host=True)
@@ -317,7 +353,16 @@ def estimate_shared(est, rule, prior, state, x, y, t, i, work):
             for j in range(k, PARTS, n):
                 first, count = part(M, j), part(M, j + 1) - part(M, j)
                 restart(worker.source, *begin, first * P)
-                sums_alone(*worker.network, worker.source, worker.buffers, state.mu, x, y, count, est.sums[j])
+                sums_alone(
+                    *worker.network,
+                    worker.source,
+                    worker.buffers,
+                    state.mu,
+                    x,
+                    y,
+                    count,
+                    est.sums[j],
+                )
 
         threads.together(n, sums_of)
         est.g[:], est.G[:] = est.sums.sum(axis=0) / M  # eq:gMC, eq:GMCEF
@@ -332,7 +377,9 @@ def estimate_shared(est, rule, prior, state, x, y, t, i, work):
         if status != OK:
             return status
         scale = 1 / math.sqrt(M)
-        threads.share(n, M, lambda k, rows: rows_alone(*est.workers[k].network, x, y, est.G[rows], scale))
+        threads.share(
+            n, M, lambda k, rows: rows_alone(*est.workers[k].network, x, y, est.G[rows], scale)
+        )
         est.g[:] = est.G.sum(axis=0) * scale  # eq:gMC
     skip(est.rng, M * P)
     return OK if np.all(np.isfinite(est.g)) else NOT_FINITE
@@ -357,7 +404,11 @@ class Host(NamedTuple):
 def estimate_host(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.lin_hess, lin_ef, mc_ef."""
     if est.m.hess == "mc-ef":
-        rows = np.empty((est.m.params["n_samples"], len(state.mu))) if est.samples is None else est.samples[t, i].copy()
+        rows = (
+            np.empty((est.m.params["n_samples"], len(state.mu)))
+            if est.samples is None
+            else est.samples[t, i].copy()
+        )
         if est.samples is None:
             est.rng.random(out=rows.reshape(-1))
             transform(rows.reshape(-1), est.source)

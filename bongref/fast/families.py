@@ -32,7 +32,9 @@ def start(m: Any, state: Any, K: int, moving: bool) -> Parts:
 
 def finish(m: Any, parts: Parts) -> State:
     """The state, as a copy."""
-    module: Any = diag if m.family in ("diag", "diag_mom") else dlr if m.family == "dlr" else fc_forms
+    module: Any = (
+        diag if m.family in ("diag", "diag_mom") else dlr if m.family == "dlr" else fc_forms
+    )
     return module.finish(parts.rule, parts.state, parts.work)
 
 

@@ -389,14 +389,19 @@ def bog(rule, prior, state, g, G, work):
             row[i] *= root
             work.v[i] -= state.s[at + k] * row[i] * row[i]
             top = max(top, abs(work.Z[k, i]))
-    if not (spread > 0.0 and spread * max(np.max(np.abs(B)) * top * top, before) <= LOSS * np.max(work.v)):
+    if not (
+        spread > 0.0
+        and spread * max(np.max(np.abs(B)) * top * top, before) <= LOSS * np.max(work.v)
+    ):
         return UNSUPPORTED
     most, after = 0.0, 0.0
     weights = np.zeros(n)
     for k in range(n):
         weights[k] = alpha * beta * size if k == 0 else 0.0
         for j in range(n):
-            weights[k] -= B[k, j] * (inner(work.U[j], state.mu) + alpha * beta * size * work.T[j, 0])
+            weights[k] -= B[k, j] * (
+                inner(work.U[j], state.mu) + alpha * beta * size * work.T[j, 0]
+            )
         most = max(most, abs(weights[k]))
     for k in range(n):
         row = work.Z[k]
@@ -512,18 +517,31 @@ def covariance_state(state: FC, capacity: int) -> State:
     A = np.zeros((P, P)) if empty else np.array(state.Sigma, dtype=float, order="C")
     q = np.diagonal(state.Sigma).astype(float) if empty else np.zeros(P)
     mu, V = np.array(state.mu, dtype=float), np.zeros((capacity, P))
-    return State(mu, A, q, V, np.ones(capacity), np.array([0.0 if empty else 1.0]), np.zeros(2, np.int64))
+    return State(
+        mu, A, q, V, np.ones(capacity), np.array([0.0 if empty else 1.0]), np.zeros(2, np.int64)
+    )
 
 
 def workspace(P: int, K: int, capacity: int) -> Workspace:
     """Buffers for steps with K rows."""
     n = K + 2
     tile, left, right = np.zeros(TILE * P), np.zeros(capacity * TILE), np.zeros(capacity * P)
-    return Workspace(np.zeros((n, P)), np.zeros((n, P)), np.zeros(P), np.zeros(capacity), np.zeros((n, n)), tile, left, right)
+    return Workspace(
+        np.zeros((n, P)),
+        np.zeros((n, P)),
+        np.zeros(P),
+        np.zeros(capacity),
+        np.zeros((n, n)),
+        tile,
+        left,
+        right,
+    )
 
 
 def finish_few(state: State, work: Any) -> FC:
     """A copy of the state; what was deferred stays so."""
-    copy = state._replace(**{name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")})
+    copy = state._replace(
+        **{name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")}
+    )
     dense(copy, work)
     return FC(copy.mu, copy.A)

@@ -76,8 +76,22 @@ def basis(P: int, inverse: bool, capacity: int) -> Basis:
     n, w = min(BASIS, P), workspace(P, 0, capacity)
     Q, Z, squares = np.zeros((n + 1, P)), np.zeros((n, P)), [np.zeros((n, n)) for _ in range(8)]
     p, c = (P, capacity) if inverse else (0, 0)
-    H = State(np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros((c, p)), np.ones(c), np.zeros(1), np.zeros(2, np.int64))
-    vectors = np.zeros((6, n)), np.zeros((3, P)), np.zeros(P), np.zeros(P), *(np.zeros(n + 1, np.int64) for _ in range(3))
+    H = State(
+        np.zeros(p),
+        np.zeros((p, p)),
+        np.zeros(p),
+        np.zeros((c, p)),
+        np.ones(c),
+        np.zeros(1),
+        np.zeros(2, np.int64),
+    )
+    vectors = (
+        np.zeros((6, n)),
+        np.zeros((3, P)),
+        np.zeros(P),
+        np.zeros(P),
+        *(np.zeros(n + 1, np.int64) for _ in range(3)),
+    )
     counts = np.array([0, 0, RENEWED]), np.zeros(1)
     return Basis(Q, Z, *squares, *vectors, *counts, H, w.coefficients, w.tile, w.left, w.right)
 
@@ -243,7 +257,9 @@ def commit(state, B, rows, sign, work):
     scaled = np.zeros((k, k))
     for i in range(k):
         for j in range(k):
-            scaled[i, j] = 0.5 * (B[i, j] + B[j, i]) * math.sqrt(work.T[i, i]) * math.sqrt(work.T[j, j])
+            scaled[i, j] = (
+                0.5 * (B[i, j] + B[j, i]) * math.sqrt(work.T[i, i]) * math.sqrt(work.T[j, j])
+            )
     values, E = np.linalg.eigh(scaled)
     n = reserve(state, k, DEFERRED, work)
     for m in range(k):
@@ -283,7 +299,14 @@ def bbb_change(n, beta, x, mu, Sx, alpha, work):
     With Σ = Σ₀ − ZᵀMZ: r = QΣ(g + Λ₀(μ₀ − μ)), v = QΣx, and Σ − ΣΛ₀Σ = Zᵀ(XeXᵀ)Z.
     """
     k, J, M, N, C, D = work.count[K], work.J, work.M, work.N, work.C, work.D
-    a, r, v, w, move, zx = work.few[MU], work.few[GRADIENT], work.few[ROW], work.few[WEIGHT], work.few[STEP], work.few[OTHER]
+    a, r, v, w, move, zx = (
+        work.few[MU],
+        work.few[GRADIENT],
+        work.few[ROW],
+        work.few[WEIGHT],
+        work.few[STEP],
+        work.few[OTHER],
+    )
     product(J, work.X, n, k, k, C)
     for i in range(n):
         a[i], v[i] = inner(work.Q[i], mu), inner(work.Q[i], Sx)
@@ -302,7 +325,9 @@ def bbb_change(n, beta, x, mu, Sx, alpha, work):
             total = 0.0
             for m in range(k):
                 total += N[i, m] * C[j, m] + N[j, m] * C[i, m]
-            D[i, j] = D[j, i] = -2.0 * alpha * (r[i] * a[j] + a[i] * r[j] - v[i] * v[j] + 0.5 * total)
+            D[i, j] = D[j, i] = (
+                -2.0 * alpha * (r[i] * a[j] + a[i] * r[j] - v[i] * v[j] + 0.5 * total)
+            )
     for i in range(n):
         move[i] = alpha * r[i] - inner(D[i, :n], a[:n])
 
@@ -337,7 +362,11 @@ def bbb(rule, prior, state, g, G, work):
         row, weight = work.Z[j], w[j]
         for i in range(len(row)):
             state.mu[i] -= weight * row[i]  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
-    return OK if not_finite(state.mu) == 0.0 and keeps_digits(spread, work.variance, work.many[1]) else UNSUPPORTED
+    return (
+        OK
+        if not_finite(state.mu) == 0.0 and keeps_digits(spread, work.variance, work.many[1])
+        else UNSUPPORTED
+    )
 
 
 @implement(end, Bbb)
@@ -398,7 +427,14 @@ def begin_bbb_mom(rule, prior, state, work):
 @implement(step, BbbMom)
 def bbb_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bbb. Σᵢ = Σ₀ + QᵀeQ, Σᵢ⁻¹ = Σ₀⁻¹ − Zᵀ(Xe)Z, Z = QΣ₀⁻¹."""
-    x, delta, d, v, moves, alpha = G[0], work.many[0], work.few[MU], work.few[ROW], work.few[OTHER], rule.alpha
+    x, delta, d, v, moves, alpha = (
+        G[0],
+        work.many[0],
+        work.few[MU],
+        work.few[ROW],
+        work.few[OTHER],
+        rule.alpha,
+    )
     beta, parallel = multiple(g, x)
     if not (parallel and G.shape[0] == 1 and 0.0 * inner(x, x) == 0.0 and work.size[0] < math.inf):
         return UNSUPPORTED
@@ -416,7 +452,9 @@ def bbb_mom(rule, prior, state, g, G, work):
             total = 0.0
             for m in range(k):
                 total += work.N[i, m] * work.J[j, m] + work.N[j, m] * work.J[i, m]
-            work.D[i, j] = work.D[j, i] = -0.5 * alpha * (0.5 * total + v[i] * v[j])  # bbb-FC-mom-cov, sec:FC-Mom#34
+            work.D[i, j] = work.D[j, i] = (
+                -0.5 * alpha * (0.5 * total + v[i] * v[j])
+            )  # bbb-FC-mom-cov, sec:FC-Mom#34
     n = keep(n, moves, NEGLIGIBLE * np.max(np.abs(work.start)), work)
     for i in range(n):
         d[i] = d[work.kept[i]]

@@ -59,7 +59,9 @@ def increment(P: int, n: int, capacity: int) -> Increment:
     U, Z = np.zeros((n, P)), np.zeros((n, P))
     T, B, F, M, N = (np.zeros((n, n)) for _ in range(5))
     vectors = np.zeros(n), np.zeros(P), np.zeros(P), np.zeros(1, np.int64)
-    return Increment(U, Z, T, np.zeros(n), B, F, M, N, *vectors, w.coefficients, w.tile, w.left, w.right)
+    return Increment(
+        U, Z, T, np.zeros(n), B, F, M, N, *vectors, w.coefficients, w.tile, w.left, w.right
+    )
 
 
 @device
@@ -104,7 +106,9 @@ def blr(rule, prior, state, g, G, work):
         return UNSUPPORTED
     k, d = take(state, g, G, work), work.d
     for i in range(k):
-        d[i] = math.sqrt(1.0 - rule.alpha) * d[i] if i < k - G.shape[0] else math.sqrt(rule.alpha)  # eq:BLR-FC-Nat-prec
+        d[i] = (
+            math.sqrt(1.0 - rule.alpha) * d[i] if i < k - G.shape[0] else math.sqrt(rule.alpha)
+        )  # eq:BLR-FC-Nat-prec
     for i in range(k):
         for j in range(i + 1):
             work.F[i, j] = d[i] * work.T[i, j] * d[j]
@@ -163,7 +167,9 @@ def blr_mom(rule, prior, state, g, G, work):
     for i in range(k):
         for j in range(i + 1):
             total = (1.0 - alpha) * B[i, j] - 0.5 * alpha * (M[i, j] + M[j, i]) if i < m else 0.0
-            B[i, j] = total - alpha * inner(N[i, m:k], N[j, m:k])  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+            B[i, j] = total - alpha * inner(
+                N[i, m:k], N[j, m:k]
+            )  # eq:blr-FC-mom-cov, sec:FC-Mom#26
             work.F[i, j] = -B[i, j]
     for i in range(k):
         for j in range(i):

@@ -198,7 +198,12 @@ def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work:
     """Reference: fc_nat.bbb, with ΣΛ₀Σ = XᵀX, X = L₀ᵀΣ. In the first iteration that is Σ, and the
     two cancel.
     """
-    alpha, mu, (g, rows), L0 = rule.alpha, np.ascontiguousarray(state.mu[::-1]), _reversed(g, G), prior.matrix
+    alpha, mu, (g, rows), L0 = (
+        rule.alpha,
+        np.ascontiguousarray(state.mu[::-1]),
+        _reversed(g, G),
+        prior.matrix,
+    )
     if not prior.first[0]:
         d = np.ascontiguousarray((prior.mu - state.mu)[::-1])
         g = g + dtrmv(L0, dtrmv(L0, d, lower=1, trans=1), lower=1)
@@ -233,7 +238,9 @@ def bong_mom(rule: BongMomMany, prior: Prior, state: Moments, g: Array, G: Array
     """Reference: fc_mom.bong_lowrank."""
     state.mu[:] += dsymv(1.0, state.Sigma, g, lower=1)  # eq:bong-FC-mom-mu, sec:FC-Mom#21
     V = dsymm(1.0, state.Sigma, G.T, side=0, lower=1)
-    dsyrk(-1.0, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1)  # eq:bong-FC-mom-cov, sec:FC-Mom#22
+    dsyrk(
+        -1.0, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1
+    )  # eq:bong-FC-mom-cov, sec:FC-Mom#22
     return _factor(state.Sigma, state.L) or _finite(state.mu)
 
 

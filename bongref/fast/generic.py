@@ -45,7 +45,9 @@ def chosen(name: str, first: Any) -> Any:
     return None if found is None or found.host else found.function
 
 
-def implement(fn: Callable[..., Any], *kinds: type, host: bool = False) -> Callable[[Callable[..., Any]], Any]:
+def implement(
+    fn: Callable[..., Any], *kinds: type, host: bool = False
+) -> Callable[[Callable[..., Any]], Any]:
     """Registers an implementation of ``fn`` for first arguments of these types; gives back what Python calls."""
 
     def register(function: Callable[..., Any]) -> Any:

@@ -34,7 +34,11 @@ from . import Unavailable
 from .tuning import COMPILE_MESSAGE
 
 config: Any = numba.config
-OPTIONS: dict[str, Any] = {"error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}}
+OPTIONS: dict[str, Any] = {
+    "error_model": "numpy",
+    "nogil": True,
+    "fastmath": {"reassoc", "contract"},
+}
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
 
@@ -51,7 +55,11 @@ def _digest() -> str:
 def _folder() -> Path | None:
     """The cache folder of these sources: in NUMBA_CACHE_DIR, beside the package, or in the user's cache; None where none is writable."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    bases = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
+    bases = (
+        [Path(config.CACHE_DIR)]
+        if config.CACHE_DIR
+        else [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
+    )
     for base in bases:
         folder = base / f"bongref-{_digest()}"
         with contextlib.suppress(OSError):
@@ -102,7 +110,9 @@ class Kernel:
 
     def __call__(self, *args: Any) -> Any:
         if config.DISABLE_JIT:
-            with np.errstate(all="ignore"):  # as in compiled code: integers wrap around, infinities and NaN go through
+            with np.errstate(
+                all="ignore"
+            ):  # as in compiled code: integers wrap around, infinities and NaN go through
                 return self.compiled(*args)
         types = _types(args)
         if types in self.known:
@@ -114,7 +124,9 @@ class Kernel:
                 raise
             except Exception as error:
                 what = str(error).strip().split("\n")[0]
-                raise Unavailable(f"numba {numba.__version__} cannot compile {self.name}: {type(error).__name__}: {what}") from error
+                raise Unavailable(
+                    f"numba {numba.__version__} cannot compile {self.name}: {type(error).__name__}: {what}"
+                ) from error
         self.known.add(types)
         return result
 

@@ -71,7 +71,12 @@ def is_pcg(rng: Any) -> bool:
 def source() -> Source:
     """Buffers; :func:`restart` sets the chains."""
     values = np.zeros(3 * CHAINS)
-    return Source(np.full(3 * CHAINS + 5, CHAINS, np.uint64), values, values.view(np.int64), table().reshape(-1))
+    return Source(
+        np.full(3 * CHAINS + 5, CHAINS, np.uint64),
+        values,
+        values.view(np.int64),
+        table().reshape(-1),
+    )
 
 
 def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
@@ -118,8 +123,12 @@ def quantiles(words, v, bits, coefficients, z, at):
     for k in range(N):
         a, x = np.uint64((bits[r + k] >> SHIFT) - FIRST) * U(8), v[r + k] - v[centre + k]
         w = x * x
-        low = (coefficients[a] + x * coefficients[a + U(1)]) + w * (coefficients[a + U(2)] + x * coefficients[a + U(3)])
-        high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * (coefficients[a + U(6)] + x * coefficients[a + U(7)])
+        low = (coefficients[a] + x * coefficients[a + U(1)]) + w * (
+            coefficients[a + U(2)] + x * coefficients[a + U(3)]
+        )
+        high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * (
+            coefficients[a + U(6)] + x * coefficients[a + U(7)]
+        )
         value = low + (w * w) * high
         z[at + k] = value if words[number + k] >> U63 else -value
 
@@ -159,7 +168,9 @@ def transform(u, source):
         n = min(CHAINS, len(u) - a)
         for k in range(n):
             source.words[2 * CHAINS + k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
-        quantiles(source.words, source.values, source.bits, source.coefficients, source.values, NONE)
+        quantiles(
+            source.words, source.values, source.bits, source.coefficients, source.values, NONE
+        )
         for k in range(n):
             u[a + k] = source.values[k]
 
@@ -175,4 +186,7 @@ def skip(rng: np.random.Generator, n: int) -> None:
     whole: dict[str, Any] = dict(rng.bit_generator.state)
     state, increment = state_of(rng)
     a, c = jump(increment, n)
-    rng.bit_generator.state = {**whole, "state": {"state": (state * a + c) % MODULUS, "inc": increment}}
+    rng.bit_generator.state = {
+        **whole,
+        "state": {"state": (state * a + c) % MODULUS, "inc": increment},
+    }

@@ -65,8 +65,14 @@ def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
 
 def outputs(model: Any, thetas: Any, X: Any) -> Any:
     """f(x_n, θ_s), (S, N, C)."""
-    (net, ints), X = nets.describe(model), np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float)
-    thetas, out = np.ascontiguousarray(thetas, dtype=float), np.empty((len(thetas), len(X), model.n_outputs))
+    (net, ints), X = (
+        nets.describe(model),
+        np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float),
+    )
+    thetas, out = (
+        np.ascontiguousarray(thetas, dtype=float),
+        np.empty((len(thetas), len(X), model.n_outputs)),
+    )
     flat = out.reshape(-1, model.n_outputs)
 
     def some(k: int, part: slice) -> None:
@@ -83,7 +89,10 @@ def outputs(model: Any, thetas: Any, X: Any) -> Any:
 
 def linearised(model: Any, mu: Any, shifts: Any, X: Any) -> tuple[Any, Any]:
     """f(x_n, μ), (N, C), and J_n shift_s, (S, N, C)."""
-    (net, ints), X = nets.describe(model), np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float)
+    (net, ints), X = (
+        nets.describe(model),
+        np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float),
+    )
     C, mu = model.n_outputs, np.ascontiguousarray(mu, dtype=float)
     o, moved = np.empty((len(X), C)), np.empty((len(shifts), len(X), C))
     one = _conv_chunk if isinstance(net, Conv) else _dense_chunk
@@ -95,7 +104,15 @@ def linearised(model: Any, mu: Any, shifts: Any, X: Any) -> tuple[Any, Any]:
         v, words = nets.workspace(net, C + C * C)
         J = np.empty((rows, C, size))
         for chunk in chunks[part]:
-            one((net, ints, v, words), mu, shifts, X[chunk], o[chunk], J[: chunk.stop - chunk.start], moved[:, chunk])
+            one(
+                (net, ints, v, words),
+                mu,
+                shifts,
+                X[chunk],
+                o[chunk],
+                J[: chunk.stop - chunk.start],
+                moved[:, chunk],
+            )
 
     with threads.one_blas_thread():
         threads.share(min(threads.available(), len(chunks)), len(chunks), some)
@@ -132,4 +149,8 @@ def values(kind: str, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> Any
     if kind in ("plugin", "mc"):
         return outputs(model, thetas, X)
     o, moved = linearised(model, mu, thetas - mu, X)
-    return lik.mean(o) + np.einsum("ncd,snd->snc", lik.jac_mean(o), moved) if kind == "lin_mc" else o + moved  # eq:hbar, eq:fbar
+    return (
+        lik.mean(o) + np.einsum("ncd,snd->snc", lik.jac_mean(o), moved)
+        if kind == "lin_mc"
+        else o + moved
+    )  # eq:hbar, eq:fbar

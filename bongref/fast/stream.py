@@ -33,17 +33,27 @@ NOTHING = Live(None, -1, None)
 class Stream:
     """A compiled filter of one stream. ``data`` has xs (T, ...), ys (T, C) and seen (T,), or lists of mini-batches and of other inputs."""
 
-    def __init__(self, m: Any, model: Any, lik: Any, data: Any, dynamics: Any, rng: Any, samples: Any):
+    def __init__(
+        self, m: Any, model: Any, lik: Any, data: Any, dynamics: Any, rng: Any, samples: Any
+    ):
         self.m, self.rng = m, rng
         xs, ys, P = data.xs, data.ys, model.n_params
-        single = model.kind != "wrap" and not any(model.is_batch(x) for x in (xs[:1] if isinstance(xs, np.ndarray) else xs))
-        self.X = np.ascontiguousarray(np.reshape(np.asarray(xs, float), (len(xs), -1))) if single else xs
+        single = model.kind != "wrap" and not any(
+            model.is_batch(x) for x in (xs[:1] if isinstance(xs, np.ndarray) else xs)
+        )
+        self.X = (
+            np.ascontiguousarray(np.reshape(np.asarray(xs, float), (len(xs), -1))) if single else xs
+        )
         self.Y = np.ascontiguousarray(np.asarray(ys, float)) if single else ys
         self.seen = np.ascontiguousarray(data.seen, dtype=bool)
         self.K = _columns(m, model, ys, samples, single)
         self.dynamics = families.dynamics(m, P, self.K, dynamics)
         empty = self._start(m.prior(mu=np.zeros(P)))
-        compiled = single and not is_host(step, type(empty.rule)) and (m.hess.startswith("lin") or (samples is None and is_pcg(rng)))
+        compiled = (
+            single
+            and not is_host(step, type(empty.rule))
+            and (m.hess.startswith("lin") or (samples is None and is_pcg(rng)))
+        )
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
         built = single and m.hess == "mc-ef" and samples is None and is_pcg(rng)
         n = threads.idle() if built and self.K * P >= SHARED_NUMBERS else 1
@@ -62,10 +72,25 @@ class Stream:
     def _run(self, parts: Any, first: int, stop: int) -> tuple[int, int]:
         """The loop over some steps; -> status and step."""
         rule, prior, state, work = parts
-        limit = threads.one_blas_thread() if self.m.family == "dlr" else contextlib.nullcontext()  # tall products
+        limit = (
+            threads.one_blas_thread() if self.m.family == "dlr" else contextlib.nullcontext()
+        )  # tall products
         quiet = np.errstate(all="ignore")
         with limit, quiet:
-            return self.steps(rule, self.est, self.dynamics, prior, state, work, self.X, self.Y, self.seen, self.m.n_iter, first, stop)
+            return self.steps(
+                rule,
+                self.est,
+                self.dynamics,
+                prior,
+                state,
+                work,
+                self.X,
+                self.Y,
+                self.seen,
+                self.m.n_iter,
+                first,
+                stop,
+            )
 
     # --- time slices
 
@@ -78,7 +103,11 @@ class Stream:
         first, last = t, min(stop, t + self.pace)
         generator = None if self.rng is None else self.rng.bit_generator.state
         start = time.perf_counter()
-        parts = self.live.parts if self.live.picture is state and self.live.t == first else self._start(state)
+        parts = (
+            self.live.parts
+            if self.live.picture is state and self.live.t == first
+            else self._start(state)
+        )
         self.live = NOTHING
         refused = False
         while last > first:
@@ -95,9 +124,17 @@ class Stream:
         else:
             return Advanced(state, first, True)
         if self.drawn:
-            skip(self.rng, int(np.count_nonzero(self.seen[first:last])) * self.m.n_iter * self.m.params["n_samples"] * len(state.mu))
+            skip(
+                self.rng,
+                int(np.count_nonzero(self.seen[first:last]))
+                * self.m.n_iter
+                * self.m.params["n_samples"]
+                * len(state.mu),
+            )
         if last - first == self.pace:
-            self.pace = max(1, int(self.pace * min(16.0, TIME_SLICE / max(time.perf_counter() - start, 1e-6))))
+            self.pace = max(
+                1, int(self.pace * min(16.0, TIME_SLICE / max(time.perf_counter() - start, 1e-6)))
+            )
         self.live = Live(new, last, parts)
         return Advanced(new, last, refused)
 

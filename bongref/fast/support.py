@@ -8,7 +8,9 @@ from ..dynamics import Static, matrices
 from .likelihoods import KINDS
 
 
-def why_not(m: Any, model: Any, lik: Any, prior: Any, dynamics: Any, *, trace: bool, form: str) -> str:
+def why_not(
+    m: Any, model: Any, lik: Any, prior: Any, dynamics: Any, *, trace: bool, form: str
+) -> str:
     """Why this stream has no compiled path; empty where it has one."""
     if trace:
         return "trace=True records every symbol, which only the reference does"

@@ -26,7 +26,9 @@ def available() -> int:
     """How many threads may run: NUMBA_NUM_THREADS, by default the processors that this process may use. Plain Python has one."""
     if config.DISABLE_JIT:
         return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = (
+        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    )
     return max(1, min(int(config.NUMBA_NUM_THREADS), cores))
 
 
@@ -42,7 +44,9 @@ def _pool() -> ThreadPoolExecutor:
     with _lock:
         if os.getpid() not in _pools:
             _pools.clear()
-            _pools[os.getpid()] = ThreadPoolExecutor(max(1, available()), thread_name_prefix="bongref")
+            _pools[os.getpid()] = ThreadPoolExecutor(
+                max(1, available()), thread_name_prefix="bongref"
+            )
         return _pools[os.getpid()]
 
 

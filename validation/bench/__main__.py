@@ -24,28 +24,82 @@ MOST = {"mlp": 20_000, "cnn": 500}  # observations of one repeat
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
-    p = argparse.ArgumentParser(prog="python -m validation.bench", description=(__doc__ or "").split("\n")[0])
-    p.add_argument("--cells", nargs="+", default=["*"], metavar="GLOB", help='which cells, e.g. "bong-*-diag@mlp" (default: all 96)')
-    p.add_argument("--backend", default="fast", choices=("fast", "reference", "auto"), help="of br.run (default: fast)")
-    p.add_argument("--bong", default=os.environ.get("BONGREF_PEER_BONG"), help="a checkout of petergchang/bong (or BONGREF_PEER_BONG)")
+    p = argparse.ArgumentParser(
+        prog="python -m validation.bench", description=(__doc__ or "").split("\n")[0]
+    )
+    p.add_argument(
+        "--cells",
+        nargs="+",
+        default=["*"],
+        metavar="GLOB",
+        help='which cells, e.g. "bong-*-diag@mlp" (default: all 96)',
+    )
+    p.add_argument(
+        "--backend",
+        default="fast",
+        choices=("fast", "reference", "auto"),
+        help="of br.run (default: fast)",
+    )
+    p.add_argument(
+        "--bong",
+        default=os.environ.get("BONGREF_PEER_BONG"),
+        help="a checkout of petergchang/bong (or BONGREF_PEER_BONG)",
+    )
     python = os.environ.get("BONGREF_PEER_PYTHON", sys.executable)
     p.add_argument(
-        "--python", default=python, help="a Python with the peers and what they import (or BONGREF_PEER_PYTHON; default: this one)"
+        "--python",
+        default=python,
+        help="a Python with the peers and what they import (or BONGREF_PEER_PYTHON; default: this one)",
     )
     rebayes = os.environ.get("BONGREF_PEER_REBAYES")
-    p.add_argument("--rebayes", default=rebayes, help="a checkout of probml/rebayes (or BONGREF_PEER_REBAYES)")
-    p.add_argument("--repeats", type=int, help="of each cell and side, at least 3 (default: 5; 3 with --quick)")
-    p.add_argument("--budget", type=float, default=30.0, help="seconds for the repeats of a cell, beyond 3 of them (default: 30)")
+    p.add_argument(
+        "--rebayes", default=rebayes, help="a checkout of probml/rebayes (or BONGREF_PEER_REBAYES)"
+    )
+    p.add_argument(
+        "--repeats", type=int, help="of each cell and side, at least 3 (default: 5; 3 with --quick)"
+    )
+    p.add_argument(
+        "--budget",
+        type=float,
+        default=30.0,
+        help="seconds for the repeats of a cell, beyond 3 of them (default: 30)",
+    )
     p.add_argument("--quick", action="store_true", help="3 repeats of shorter streams")
     p.add_argument(
-        "--no-extras", action="store_true", help="leave out other implementations, the first result of a new process and the BLAS trap"
+        "--no-extras",
+        action="store_true",
+        help="leave out other implementations, the first result of a new process and the BLAS trap",
     )
-    p.add_argument("--out", type=Path, default=RESULTS, metavar="DIR", help="where bench.json goes (default: validation/results)")
-    p.add_argument("--resume", action="store_true", help="keep what bench.json has, and time what is missing")
-    p.add_argument("--page", action="store_true", help="write docs/benchmarks.md and docs/figures/bench*.png too")
-    p.add_argument("--page-only", action="store_true", help="write these from the JSON, and time nothing")
-    p.add_argument("--docs", type=Path, default=ROOT / "docs", metavar="DIR", help="where --page writes (default: docs)")
-    p.add_argument("--log", type=Path, help="a file for what the processes write to standard error (default: nowhere)")
+    p.add_argument(
+        "--out",
+        type=Path,
+        default=RESULTS,
+        metavar="DIR",
+        help="where bench.json goes (default: validation/results)",
+    )
+    p.add_argument(
+        "--resume", action="store_true", help="keep what bench.json has, and time what is missing"
+    )
+    p.add_argument(
+        "--page",
+        action="store_true",
+        help="write docs/benchmarks.md and docs/figures/bench*.png too",
+    )
+    p.add_argument(
+        "--page-only", action="store_true", help="write these from the JSON, and time nothing"
+    )
+    p.add_argument(
+        "--docs",
+        type=Path,
+        default=ROOT / "docs",
+        metavar="DIR",
+        help="where --page writes (default: docs)",
+    )
+    p.add_argument(
+        "--log",
+        type=Path,
+        help="a file for what the processes write to standard error (default: nowhere)",
+    )
     args = p.parse_args(argv)
     args.repeats = max(3, args.repeats or (3 if args.quick else 5))
     try:
@@ -61,7 +115,12 @@ def say(text: str, end: str = "\n") -> None:
 
 def printed_by(module: str, *args: str) -> Any:
     """What a module of this folder prints as JSON, in a process of its own."""
-    done = subprocess.run([sys.executable, "-m", f"validation.bench.{module}", *args], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", f"validation.bench.{module}", *args],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1])
     return json.loads(done.stdout)
@@ -74,7 +133,9 @@ def prepare(cell: cells.Cell, ours: Worker, peer: Worker | None, target: float) 
     """Both sides ready with the same prior variance and alpha: the first pair with which neither loses positive definiteness."""
 
     def ask(worker: Worker, var: float, alpha: float | None) -> dict[str, Any]:
-        return worker.ask("prepare", cell=cell.id, var=var, alpha=alpha, target=target, most=MOST[cell.net])
+        return worker.ask(
+            "prepare", cell=cell.id, var=var, alpha=alpha, target=target, most=MOST[cell.net]
+        )
 
     good = None  # the first pair that is good for us, if none is good for the peer
     for var, alpha in cells.TRIES[cell.rule]:
@@ -95,10 +156,16 @@ def prepare(cell: cells.Cell, ours: Worker, peer: Worker | None, target: float) 
     }
 
 
-def measure(cell: cells.Cell, ours: Worker, peer: Worker | None, args: argparse.Namespace) -> dict[str, Any]:
+def measure(
+    cell: cells.Cell, ours: Worker, peer: Worker | None, args: argparse.Namespace
+) -> dict[str, Any]:
     """A row of the results: the repeats of both sides in turn."""
     row = prepare(cell, ours, peer, 0.05 if args.quick else 0.3)
-    workers = {name: worker for name, worker in (("ours", ours), ("peer", peer)) if worker and "n" in row[name]}
+    workers = {
+        name: worker
+        for name, worker in (("ours", ours), ("peer", peer))
+        if worker and "n" in row[name]
+    }
     seen: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
     start = time.perf_counter()
     for i in range(args.repeats):
@@ -113,14 +180,22 @@ def measure(cell: cells.Cell, ours: Worker, peer: Worker | None, args: argparse.
         if "error" not in row[name]:
             n, times = row[name]["n"], [answer["seconds"] for answer in seen[name]]
             whole = min(answer["whole"] for answer in seen[name])
-            row[name] |= {"us": min(times) / n * 1e6, "us whole call": whole / n * 1e6, "repeats us": [t / n * 1e6 for t in times]}
+            row[name] |= {
+                "us": min(times) / n * 1e6,
+                "us whole call": whole / n * 1e6,
+                "repeats us": [t / n * 1e6 for t in times],
+            }
             row[name] |= worker.ask("done")
     return row
 
 
 def missing(row: dict[str, Any] | None, peer: bool) -> bool:
     """Whether a cell has to be timed (again)."""
-    return row is None or "us" not in (row.get("ours") or {}) or (peer and "us" not in (row.get("peer") or {}))
+    return (
+        row is None
+        or "us" not in (row.get("ours") or {})
+        or (peer and "us" not in (row.get("peer") or {}))
+    )
 
 
 # --- other implementations -----------------------------------------------------------------------------------------------------------
@@ -136,10 +211,20 @@ def compare(way: others.Way, theirs: Worker, args: argparse.Namespace) -> dict[s
     """A row: ours is a new process with nothing compiled (except with --quick), so that each row has its own compile time."""
     with tempfile.TemporaryDirectory() as folder:
         env = {} if args.quick else {"NUMBA_CACHE_DIR": folder}
-        ours = Worker(sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=args.stderr)
+        ours = Worker(
+            sys.executable,
+            "validation.bench.ours",
+            "--backend",
+            args.backend,
+            env=env,
+            log=args.stderr,
+        )
         try:
             row = measure(cells.parse(way.cell), ours, theirs, args)
-            means = [{} if "error" in row[name] else side.ask("mean") for name, side in (("ours", ours), ("peer", theirs))]
+            means = [
+                {} if "error" in row[name] else side.ask("mean")
+                for name, side in (("ours", ours), ("peer", theirs))
+            ]
             return row | others.difference(way, *means)
         finally:
             ours.close()
@@ -149,7 +234,9 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
     """Time other implementations in the chosen cells, where a row has no times yet; one that cannot be imported is named and left out."""
     chosen, absent = {cell.id for cell in args.chosen}, set()
     for number, way in enumerate(others.WAYS):
-        rows = {(row["peer name"], row["cell"], row["called"]): row for row in doc.get("others", [])}
+        rows = {
+            (row["peer name"], row["cell"], row["called"]): row for row in doc.get("others", [])
+        }
         if way.peer in absent or way.cell not in chosen or not missing(rows.get(way.key), True):
             continue
         theirs = other(number, args)
@@ -159,7 +246,13 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
                 say(f"{way.peer} is not timed: {found['error']}")
                 absent.add(way.peer)
                 continue
-            row = {"peer name": way.peer, "cell": way.cell, "called": way.called, "dtype": way.dtype, **found}
+            row = {
+                "peer name": way.peer,
+                "cell": way.cell,
+                "called": way.called,
+                "dtype": way.dtype,
+                **found,
+            }
             rows[way.key] = row if "error" in found else row | compare(way, theirs, args)
         finally:
             theirs.close()
@@ -167,7 +260,9 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
         keep()
         row = rows[way.key]
         times = [report.number(report.time_of(row, side)) for side in ("ours", "peer")]
-        say(f"{way.cell}: {times[0]} µs, {way.peer} {times[1]} µs {report.other_notes(row, args.backend)}")
+        say(
+            f"{way.cell}: {times[0]} µs, {way.peer} {times[1]} µs {report.other_notes(row, args.backend)}"
+        )
 
 
 # --- the whole run -----------------------------------------------------------------------------------------------------------------
@@ -177,9 +272,22 @@ def start(args: argparse.Namespace, peer: Worker | None) -> dict[str, Any]:
     """The document to fill: a new one, or with --resume the one that is there."""
     say("the machine and its limits ...")
     found = printed_by("limits", *(["--quick"] if args.quick else []))
-    settings = {"backend": args.backend, "repeats": args.repeats, "budget": args.budget, "quick": args.quick, "compiled before": args.quick}
+    settings = {
+        "backend": args.backend,
+        "repeats": args.repeats,
+        "budget": args.budget,
+        "quick": args.quick,
+        "compiled before": args.quick,
+    }
     settings |= {"n_iter": cells.N_ITER, "n_samples": cells.N_SAMPLES, "rank": cells.RANK}
-    doc: dict[str, Any] = {"schema": "bongref-bench-1", "complete": False, "settings": settings, **found, "peer": None, "cells": {}}
+    doc: dict[str, Any] = {
+        "schema": "bongref-bench-1",
+        "complete": False,
+        "settings": settings,
+        **found,
+        "peer": None,
+        "cells": {},
+    }
     if peer:
         doc["peer"] = {"name": "petergchang/bong", **peer.ask("hello")}
         if "error" in doc["peer"]:
@@ -199,7 +307,9 @@ def start(args: argparse.Namespace, peer: Worker | None) -> dict[str, Any]:
     return doc
 
 
-def fill(doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Worker | None, keep: Any) -> None:
+def fill(
+    doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Worker | None, keep: Any
+) -> None:
     """Time what is missing, and keep it after each step."""
     todo = [cell for cell in args.chosen if missing(doc["cells"].get(cell.id), peer is not None)]
     begun = time.perf_counter()
@@ -214,7 +324,9 @@ def fill(doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Work
         say(f"{mine} µs, peer {theirs} µs {report.notes(row, args.backend)}")
     if todo:
         say("the limits once more ...")
-        doc["limits"] = limits.better(doc["limits"], printed_by("limits", *(["--quick"] if args.quick else []))["limits"])
+        doc["limits"] = limits.better(
+            doc["limits"], printed_by("limits", *(["--quick"] if args.quick else []))["limits"]
+        )
         keep()
     if args.no_extras:
         return
@@ -227,7 +339,11 @@ def fill(doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Work
             doc["trap"] = [{"what": "tall products", "error": short(error)}]
         keep()
     have = {(row["cell"], row["what"]) for row in doc.get("first", [])}
-    wanted = tuple(cell for cell in first.CELLS if not {(cell, "cold"), (cell, "cached"), *([(cell, "peer")] if peer else [])} <= have)
+    wanted = tuple(
+        cell
+        for cell in first.CELLS
+        if not {(cell, "cold"), (cell, "cached"), *([(cell, "peer")] if peer else [])} <= have
+    )
     doc["first"] = [row for row in doc.get("first", []) if row["cell"] not in wanted]
     for row in first.measure(wanted, args.backend, args.bong if peer else None, args.python):
         say(f"first result: {row['cell']}, {row['what']}: {report.number(row.get('process s'))} s")
@@ -254,12 +370,24 @@ def main(argv: list[str] | None = None) -> int:
         write_page(report.derive(report.load(file)), args)
         return 0
     log = args.stderr = open(args.log, "wb") if args.log else subprocess.DEVNULL
-    cache = None if args.quick else tempfile.TemporaryDirectory()  # nothing compiled is there, so that compile times are those
+    cache = (
+        None if args.quick else tempfile.TemporaryDirectory()
+    )  # nothing compiled is there, so that compile times are those
     env = {"NUMBA_CACHE_DIR": cache.name} if cache else {}
-    ours = Worker(sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=log)
-    peer = Worker(args.python, "validation.bench.peer", "--bong", str(Path(args.bong).resolve()), log=log) if args.bong else None
+    ours = Worker(
+        sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=log
+    )
+    peer = (
+        Worker(
+            args.python, "validation.bench.peer", "--bong", str(Path(args.bong).resolve()), log=log
+        )
+        if args.bong
+        else None
+    )
     if not peer:
-        say("no peer: --bong or BONGREF_PEER_BONG names a checkout of petergchang/bong; only our side is timed")
+        say(
+            "no peer: --bong or BONGREF_PEER_BONG names a checkout of petergchang/bong; only our side is timed"
+        )
     code = 0
     try:
         try:

@@ -80,8 +80,16 @@ def parse(text: str) -> Cell:
     method, at, net = text.partition("@")
     rule, _, rest = method.partition("-")
     hess, _, family = rest.rpartition("-")
-    if not at or rule not in RULES or hess not in HESSIANS or family not in FAMILIES or net not in NETS:
-        raise ValueError(f"cell must be RULE-HESS-FAMILY@NETWORK, e.g. 'bong-lin-hess-diag@mlp', got {text!r}")
+    if (
+        not at
+        or rule not in RULES
+        or hess not in HESSIANS
+        or family not in FAMILIES
+        or net not in NETS
+    ):
+        raise ValueError(
+            f"cell must be RULE-HESS-FAMILY@NETWORK, e.g. 'bong-lin-hess-diag@mlp', got {text!r}"
+        )
     return Cell(rule, hess, family, net)
 
 
@@ -102,7 +110,9 @@ def select(globs: Iterable[str]) -> list[Cell]:
     for glob in globs:
         found = {cell for cell in grid() if fnmatchcase(cell.id, glob)}
         if not found:
-            raise ValueError(f"--cells {glob!r} matches none of the {len(grid())} cells; they are named like bong-lin-hess-diag@mlp")
+            raise ValueError(
+                f"--cells {glob!r} matches none of the {len(grid())} cells; they are named like bong-lin-hess-diag@mlp"
+            )
         chosen |= found
     return [cell for cell in grid() if cell in chosen]
 
@@ -131,7 +141,9 @@ def layers(net: Net, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     for shape in net.kernels:
         fan_in = math.prod(shape[:3]) if len(shape) == 4 else shape[1]
         n_out = shape[-1] if len(shape) == 4 else shape[0]
-        out.append((rng.standard_normal(shape) / math.sqrt(fan_in), 0.1 * rng.standard_normal(n_out)))
+        out.append(
+            (rng.standard_normal(shape) / math.sqrt(fan_in), 0.1 * rng.standard_normal(n_out))
+        )
     return out
 
 
@@ -189,7 +201,9 @@ def cost(cell: Cell, net: Net | None = None) -> Cost:
     K = {"lin-hess": C, "lin-ef": 1, "mc-ef": M}[cell.hess]
     forward, backward = network_flops(net)
     flops = M * (forward + backward) if mc else forward + K * backward
-    rows = 16.0 * K * P * (2 if mc else 1)  # the gradients, and the samples, are written once and read once
+    rows = (
+        16.0 * K * P * (2 if mc else 1)
+    )  # the gradients, and the samples, are written once and read once
     state, traffic, step, eigh = FAMILY_COSTS[cell.family](cell.rule, P, K, R, mc)
     return Cost(
         bytes=n_iter * (rows + traffic),
@@ -210,15 +224,21 @@ def _dlr(rule: str, P: int, K: int, R: int, mc: bool) -> tuple[float, float, flo
     """bong and blr: two Gram matrices of the L columns of W̃, L²P each, and their rotation, 2L²P; an eigenproblem of size L."""
     columns = R * (2 if rule in ("blr", "bbb") else 1)
     traffic = 8.0 * P * (2 * (2 + R) + (columns - R))
-    draw = 2.0 * R * R * P + 4.0 * R * K * P if mc else 0.0  # a root of the covariance, and M products with it
+    draw = (
+        2.0 * R * R * P + 4.0 * R * K * P if mc else 0.0
+    )  # a root of the covariance, and M products with it
     if rule in ("bong", "blr"):
         L = columns + K
         return 8.0 * P * (2 + columns), traffic, 4.0 * L * L * P + draw, L
-    products = 4 if rule == "bbb" else 1  # with P × R matrices: the Gram matrix, for bbb also with the prior's and back
+    products = (
+        4 if rule == "bbb" else 1
+    )  # with P × R matrices: the Gram matrix, for bbb also with the prior's and back
     return 8.0 * P * (2 + columns), traffic, products * 2.0 * R * R * P + 8.0 * R * K * P + draw, 0
 
 
-def _fc(rule: str, P: int, K: int, R: int, mc: bool, inverses: int = 5) -> tuple[float, float, float, int]:
+def _fc(
+    rule: str, P: int, K: int, R: int, mc: bool, inverses: int = 5
+) -> tuple[float, float, float, int]:
     """One triangle of Σ is read; products with it and the update of a triangle take 3 P² for each column that is new.
 
     Where the columns of a whole inner loop are not few beside P, that is a Cholesky factor and the inverse, P³, and for bbb products.
@@ -244,7 +264,9 @@ FAMILY_COSTS = {"fc": _fc, "fc_mom": _fc_mom, "diag": _diag, "diag_mom": _diag, 
 
 def bound(cost: Cost, limits: dict[str, Any]) -> dict[str, Any]:
     """The microseconds that each kind of work takes at the machine's limit, the one that takes longest, and their sum."""
-    place = next((p for p in ("L2", "L3") if cost.working_set <= limits["bandwidth"][p]["bytes"]), "memory")
+    place = next(
+        (p for p in ("L2", "L3") if cost.working_set <= limits["bandwidth"][p]["bytes"]), "memory"
+    )
     count, size = cost.eigh
     times = {
         f"{place} bandwidth": cost.bytes / limits["bandwidth"][place]["GB/s"] / 1e3,

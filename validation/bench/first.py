@@ -18,7 +18,10 @@ from typing import Any
 
 from .worker import ROOT, short
 
-CELLS = (*(f"bong-lin-hess-{family}@mlp" for family in ("fc", "fc_mom", "diag", "diag_mom", "dlr")), "bong-mc-ef-diag@mlp")
+CELLS = (
+    *(f"bong-lin-hess-{family}@mlp" for family in ("fc", "fc_mom", "diag", "diag_mom", "dlr")),
+    "bong-mc-ef-diag@mlp",
+)
 
 
 def child(cell: str, backend: str) -> dict[str, float]:
@@ -37,7 +40,11 @@ def child(cell: str, backend: str) -> dict[str, float]:
     side.run(1)
     done = time.perf_counter()
     side.run(1)
-    return {"import s": imported - start, "first run s": done - imported, "second run s": time.perf_counter() - done}
+    return {
+        "import s": imported - start,
+        "first run s": done - imported,
+        "second run s": time.perf_counter() - done,
+    }
 
 
 def peer_child(cell: str, checkout: str) -> dict[str, float]:
@@ -53,29 +60,47 @@ def peer_child(cell: str, checkout: str) -> dict[str, float]:
     side.run()
     done = time.perf_counter()
     side.run()
-    return {"import s": side.import_seconds, "first run s": done - start, "second run s": time.perf_counter() - done}
+    return {
+        "import s": side.import_seconds,
+        "first run s": done - start,
+        "second run s": time.perf_counter() - done,
+    }
 
 
 def spawn(python: str, cell: str, env: dict[str, str], *args: str) -> dict[str, Any]:
     """What a child says, and the seconds that its process lived."""
     start = time.perf_counter()
     command = [python, "-m", "validation.bench.first", "--child", cell, *args]
-    given = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}  # byte code is kept, as by default
+    given = {
+        key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"
+    }  # byte code is kept, as by default
     done = subprocess.run(command, cwd=ROOT, env={**given, **env}, capture_output=True, text=True)
     seconds = time.perf_counter() - start
     if done.returncode:
-        return {"error": short(RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1]))}
+        return {
+            "error": short(RuntimeError((done.stderr.strip().splitlines() or ["no message"])[-1]))
+        }
     return {**json.loads(done.stdout.strip().splitlines()[-1]), "process s": seconds}
 
 
-def measure(cells: tuple[str, ...], backend: str, bong: str | None, python: str) -> Iterator[dict[str, Any]]:
+def measure(
+    cells: tuple[str, ...], backend: str, bong: str | None, python: str
+) -> Iterator[dict[str, Any]]:
     """A row for each cell and situation."""
     for cell in cells:
         with tempfile.TemporaryDirectory() as folder:
             env = {"NUMBA_CACHE_DIR": folder}
-            yield {"cell": cell, "what": "cold", **spawn(sys.executable, cell, env, "--backend", backend)}
+            yield {
+                "cell": cell,
+                "what": "cold",
+                **spawn(sys.executable, cell, env, "--backend", backend),
+            }
             warm = [spawn(sys.executable, cell, env, "--backend", backend) for _ in range(2)]
-            yield {"cell": cell, "what": "cached", **min(warm, key=lambda row: row.get("process s", float("inf")))}
+            yield {
+                "cell": cell,
+                "what": "cached",
+                **min(warm, key=lambda row: row.get("process s", float("inf"))),
+            }
         if bong:
             yield {"cell": cell, "what": "peer", **spawn(python, cell, {}, "--bong", bong)}
 
@@ -89,7 +114,13 @@ if __name__ == "__main__":
     given = parser.parse_args()
     if given.child:
         as_peer = "--bong" in sys.argv
-        print(json.dumps(peer_child(given.child, given.bong) if as_peer else child(given.child, given.backend)))
+        print(
+            json.dumps(
+                peer_child(given.child, given.bong)
+                if as_peer
+                else child(given.child, given.backend)
+            )
+        )
     else:
         for row in measure(CELLS, given.backend, given.bong, given.python):
             print(json.dumps(row), flush=True)

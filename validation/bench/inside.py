@@ -16,16 +16,25 @@ from typing import Any
 from unittest import mock
 
 import numpy as np
-
-from bongref import likelihoods, method, models, run
 from bongref.fast.borrow import borrowed
-from bongref.fast.jit import kernel
-from bongref.fast.kernels.dlr import MEASURE, SETTLE, bbb_part, bbb_small, buffers, cholesky, combine, fold
-from bongref.fast.likelihoods import describe as describe_likelihood
-from bongref.fast.likelihoods import weighted_rows
+from bongref.fast.kernels.dlr import (
+    MEASURE,
+    SETTLE,
+    bbb_part,
+    bbb_small,
+    buffers,
+    cholesky,
+    combine,
+    fold,
+)
 from bongref.fast.networks import activate, describe, forward, part, pull, workspace
 from bongref.fast.streams import fc
 from bongref.fast.streams.diag import _steps
+
+from bongref import likelihoods, method, models, run
+from bongref.fast.jit import kernel
+from bongref.fast.likelihoods import describe as describe_likelihood
+from bongref.fast.likelihoods import weighted_rows
 
 from .cells import TRIES
 
@@ -70,7 +79,9 @@ def _row_and_step(n, net, work, c, w, rule, moments, none, mu, v, g, d):
     net, work, c, w, mu, v, g, d, none = borrowed((net, work, c, w, mu, v, g, d, none))
     good = True
     for _ in range(n):
-        good &= _steps(net, work, 1, c, w, rule, moments, none, none, mu, v, g, d, 1e-12, 0, len(mu))
+        good &= _steps(
+            net, work, 1, c, w, rule, moments, none, none, mu, v, g, d, 1e-12, 0, len(mu)
+        )
     return good
 
 
@@ -132,13 +143,30 @@ def nanoseconds(part: Any, *args: Any, times: int = TIMES) -> float:
 def rows() -> list[tuple[str, float]]:
     """(what, nanoseconds), parts first."""
     model, rng = models.mlp([21, 20, 20, 1], activation="gelu"), np.random.default_rng(0)
-    net, lik, P = describe(model), describe_likelihood(likelihoods.Gaussian(var=0.1), 1), model.n_params
+    net, lik, P = (
+        describe(model),
+        describe_likelihood(likelihoods.Gaussian(var=0.1), 1),
+        model.n_params,
+    )
     work, mu, x, y = workspace(net, 2), model.init(rng), rng.standard_normal(21), np.zeros(1)
-    V, c, w, o, buffer = np.ones((1, 1)), np.full(1, 1e-12), np.full(1, 1e-9), np.empty(1), np.empty(1)
+    V, c, w, o, buffer = (
+        np.ones((1, 1)),
+        np.full(1, 1e-12),
+        np.full(1, 1e-9),
+        np.empty(1),
+        np.empty(1),
+    )
     g, d, none, b = np.empty(P), np.empty(P), np.empty(0), rng.uniform(1, 2, P)
-    steps = lambda rule, moments: nanoseconds(_row_and_step, net, work, c, w, rule, moments, none, mu.copy(), np.full(P, 1e-8), g, d)
+    steps = lambda rule, moments: nanoseconds(
+        _row_and_step, net, work, c, w, rule, moments, none, mu.copy(), np.full(P, 1e-8), g, d
+    )
     found = [("network, forward", nanoseconds(_forward, net, work, mu, x, o))]
-    found += [("of this the 40 activations", nanoseconds(_activate, rng.standard_normal(40), np.empty(40), np.empty(40)))]
+    found += [
+        (
+            "of this the 40 activations",
+            nanoseconds(_activate, rng.standard_normal(40), np.empty(40), np.empty(40)),
+        )
+    ]
     found += [("network, back", nanoseconds(_pull, net, work, mu, V))]
     found += [("the row of the Jacobian", nanoseconds(_row, net, work, c, w, g, d))]
     found += [
@@ -146,8 +174,13 @@ def rows() -> list[tuple[str, float]]:
         ("row and step, bong-diag_mom", steps(0, 1)),
         ("row and step, bog-diag_mom", steps(2, 1)),
     ]
-    found += [("likelihood", nanoseconds(_likelihood, lik, o, y, V, np.empty(1), np.empty(1), buffer))]
-    found += [(f"limit: {P} divisions", nanoseconds(_divide, g, b, d)), (f"limit: {P} products, stored", nanoseconds(_store, g, b, d))]
+    found += [
+        ("likelihood", nanoseconds(_likelihood, lik, o, y, V, np.empty(1), np.empty(1), buffer))
+    ]
+    found += [
+        (f"limit: {P} divisions", nanoseconds(_divide, g, b, d)),
+        (f"limit: {P} products, stored", nanoseconds(_store, g, b, d)),
+    ]
     return found
 
 
@@ -157,17 +190,39 @@ def bbb_rows(R: int = 10, I: int = 10) -> list[tuple[str, float]]:
     P, n, half = model.n_params, 2 * R + 1, (model.n_params + 1) // 2
     b, Ups = buffers(n, P, 2, R + 1), rng.uniform(90, 110, P)
     prior = np.zeros(P), Ups + 0.1, 1e-3 * rng.standard_normal((R, P))
-    now, rows = (np.full(P, 1e-3), Ups, 1e-3 * rng.standard_normal((R, P))), 1e-3 * rng.standard_normal((1, P))
-    tall = [nanoseconds(_bbb_part, kind, prior, now, rows, np.ones(3), b) for kind in (MEASURE, SETTLE)]
+    now, rows = (
+        (np.full(P, 1e-3), Ups, 1e-3 * rng.standard_normal((R, P))),
+        1e-3 * rng.standard_normal((1, P)),
+    )
+    tall = [
+        nanoseconds(_bbb_part, kind, prior, now, rows, np.ones(3), b) for kind in (MEASURE, SETTLE)
+    ]
     each = nanoseconds(_products, R, n, b) / (24 * R * n)  # of a product and a sum
-    counts = 12 * 27, 2 * (R + 1) * R + R * R // 2 + R * n  # for each parameter, in tiles of 4 × 3 and of 2 rows
-    found = [("bbb: Gram matrices, half of the parameters", tall[0]), ("limit: their products", each * counts[0] * half)]
-    found += [("bbb: the new state, half of the parameters", tall[1]), ("limit: its products", each * counts[1] * half)]
+    counts = (
+        12 * 27,
+        2 * (R + 1) * R + R * R // 2 + R * n,
+    )  # for each parameter, in tiles of 4 × 3 and of 2 rows
+    found = [
+        ("bbb: Gram matrices, half of the parameters", tall[0]),
+        ("limit: their products", each * counts[0] * half),
+    ]
+    found += [
+        ("bbb: the new state, half of the parameters", tall[1]),
+        ("limit: its products", each * counts[1] * half),
+    ]
     found += [("bbb: small matrices", nanoseconds(_bbb_small, R, n, b))]
     m = method("bbb-lin-hess-dlr", rank=R, n_iter=I, alpha=1e-5)
     X, Y = rng.standard_normal((500, 21)), rng.standard_normal((500, 1))
     seconds = [
-        run(m, model, likelihoods.Gaussian(var=1.0), m.prior(mu=model.init(rng), var=0.01), X, Y, backend="fast").info.seconds
+        run(
+            m,
+            model,
+            likelihoods.Gaussian(var=1.0),
+            m.prior(mu=model.init(rng), var=0.01),
+            X,
+            Y,
+            backend="fast",
+        ).info.seconds
         for _ in range(4)
     ]
     return [*found, ("bbb: an iteration in a stream", min(seconds) / len(X) / I * 1e9)]
@@ -178,13 +233,19 @@ def krylov_rows(I: int = 10) -> list[tuple[str, float]]:
     model, rng = models.mlp([21, 20, 20, 1], activation="gelu"), np.random.default_rng(0)
     (var, alpha), P, basis, commit = TRIES["bbb"][0], model.n_params, [], fc._BbbMom.commit
     m, lik = method("bbb-lin-hess-fc_mom", n_iter=I, alpha=alpha), likelihoods.Gaussian(var=0.1)
-    prior, X, Y = m.prior(mu=model.init(rng), var=var), rng.standard_normal((40, 21)), rng.standard_normal((40, 1))
+    prior, X, Y = (
+        m.prior(mu=model.init(rng), var=var),
+        rng.standard_normal((40, 21)),
+        rng.standard_normal((40, 1)),
+    )
     counted = lambda self, Q, *rest: basis.append(len(Q)) or commit(self, Q, *rest)
     with mock.patch.object(fc._BbbMom, "commit", counted):
         seconds = [run(m, model, lik, prior, X, Y, backend="fast").info.seconds for _ in range(4)]
     h, x = fc.held(np.eye(P), np.zeros(P), 1.0, fc.ROOM), np.ones(P)
     each, k = nanoseconds(_times, h, x, np.empty(P), times=500), sum(basis) / len(basis)
-    found = [(f"bbb-fc_mom: {k:.0f} products with a matrix of {P} rows, half of them", each * k / 2)]
+    found = [
+        (f"bbb-fc_mom: {k:.0f} products with a matrix of {P} rows, half of them", each * k / 2)
+    ]
     return [*found, ("bbb-fc_mom: an update in a stream", min(seconds) / len(X) * 1e9)]
 
 

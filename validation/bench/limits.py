@@ -40,7 +40,9 @@ def measure(quick: bool = False) -> dict[str, Any]:
     seconds = 0.1 if quick else 0.5
     cache = caches()
     sizes = {"L2": cache.get("L2", 2**19), "L3": cache.get("L3", 2**24)}
-    bandwidth = {name: {"bytes": size, "GB/s": _triad(size // 2, seconds)} for name, size in sizes.items()}
+    bandwidth = {
+        name: {"bytes": size, "GB/s": _triad(size // 2, seconds)} for name, size in sizes.items()
+    }
     bandwidth["memory"] = {"bytes": None, "GB/s": _triad(max(4 * sizes["L3"], 2**27), seconds)}
     Z, rng = np.empty(2**18), np.random.default_rng(0)
     return {
@@ -97,8 +99,14 @@ def _child(function: str, threads: int) -> Any:
     """A function of this module in a process with that many BLAS threads; 0 is what the BLAS chooses itself."""
     env = {key: value for key, value in os.environ.items() if key not in THREADS}
     env |= dict.fromkeys(THREADS, str(threads)) if threads else {}
-    command = f"import json; from validation.bench import limits; print(json.dumps(limits.{function}()))"
-    return json.loads(subprocess.run([sys.executable, "-c", command], env=env, check=True, capture_output=True, text=True).stdout)
+    command = (
+        f"import json; from validation.bench import limits; print(json.dumps(limits.{function}()))"
+    )
+    return json.loads(
+        subprocess.run(
+            [sys.executable, "-c", command], env=env, check=True, capture_output=True, text=True
+        ).stdout
+    )
 
 
 # --- the machine -----------------------------------------------------------------------------------------------------------------
@@ -109,10 +117,16 @@ def machine() -> dict[str, Any]:
     import bongref
 
     return {
-        "cpu": _line("/proc/cpuinfo", r"model name\s*:\s*(.+)") or platform.processor() or platform.machine(),
-        "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
+        "cpu": _line("/proc/cpuinfo", r"model name\s*:\s*(.+)")
+        or platform.processor()
+        or platform.machine(),
+        "cores": len(os.sched_getaffinity(0))
+        if hasattr(os, "sched_getaffinity")
+        else os.cpu_count(),
         "vector units": [
-            flag for flag in ("avx2", "avx512f", "fma") if flag in (_line("/proc/cpuinfo", r"flags\s*:\s*(.+)") or "").split()
+            flag
+            for flag in ("avx2", "avx512f", "fma")
+            if flag in (_line("/proc/cpuinfo", r"flags\s*:\s*(.+)") or "").split()
         ],
         "caches": caches(),
         "memory GiB": round(int(_line("/proc/meminfo", r"MemTotal:\s*(\d+)") or 0) / 2**20, 1),
@@ -141,7 +155,9 @@ def caches() -> dict[str, int]:
     """Bytes of the data caches of the first core, as the system tells them."""
     out = {}
     for folder in sorted(glob.glob("/sys/devices/system/cpu/cpu0/cache/index*")):
-        level, kind, size = ((Path(folder) / name).read_text().strip() for name in ("level", "type", "size"))
+        level, kind, size = (
+            (Path(folder) / name).read_text().strip() for name in ("level", "type", "size")
+        )
         if kind != "Instruction":
             out[f"L{level}"] = int(size[:-1]) * {"K": 2**10, "M": 2**20}[size[-1]]
     return out
@@ -150,14 +166,22 @@ def caches() -> dict[str, int]:
 def _blas() -> dict[str, Any]:
     """Which BLAS numpy uses, and with how many threads."""
     found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index,call-overload]
-    out: dict[str, Any] = {"name": found.get("name"), "version": found.get("version"), "threads": None}
+    out: dict[str, Any] = {
+        "name": found.get("name"),
+        "version": found.get("version"),
+        "threads": None,
+    }
     try:
         from threadpoolctl import threadpool_info
     except ImportError:
         return out
     pools = [pool for pool in threadpool_info() if pool.get("user_api") == "blas"]
     keep = ("internal_api", "version", "num_threads", "architecture", "threading_layer")
-    return {**out, "threads": max((p["num_threads"] for p in pools), default=None), "loaded": [{k: p.get(k) for k in keep} for p in pools]}
+    return {
+        **out,
+        "threads": max((p["num_threads"] for p in pools), default=None),
+        "loaded": [{k: p.get(k) for k in keep} for p in pools],
+    }
 
 
 def _line(file: str, pattern: str) -> str | None:

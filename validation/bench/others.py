@@ -18,7 +18,9 @@ import numpy as np
 from . import cells, limits, worker
 
 Run = Callable[[], tuple[np.ndarray, float]]  # the mean after a stream, and the seconds it took
-Build = Callable[[int], tuple[Run, float]]  # a stream of n observations, and the seconds of compiling it
+Build = Callable[
+    [int], tuple[Run, float]
+]  # a stream of n observations, and the seconds of compiling it
 GAUSSIAN = {"kind": "gaussian", "R": [[cells.NOISE]]}
 
 
@@ -51,14 +53,25 @@ def neutral(net: cells.Net) -> dict[str, Any]:
     """The network as validation/peers describes one, with the parameters in the order of :func:`cells.theta`."""
     layout, start = [], 0
     for i, k in enumerate(net.kernels):
-        for name, shape in ((f"{'K' if len(k) == 4 else 'W'}{i}", k), (f"b{i}", (k[-1] if len(k) == 4 else k[0],))):
+        for name, shape in (
+            (f"{'K' if len(k) == 4 else 'W'}{i}", k),
+            (f"b{i}", (k[-1] if len(k) == 4 else k[0],)),
+        ):
             stop = start + math.prod(shape)
             layout.append({"name": name, "shape": list(shape), "start": start, "stop": stop})
             start = stop
     out = {"layout": layout, "in_shape": list(net.in_shape), "n_outputs": net.n_outputs}
     if net.classes:
-        return out | {"kind": "cnn", "activation": "relu", "features": [k[-1] for k in net.kernels if len(k) == 4]}
-    return out | {"kind": "mlp", "activation": "gelu", "sizes": [net.kernels[0][1], *(k[0] for k in net.kernels)]}
+        return out | {
+            "kind": "cnn",
+            "activation": "relu",
+            "features": [k[-1] for k in net.kernels if len(k) == 4],
+        }
+    return out | {
+        "kind": "mlp",
+        "activation": "gelu",
+        "sizes": [net.kernels[0][1], *(k[0] for k in net.kernels)],
+    }
 
 
 def prior(cell: cells.Cell, net: cells.Net, var: float) -> dict[str, np.ndarray]:
@@ -124,7 +137,9 @@ def rebayes_scan(p: Problem) -> Build:
         last, _ = agent.scan(None, None, X, Y, bel=bel)
         return last.mean, last
 
-    return jitted(stream, peer.to_peer(p.cell.family, p.prior, agent), jnp.asarray(p.X), jnp.asarray(p.Y))
+    return jitted(
+        stream, peer.to_peer(p.cell.family, p.prior, agent), jnp.asarray(p.X), jnp.asarray(p.Y)
+    )
 
 
 def single() -> None:
@@ -158,7 +173,9 @@ def filterpy_ekf(p: Problem, predict: bool) -> Build:
     return build
 
 
-def linearised(model: dict[str, Any], theta: np.ndarray, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def linearised(
+    model: dict[str, Any], theta: np.ndarray, x: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The output (1,) of an MLP with exact gelu, and its gradient (1, P), in numpy."""
     from scipy.special import ndtr
 
@@ -172,7 +189,9 @@ def linearised(model: dict[str, Any], theta: np.ndarray, x: np.ndarray) -> tuple
     for i in reversed(range(len(W))):
         rows += [delta, np.outer(delta, h[i]).ravel()]
         if i:
-            slope = ndtr(z[i - 1]) + z[i - 1] * np.exp(-(z[i - 1] ** 2) / 2) / math.sqrt(2 * math.pi)
+            slope = ndtr(z[i - 1]) + z[i - 1] * np.exp(-(z[i - 1] ** 2) / 2) / math.sqrt(
+                2 * math.pi
+            )
             delta = slope * (W[i].T @ delta)
     return z[-1], np.concatenate(rows[::-1])[None]
 
@@ -199,7 +218,9 @@ def posteriors_diag(p: Problem) -> Build:
             return torch.sum(y * torch.log_softmax(o, dim=-1), dim=-1), o
         return -0.5 * torch.sum((y - o) ** 2, dim=-1) / cells.NOISE, o
 
-    ekf = peer.posteriors.ekf.diag_fisher.build(log_lik, 1.0, 0.0, True, float(np.sqrt(p.prior["var"][0])))
+    ekf = peer.posteriors.ekf.diag_fisher.build(
+        log_lik, 1.0, 0.0, True, float(np.sqrt(p.prior["var"][0]))
+    )
 
     def build(n: int) -> tuple[Run, float]:
         def run() -> tuple[np.ndarray, float]:
@@ -230,18 +251,55 @@ REBAYES = {
 }
 FC, DIAG = "bong-lin-hess-fc@mlp", "bong-lin-ef-diag"
 WAYS = (
-    Way("dynamax", FC, "extended_kalman_filter, jit; only the means are stacked", "float32", dynamax_ekf, ("dynamax", *JAX)),
-    Way("filterpy", FC, f"{EKF}.update; {GIVEN}", "float64", filterpy_update, ("filterpy", "numpy")),
-    Way("filterpy", FC, f"{EKF}.predict and .update; {GIVEN}", "float64", filterpy_both, ("filterpy", "numpy")),
+    Way(
+        "dynamax",
+        FC,
+        "extended_kalman_filter, jit; only the means are stacked",
+        "float32",
+        dynamax_ekf,
+        ("dynamax", *JAX),
+    ),
+    Way(
+        "filterpy", FC, f"{EKF}.update; {GIVEN}", "float64", filterpy_update, ("filterpy", "numpy")
+    ),
+    Way(
+        "filterpy",
+        FC,
+        f"{EKF}.predict and .update; {GIVEN}",
+        "float64",
+        filterpy_both,
+        ("filterpy", "numpy"),
+    ),
     *(
-        Way("posteriors", f"{DIAG}@{net}", "ekf.diag_fisher, per sample, in place", "float32", posteriors_diag, ("posteriors", "torch"))
+        Way(
+            "posteriors",
+            f"{DIAG}@{net}",
+            "ekf.diag_fisher, per sample, in place",
+            "float32",
+            posteriors_diag,
+            ("posteriors", "torch"),
+        )
         for net in cells.NETS
     ),
     *(
-        Way("rebayes", f"bong-lin-hess-{family}@mlp", f"{agent}.scan, jit", "float32", rebayes_scan, ("flax", *JAX))
+        Way(
+            "rebayes",
+            f"bong-lin-hess-{family}@mlp",
+            f"{agent}.scan, jit",
+            "float32",
+            rebayes_scan,
+            ("flax", *JAX),
+        )
         for family, agent in REBAYES.items()
     ),
-    Way("rebayes", "bong-lin-hess-diag_mom@cnn", f"{REBAYES['diag_mom']}.scan, jit", "float32", rebayes_scan, ("flax", *JAX)),
+    Way(
+        "rebayes",
+        "bong-lin-hess-diag_mom@cnn",
+        f"{REBAYES['diag_mom']}.scan, jit",
+        "float32",
+        rebayes_scan,
+        ("flax", *JAX),
+    ),
 )
 
 
@@ -256,15 +314,27 @@ class Other:
 
     def hello(self) -> dict[str, Any]:
         """Versions; ImportError where the package is not there."""
-        return {"versions": {"python": platform.python_version(), **imported(self.way), **limits.versions(*self.way.packages)}}
+        return {
+            "versions": {
+                "python": platform.python_version(),
+                **imported(self.way),
+                **limits.versions(*self.way.packages),
+            }
+        }
 
-    def prepare(self, cell: str, var: float, alpha: float | None, target: float, most: int) -> dict[str, Any]:
+    def prepare(
+        self, cell: str, var: float, alpha: float | None, target: float, most: int
+    ) -> dict[str, Any]:
         one = cells.parse(cell)
         net = cells.NETS[one.net]
-        build = self.way.make(Problem(one, neutral(net), prior(one, net, var), *cells.data(net, most)))
+        build = self.way.make(
+            Problem(one, neutral(net), prior(one, net, var), *cells.data(net, most))
+        )
         run, compiling = build(1)
         self.first, _ = run()
-        self.n = min(2, most)  # a compiler may leave out what a single observation does for the next one
+        self.n = min(
+            2, most
+        )  # a compiler may leave out what a single observation does for the next one
         for _ in range(4):  # each length is compiled anew
             self.run, compiling = build(self.n)
             mean, _ = self.run()
@@ -304,10 +374,17 @@ def difference(way: Way, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[s
     """How far apart the means after one observation are, over the distance from the prior's; whether that is rounding in its dtype."""
     if "mean" not in mine or "mean" not in theirs:
         return {}
-    ours, peer, prior = np.asarray(mine["mean"]), np.asarray(theirs["mean"]), cells.theta(cells.NETS[cells.parse(way.cell).net])
+    ours, peer, prior = (
+        np.asarray(mine["mean"]),
+        np.asarray(theirs["mean"]),
+        cells.theta(cells.NETS[cells.parse(way.cell).net]),
+    )
     moved, eps = float(np.linalg.norm(ours - prior)), float(np.finfo(way.dtype).eps)
     apart = float(np.linalg.norm(peer - ours))
-    return {"difference": apart / moved, "agrees": bool(apart <= eps * (np.linalg.norm(prior) + 64 * moved))}
+    return {
+        "difference": apart / moved,
+        "agrees": bool(apart <= eps * (np.linalg.norm(prior) + 64 * moved)),
+    }
 
 
 if __name__ == "__main__":

@@ -17,7 +17,9 @@ from . import cells, limits, worker
 MODELS = {"mlp": ("mlp", "gelu"), "cnn": ("cnn", "relu")}
 
 
-def build(cell: cells.Cell, net: cells.Net, var: float, alpha: float | None, n: int) -> tuple[Any, ...]:
+def build(
+    cell: cells.Cell, net: cells.Net, var: float, alpha: float | None, n: int
+) -> tuple[Any, ...]:
     """(method, model, likelihood, prior, X, Y) of a cell."""
     import bongref as br
 
@@ -26,7 +28,10 @@ def build(cell: cells.Cell, net: cells.Net, var: float, alpha: float | None, n: 
         model, lik = br.models.cnn(), br.likelihoods.Categorical()
     else:
         sizes = [net.kernels[0][1], *(k[0] for k in net.kernels)]
-        model, lik = br.models.mlp(sizes, activation="gelu"), br.likelihoods.Gaussian(var=cells.NOISE)
+        model, lik = (
+            br.models.mlp(sizes, activation="gelu"),
+            br.likelihoods.Gaussian(var=cells.NOISE),
+        )
     X, Y = cells.data(net, n)
     return m, model, lik, m.prior(mu=cells.theta(net), var=var), X, Y
 
@@ -44,11 +49,23 @@ class Ours:
 
         m, model, lik, prior, X, Y = self.args
         start = time.perf_counter()
-        res = br.run(m, model, lik, prior, X[:n], Y[:n], rng=np.random.default_rng(2), backend=self.backend, progress=False)
+        res = br.run(
+            m,
+            model,
+            lik,
+            prior,
+            X[:n],
+            Y[:n],
+            rng=np.random.default_rng(2),
+            backend=self.backend,
+            progress=False,
+        )
         whole = time.perf_counter() - start
         return res, float(res.info.get("seconds", whole)), whole
 
-    def prepare(self, cell: str, var: float, alpha: float | None, target: float, most: int) -> dict[str, Any]:
+    def prepare(
+        self, cell: str, var: float, alpha: float | None, target: float, most: int
+    ) -> dict[str, Any]:
         import bongref as br
 
         self.args = None
@@ -60,7 +77,9 @@ class Ours:
             self.first = first.state.mu
             moved = float(np.linalg.norm(self.first - prior.mu))
             self.n, seconds = 1, self.run(1)[1]
-            while self.n < most and seconds < target / 2:  # a fixed cost makes the first guesses too small
+            while (
+                self.n < most and seconds < target / 2
+            ):  # a fixed cost makes the first guesses too small
                 self.n = worker.how_many(seconds / self.n, target, min(most, 30 * self.n))
                 res, seconds, _ = self.run(self.n)
         except (br.NotPositiveDefinite, FloatingPointError) as error:

@@ -21,7 +21,13 @@ import numpy as np
 from ..peers import version
 from . import cells, limits, worker
 
-FAMILIES = {"fc": "fg", "fc_mom": "fg_reparam", "diag": "dg", "diag_mom": "dg_reparam", "dlr": "dlrg"}
+FAMILIES = {
+    "fc": "fg",
+    "fc_mom": "fg_reparam",
+    "diag": "dg",
+    "diag_mom": "dg_reparam",
+    "dlr": "dlrg",
+}
 
 
 def load(checkout: str) -> dict[str, Any]:
@@ -34,8 +40,15 @@ def load(checkout: str) -> dict[str, Any]:
     sys.path[:0] = [checkout, str(Path(checkout, "bong", "experiments_parallel"))]
     sys.modules["bong.src.dataloaders"] = types.ModuleType("bong.src.dataloaders")
     importlib.import_module("bong.src").dataloaders = sys.modules["bong.src.dataloaders"]
-    names = {"util": "bong.util", "regression": "bong.experiments.models", "classification": "bong.experiments.mnist_clf"}
-    return {key: importlib.import_module(name) for key, name in {**names, **{r: f"bong.src.{r}" for r in cells.RULES}}.items()}
+    names = {
+        "util": "bong.util",
+        "regression": "bong.experiments.models",
+        "classification": "bong.experiments.mnist_clf",
+    }
+    return {
+        key: importlib.import_module(name)
+        for key, name in {**names, **{r: f"bong.src.{r}" for r in cells.RULES}}.items()
+    }
 
 
 def emission(modules: dict[str, Any], net: cells.Net, lin: bool) -> dict[str, Any]:
@@ -51,7 +64,11 @@ def emission(modules: dict[str, Any], net: cells.Net, lin: bool) -> dict[str, An
     else:
         sizes = tuple(k[0] for k in net.kernels)
         _, made = modules["regression"].initialize_mlp_model_reg(0, sizes, x, 1.0, cells.NOISE)
-        made = {key: value for key, value in made.items() if key not in ("nparams", "true_pred_fn", "init_cov")}
+        made = {
+            key: value
+            for key, value in made.items()
+            if key not in ("nparams", "true_pred_fn", "init_cov")
+        }
     theta = jnp.asarray(cells.theta_flax(net), dtype=jnp.float32)
     assert theta.shape == made["init_mean"].shape
     return {**made, "init_mean": theta}
@@ -74,7 +91,12 @@ class Peer:
 
     def agent(self, cell: cells.Cell, var: float, alpha: float | None) -> Any:
         given = cells.params(cell, alpha)
-        names = {"alpha": "learning_rate", "n_iter": "num_iter", "n_samples": "num_samples", "rank": "rank"}
+        names = {
+            "alpha": "learning_rate",
+            "n_iter": "num_iter",
+            "n_samples": "num_samples",
+            "rank": "rank",
+        }
         lin = cell.hess.startswith("lin")
         return getattr(self.modules[cell.rule], f"{FAMILIES[cell.family]}_{cell.rule}")(
             init_cov=var,
@@ -90,8 +112,14 @@ class Peer:
 
         agent, scan = self.current, self.modules["util"].run_rebayes_algorithm
         nothing = lambda key, agent, state, x, y: None
-        self.stream = jax.random.PRNGKey(0), agent.init(), *(jax.numpy.asarray(a[:n], dtype=jax.numpy.float32) for a in self.data)
-        run = jax.jit(lambda key, state, X, Y: scan(key, agent, X, Y, init_state=state, transform=nothing)[0])
+        self.stream = (
+            jax.random.PRNGKey(0),
+            agent.init(),
+            *(jax.numpy.asarray(a[:n], dtype=jax.numpy.float32) for a in self.data),
+        )
+        run = jax.jit(
+            lambda key, state, X, Y: scan(key, agent, X, Y, init_state=state, transform=nothing)[0]
+        )
         start = time.perf_counter()
         self.compiled, self.n = run.lower(*self.stream).compile(), n
         return time.perf_counter() - start
@@ -104,7 +132,9 @@ class Peer:
         state = jax.block_until_ready(self.compiled(*self.stream))
         return state, time.perf_counter() - start
 
-    def prepare(self, cell: str, var: float, alpha: float | None, target: float, most: int) -> dict[str, Any]:
+    def prepare(
+        self, cell: str, var: float, alpha: float | None, target: float, most: int
+    ) -> dict[str, Any]:
         import jax
 
         self.current = self.compiled = self.stream = None
@@ -113,20 +143,32 @@ class Peer:
         self.data, self.current = cells.data(cells.NETS[one.net], most), self.agent(one, var, alpha)
         compiling = self.compile(1)
         first, once = self.run()
-        moved = float(np.linalg.norm(np.asarray(first.mean, dtype=float) - np.asarray(self.stream[1].mean, dtype=float)))
+        moved = float(
+            np.linalg.norm(
+                np.asarray(first.mean, dtype=float) - np.asarray(self.stream[1].mean, dtype=float)
+            )
+        )
         seconds = self.run()[1] if once < 1 else once
         state = first
-        for _ in range(3):  # each length is compiled anew; the first guesses are too small where a call has a fixed cost
+        for _ in range(
+            3
+        ):  # each length is compiled anew; the first guesses are too small where a call has a fixed cost
             if (
                 self.n >= most
                 or seconds > target / 2
-                or (n := worker.how_many(seconds / self.n, target, min(most, 100 * self.n))) == self.n
+                or (n := worker.how_many(seconds / self.n, target, min(most, 100 * self.n)))
+                == self.n
             ):
                 break
             compiling = self.compile(n)
             state, _ = self.run()
             seconds = self.run()[1]
-        return {"n": self.n, "compile s": compiling, "moved": moved, "finite": bool(np.all(np.isfinite(np.asarray(state.mean))))}
+        return {
+            "n": self.n,
+            "compile s": compiling,
+            "moved": moved,
+            "finite": bool(np.all(np.isfinite(np.asarray(state.mean)))),
+        }
 
     def time(self) -> dict[str, Any]:
         seconds = self.run()[1]

@@ -21,7 +21,10 @@ def save(file: Path, doc: Doc) -> None:
     """Indented JSON, never NaN; the file is whole at every moment."""
     file.parent.mkdir(parents=True, exist_ok=True)
     part = file.with_suffix(".part")
-    part.write_text(json.dumps(rounded(doc), ensure_ascii=False, allow_nan=False, indent=1) + "\n", encoding="utf-8")
+    part.write_text(
+        json.dumps(rounded(doc), ensure_ascii=False, allow_nan=False, indent=1) + "\n",
+        encoding="utf-8",
+    )
     part.replace(file)
 
 
@@ -64,19 +67,52 @@ def time_of(row: Doc, side: str) -> float | None:
 def summary(rows: dict[str, Doc]) -> Doc:
     """The geometric mean of the ratios, the smallest and its cell, and how many cells are slower than the peer's."""
     ratios = {name: row["ratio"] for name, row in rows.items() if row.get("ratio")}
-    out: Doc = {"cells": len(rows), "timed": sum(time_of(row, "ours") is not None for row in rows.values()), "compared": len(ratios)}
+    out: Doc = {
+        "cells": len(rows),
+        "timed": sum(time_of(row, "ours") is not None for row in rows.values()),
+        "compared": len(ratios),
+    }
     if not ratios:
         return out
     least = min(ratios, key=lambda name: ratios[name])
     slower = sorted((name for name in ratios if ratios[name] < 1), key=lambda name: ratios[name])
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
-    return {**out, "geometric mean": mean, "least": ratios[least], "least cell": least, "slower": len(slower), "slower cells": slower}
+    return {
+        **out,
+        "geometric mean": mean,
+        "least": ratios[least],
+        "least cell": least,
+        "slower": len(slower),
+        "slower cells": slower,
+    }
 
 
 # --- text --------------------------------------------------------------------------------------------------------------------------
 
-TEXTS = {"cell", "nearest limit", "notes", "method", "left out", "tall products", "first result", "code", "implementation", "dtype"}
-COLUMNS = ("cell", "ours µs", "peer µs", "ratio", "nearest limit", "at the limit µs", "fraction", "compile s", "peak MB", "notes")
+TEXTS = {
+    "cell",
+    "nearest limit",
+    "notes",
+    "method",
+    "left out",
+    "tall products",
+    "first result",
+    "code",
+    "implementation",
+    "dtype",
+}
+COLUMNS = (
+    "cell",
+    "ours µs",
+    "peer µs",
+    "ratio",
+    "nearest limit",
+    "at the limit µs",
+    "fraction",
+    "compile s",
+    "peak MB",
+    "notes",
+)
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -133,7 +169,10 @@ def text_table(header: Iterable[str], rows: list[list[str]]) -> str:
     widths = [max(len(row[i]) for row in table) for i in range(len(table[0]))]
     left = {i for i, name in enumerate(table[0]) if name in TEXTS}
     return "\n".join(
-        "  ".join(v.ljust(w) if i in left else v.rjust(w) for i, (v, w) in enumerate(zip(row, widths, strict=True))).rstrip()
+        "  ".join(
+            v.ljust(w) if i in left else v.rjust(w)
+            for i, (v, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in table
     )
 
@@ -146,7 +185,13 @@ def markdown_table(header: Iterable[str], rows: list[list[str]]) -> str:
 
 def text(doc: Doc) -> str:
     """What is printed."""
-    parts = [text_table(COLUMNS, [line(name, row, doc["settings"]["backend"]) for name, row in doc["cells"].items()]), sentence(doc)]
+    parts = [
+        text_table(
+            COLUMNS,
+            [line(name, row, doc["settings"]["backend"]) for name, row in doc["cells"].items()],
+        ),
+        sentence(doc),
+    ]
     if doc.get("others"):
         parts.append("Other implementations\n" + text_table(*others_table(doc)))
     if doc.get("trap"):
@@ -161,7 +206,11 @@ def sentence(doc: Doc) -> str:
     s = doc["summary"]
     if not s["compared"]:
         return f"{s['timed']} of {s['cells']} cells timed; no peer to compare with."
-    slower = "no cell is slower" if not s["slower"] else f"{s['slower']} slower: {', '.join(s['slower cells'])}"
+    slower = (
+        "no cell is slower"
+        if not s["slower"]
+        else f"{s['slower']} slower: {', '.join(s['slower cells'])}"
+    )
     return (
         f"{s['compared']} cells compared: the peer takes {number(s['geometric mean'])} times as long as we do in the geometric mean; "
         f"the least ratio is {number(s['least'])} ({s['least cell']}); {slower}."
@@ -169,30 +218,65 @@ def sentence(doc: Doc) -> str:
 
 
 def others_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
-    head = ["cell", "implementation", "ours µs", "theirs µs", "ratio", "dtype", "compile s", "peak MB", "difference", "notes"]
+    head = [
+        "cell",
+        "implementation",
+        "ours µs",
+        "theirs µs",
+        "ratio",
+        "dtype",
+        "compile s",
+        "peak MB",
+        "difference",
+        "notes",
+    ]
     rows = []
     for row in doc["others"]:
-        times = (number(value) for value in (time_of(row, "ours"), time_of(row, "peer"), row.get("ratio")))
+        times = (
+            number(value)
+            for value in (time_of(row, "ours"), time_of(row, "peer"), row.get("ratio"))
+        )
         apart = row.get("difference")
-        sides = both(row, "compile s"), both(row, "peak", 1e6), "–" if apart is None else f"{apart:.0e}"
-        rows.append([row["cell"], row["peer name"], *times, row["dtype"], *sides, other_notes(row, doc["settings"]["backend"])])
+        sides = (
+            both(row, "compile s"),
+            both(row, "peak", 1e6),
+            "–" if apart is None else f"{apart:.0e}",
+        )
+        rows.append(
+            [
+                row["cell"],
+                row["peer name"],
+                *times,
+                row["dtype"],
+                *sides,
+                other_notes(row, doc["settings"]["backend"]),
+            ]
+        )
     return head, rows
 
 
 def other_notes(row: Doc, asked: str = "fast") -> str:
     """What was called, what went wrong, and whether the numbers are not the same."""
     wrong = ["the means differ"] if row.get("agrees") is False else []
-    return "; ".join([row["called"], *(e for e in (row.get("error"), notes(row, asked)) if e), *wrong])
+    return "; ".join(
+        [row["called"], *(e for e in (row.get("error"), notes(row, asked)) if e), *wrong]
+    )
 
 
 def trap_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
-    rows = [[row["what"], number(row.get("best ms")), number(row.get("worst ms")), row.get("error", "")] for row in doc["trap"]]
+    rows = [
+        [row["what"], number(row.get("best ms")), number(row.get("worst ms")), row.get("error", "")]
+        for row in doc["trap"]
+    ]
     return ["tall products", "best ms", "worst ms", "notes"], rows
 
 
 def first_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
     keys = ("import s", "first run s", "second run s", "process s")
-    rows = [[row["cell"], row["what"], *(number(row.get(key)) for key in keys), row.get("error", "")] for row in doc["first"]]
+    rows = [
+        [row["cell"], row["what"], *(number(row.get(key)) for key in keys), row.get("error", "")]
+        for row in doc["first"]
+    ]
     return ["first result", "code", *keys, "notes"], rows
 
 
@@ -214,19 +298,35 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
         sentence(doc),
         "![microseconds per observation](figures/bench.png)",
         "## The machine",
-        markdown_table(["", ""], [[key, _plain(value)] for key, value in machine.items()] + _peer_rows(peer)),
+        markdown_table(
+            ["", ""], [[key, _plain(value)] for key, value in machine.items()] + _peer_rows(peer)
+        ),
         "Its limits, measured in the same run:",
         markdown_table(["limit", "value"], _limit_rows(lim)),
     ]
-    for net, title in (("mlp", "MLP 21-20-20-1, gelu, Gaussian, P = 881"), ("cnn", "CNN of the paper, softmax, P = 57,722")):
-        rows = [line(name, row, doc["settings"]["backend"]) for name, row in doc["cells"].items() if name.endswith("@" + net)]
+    for net, title in (
+        ("mlp", "MLP 21-20-20-1, gelu, Gaussian, P = 881"),
+        ("cnn", "CNN of the paper, softmax, P = 57,722"),
+    ):
+        rows = [
+            line(name, row, doc["settings"]["backend"])
+            for name, row in doc["cells"].items()
+            if name.endswith("@" + net)
+        ]
         if rows:
-            parts += [f"## {title}", markdown_table(COLUMNS, [[f"`{r[0].partition('@')[0]}`", *r[1:]] for r in rows])]
+            parts += [
+                f"## {title}",
+                markdown_table(COLUMNS, [[f"`{r[0].partition('@')[0]}`", *r[1:]] for r in rows]),
+            ]
     parts += ["\n".join(_legend(doc, with_peer))]
     if doc.get("others"):
         head, table = others_table(doc)
         table = [[f"`{row[0]}`", *row[1:]] for row in table]
-        parts += ["## Other implementations", markdown_table(head, table), OTHERS + _other_versions(doc)]
+        parts += [
+            "## Other implementations",
+            markdown_table(head, table),
+            OTHERS + _other_versions(doc),
+        ]
     if doc.get("first"):
         parts += ["## The first result of a new process", markdown_table(*first_table(doc)), FIRST]
     if doc.get("trap"):
@@ -283,8 +383,17 @@ def _peer_rows(peer: Doc) -> list[list[str]]:
 
 def _other_versions(doc: Doc) -> str:
     """A sentence with the versions of what was called."""
-    found = {name: value for row in doc["others"] for name, value in (row.get("versions") or {}).items() if value}
-    return f" Versions: {', '.join(f'{name} {value}' for name, value in found.items())}." if found else ""
+    found = {
+        name: value
+        for row in doc["others"]
+        for name, value in (row.get("versions") or {}).items()
+        if value
+    }
+    return (
+        f" Versions: {', '.join(f'{name} {value}' for name, value in found.items())}."
+        if found
+        else ""
+    )
 
 
 def _plain(value: Any) -> str:
@@ -296,20 +405,44 @@ def _plain(value: Any) -> str:
 
 
 def _limit_rows(lim: Doc) -> list[list[str]]:
-    rows = [[f"bandwidth, {where}", f"{number(v['GB/s'])} GB/s"] for where, v in lim["bandwidth"].items()]
-    rows += [[f"dgemm, {threads}", f"{number(v)} GFLOP/s"] for threads, v in lim["dgemm GFLOP/s"].items()]
+    rows = [
+        [f"bandwidth, {where}", f"{number(v['GB/s'])} GB/s"]
+        for where, v in lim["bandwidth"].items()
+    ]
+    rows += [
+        [f"dgemm, {threads}", f"{number(v)} GFLOP/s"] for threads, v in lim["dgemm GFLOP/s"].items()
+    ]
     rows += [["a normal variate (numpy)", f"{number(lim['normals ns'])} ns"]]
-    return rows + [[f"eigenproblem of size {size} (LAPACK)", f"{number(v)} µs"] for size, v in lim["eigh us"].items()]
+    return rows + [
+        [f"eigenproblem of size {size} (LAPACK)", f"{number(v)} µs"]
+        for size, v in lim["eigh us"].items()
+    ]
 
 
 def sweep_rows(sweep: Doc) -> tuple[list[str], list[list[str]]]:
     """Of each method: the largest size, the time there, the exponent, the memory, what was left out."""
-    head = ["method", "largest P", "µs there", "exponent", "memory / (3 state + Jacobian)", "left out"]
+    head = [
+        "method",
+        "largest P",
+        "µs there",
+        "exponent",
+        "memory / (3 state + Jacobian)",
+        "left out",
+    ]
     rows = []
     for name, curve in sweep["curves"].items():
         last = curve["points"][-1] if curve["points"] else None
         size, us = (f"{last['P']:,}", number(last["us"])) if last else ("–", "–")
-        rows.append([name, size, us, number(curve.get("exponent")), number(curve.get("memory ratio"), 2), curve.get("left out", "")])
+        rows.append(
+            [
+                name,
+                size,
+                us,
+                number(curve.get("exponent")),
+                number(curve.get("memory ratio"), 2),
+                curve.get("left out", ""),
+            ]
+        )
     return head, rows
 
 
@@ -333,7 +466,13 @@ def figure(doc: Doc, file: Path) -> None:
     if not nets:
         return
     rows = {
-        net: [(f, h) for f in cells.FAMILIES for h in cells.HESSIANS if any(_of(doc, net, r, h, f) for r in cells.RULES)] for net in nets
+        net: [
+            (f, h)
+            for f in cells.FAMILIES
+            for h in cells.HESSIANS
+            if any(_of(doc, net, r, h, f) for r in cells.RULES)
+        ]
+        for net in nets
     }
     fig, axes = plt.subplots(
         len(nets), 4, figsize=(13, 1.6 + 0.24 * sum(map(len, rows.values()))), squeeze=False, sharey="row", sharex="row",
@@ -342,7 +481,9 @@ def figure(doc: Doc, file: Path) -> None:
     for i, net in enumerate(nets):
         for j, rule in enumerate(cells.RULES):
             _panel(axes[i, j], doc, net, rule, rows[net])
-            axes[i, j].set_title(f"{rule}, {net.upper()} (P = {cells.NETS[net].n_params:,})", fontsize=10)
+            axes[i, j].set_title(
+                f"{rule}, {net.upper()} (P = {cells.NETS[net].n_params:,})", fontsize=10
+            )
     for ax in axes[-1]:
         ax.set_xlabel("µs per observation")
     handles, labels = axes[0, 0].get_legend_handles_labels()
@@ -370,7 +511,14 @@ def _panel(ax: Any, doc: Doc, net: str, rule: str, rows: list[tuple[str, str]]) 
         (mine, OURS, "o", "bongref, float64"),
     ):
         points = [(v, y) for v, y in zip(values, ys, strict=True) if v]
-        ax.plot([v for v, _ in points], [y for _, y in points], marker, color=colour, ms=7 if marker == "|" else 5, label=label)
+        ax.plot(
+            [v for v, _ in points],
+            [y for _, y in points],
+            marker,
+            color=colour,
+            ms=7 if marker == "|" else 5,
+            label=label,
+        )
     ax.set_xscale("log")
     ax.set_yticks(list(ys), [f"{family} {hess}" for family, hess in rows], fontsize=8)
     ax.set_ylim(len(rows) - 0.4, -0.6)

@@ -39,7 +39,11 @@ def measure(backend: str, n: int = 3) -> list[dict[str, Any]]:
     return [
         times("W.T @ W, numpy with its default threads", lambda: W.T @ W),
         times("bongref.linalg.gram(W)", lambda: gram(W)),
-        times(f"one observation of bong-lin-hess-dlr, rank 10, backend {backend}", lambda: side.run(n), 1 / n),
+        times(
+            f"one observation of bong-lin-hess-dlr, rank 10, backend {backend}",
+            lambda: side.run(n),
+            1 / n,
+        ),
     ]
 
 

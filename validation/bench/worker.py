@@ -38,7 +38,9 @@ class Side(Protocol):
     """What a worker does for its side."""
 
     def hello(self) -> dict[str, Any]: ...
-    def prepare(self, cell: str, var: float, alpha: float | None, target: float, most: int) -> dict[str, Any]: ...
+    def prepare(
+        self, cell: str, var: float, alpha: float | None, target: float, most: int
+    ) -> dict[str, Any]: ...
     def time(self) -> dict[str, Any]: ...
 
 
@@ -70,7 +72,9 @@ def serve(make: Callable[[], Side]) -> None:
 def short(error: BaseException) -> str:
     """The kind of an error and its first line, without folders of this machine."""
     first = (str(error).splitlines() or [""])[0]
-    words = [word if not word.lstrip("'\"(").startswith(("/", "~")) else "…" for word in first.split()]
+    words = [
+        word if not word.lstrip("'\"(").startswith(("/", "~")) else "…" for word in first.split()
+    ]
     return f"{type(error).__name__}: {' '.join(words)[:120]}"
 
 
@@ -95,7 +99,9 @@ def peak() -> int:
         return found
     import resource
 
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (
+        1 if sys.platform == "darwin" else 1024
+    )
 
 
 def _status(key: str) -> int:
@@ -121,7 +127,15 @@ class Lost(RuntimeError):
 class Worker:
     """A worker process; it is started again when it is lost."""
 
-    def __init__(self, python: str, module: str, *args: str, env: dict[str, str] | None = None, log: Any = None, timeout: float = 900):
+    def __init__(
+        self,
+        python: str,
+        module: str,
+        *args: str,
+        env: dict[str, str] | None = None,
+        log: Any = None,
+        timeout: float = 900,
+    ):
         self.command = [python, "-m", module, *args]
         self.env = {**os.environ, **(env or {})}
         self.log, self.timeout, self.process, self.buffer = log, timeout, None, b""
@@ -141,13 +155,21 @@ class Worker:
     def _start(self) -> None:
         self.buffer = b""
         self.process = subprocess.Popen(
-            self.command, cwd=ROOT, env=self.env, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self.log, start_new_session=True
+            self.command,
+            cwd=ROOT,
+            env=self.env,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            start_new_session=True,
         )
 
     def _line(self) -> bytes:
         end = time.monotonic() + self.timeout
         while b"\n" not in self.buffer:
-            ready, _, _ = select.select([self.process.stdout], [], [], max(0.0, end - time.monotonic()))
+            ready, _, _ = select.select(
+                [self.process.stdout], [], [], max(0.0, end - time.monotonic())
+            )
             if not ready:
                 raise Lost(f"no answer within {self.timeout:.0f} s")
             more = os.read(self.process.stdout.fileno(), 65536)

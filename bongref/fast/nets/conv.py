@@ -16,7 +16,17 @@ from ..elementary import padded
 from ..generic import implement
 from ..jit import U, device
 from .activations import CODES, activate
-from .dense import DELTA, add_cotangents, add_outers, cotangents, from_sizes, outers, run_layers, sums_of_outers, transposed
+from .dense import (
+    DELTA,
+    add_cotangents,
+    add_outers,
+    cotangents,
+    from_sizes,
+    outers,
+    run_layers,
+    sums_of_outers,
+    transposed,
+)
 from .interface import accumulate, forward, pullback, sums
 
 # the columns of the table: sizes of the input and the output; places in v of the image, the windows and the slopes, and in θ of the
@@ -60,7 +70,10 @@ def describe(model: Any) -> tuple[Conv, Any]:
     for r in rows:
         pixels = r[HEIGHT] * r[WIDTH]
         r[WINDOWS], r[SLOPES] = end, end + pixels * kh * kw * r[C_IN]
-        end, largest = r[SLOPES] + padded(pixels * r[C_OUT]), max(largest, pixels * kh * kw * r[C_IN])
+        end, largest = (
+            r[SLOPES] + padded(pixels * r[C_OUT]),
+            max(largest, pixels * kh * kw * r[C_IN]),
+        )
     code, n = CODES[spec["activation"]], len(rows)
     z, widest = end, padded(max(r[HEIGHT] * r[WIDTH] * r[C_OUT] for r in rows))
     back, at = z + 5 * widest, place[f"W{n}"]
@@ -141,14 +154,34 @@ def conv_forward(net, ints, v, words, theta, x, o):
     load_image(ints[0], net.kernel, net.width, x, v)
     for k in range(net.depth):
         layer = ints[k]
-        pixels, taps, c = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN], layer[C_OUT]
+        pixels, taps, c = (
+            layer[HEIGHT] * layer[WIDTH],
+            net.kernel * net.width * layer[C_IN],
+            layer[C_OUT],
+        )
         copy_windows(layer, net.kernel, net.width, v)
-        np.dot(matrix(v, layer[WINDOWS], pixels, taps), matrix(theta, layer[KERNEL], taps, c), matrix(v, z, pixels, c))
+        np.dot(
+            matrix(v, layer[WINDOWS], pixels, taps),
+            matrix(theta, layer[KERNEL], taps, c),
+            matrix(v, z, pixels, c),
+        )
         add_bias(v, z, pixels, theta, layer[BIAS], c)
-        activate(net.code, v, words, z, z + m, layer[SLOPES], z + m + m, m, (pixels * c + U(7)) // U(8) * U(8))
+        activate(
+            net.code,
+            v,
+            words,
+            z,
+            z + m,
+            layer[SLOPES],
+            z + m + m,
+            m,
+            (pixels * c + U(7)) // U(8) * U(8),
+        )
         pool(layer, v, z + m)
     layers = ints[net.depth :, :3]
-    out = run_layers(layers, v, words, theta, net.at, net.total, net.broad, U(1), net.code, net.head)
+    out = run_layers(
+        layers, v, words, theta, net.at, net.total, net.broad, U(1), net.code, net.head
+    )
     for i in range(layers[0, 2]):
         v[o + i] = v[out + i]
 
@@ -179,11 +212,16 @@ def add_windows(layer, kh, kw, v, back, y):
         v[y + i] = 0.0
     for i in range(height):
         for j in range(width):
-            first = left - j if j < left else U(0)  # of the windows' columns, the first and the last in the image
+            first = (
+                left - j if j < left else U(0)
+            )  # of the windows' columns, the first and the last in the image
             last = min(kw, width + left - j)
             for a in range(kh):
                 if above <= i + a < height + above:
-                    here, start = y + ((i + a - above) * width + (j + first - left)) * c, to + first * c
+                    here, start = (
+                        y + ((i + a - above) * width + (j + first - left)) * c,
+                        to + first * c,
+                    )
                     for k in range((last - first) * c):
                         v[here + k] += v[start + k]
                 to += kw * c
@@ -195,7 +233,11 @@ def kernel_row(net, ints, v, theta, row):
     z, y = net.z, net.z + net.widest
     for k in range(net.depth - 1, -1, -1):
         layer = ints[k]
-        pixels, taps, c = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN], layer[C_OUT]
+        pixels, taps, c = (
+            layer[HEIGHT] * layer[WIDTH],
+            net.kernel * net.width * layer[C_IN],
+            layer[C_OUT],
+        )
         unpool(layer, v, y, z)
         delta, at, b = matrix(v, z, pixels, c), layer[KERNEL], layer[BIAS]
         np.dot(matrix(v, layer[WINDOWS], pixels, taps).T, delta, matrix(row, at, taps, c))
@@ -214,7 +256,16 @@ def pull_head(net, layers, v, theta, V):
     """The cotangents in the head for those of the outputs, at v[V]; H = that of its input."""
     T = net.total
     cotangents(layers, v, theta, T, U(1), net.head, V)
-    transposed(theta, net.at, v, net.head + DELTA * T + layers[1, 1], layers[0, 0], layers[0, 1], v, net.z + net.widest)
+    transposed(
+        theta,
+        net.at,
+        v,
+        net.head + DELTA * T + layers[1, 1],
+        layers[0, 0],
+        layers[0, 1],
+        v,
+        net.z + net.widest,
+    )
 
 
 @implement(pullback, Conv)

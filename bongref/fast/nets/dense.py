@@ -16,8 +16,9 @@ from ..jit import U, device
 from .activations import CODES, activate
 from .interface import accumulate, forward, pullback, sums
 
-
-SLOPES, DELTA, SUM, SQUARED, H2 = (U(k) for k in range(1, 6))  # regions of v after the first one, see Dense
+SLOPES, DELTA, SUM, SQUARED, H2 = (
+    U(k) for k in range(1, 6)
+)  # regions of v after the first one, see Dense
 
 
 class Dense(NamedTuple):
@@ -84,7 +85,9 @@ def transposed(theta, at, v, there, n, m, z, here):
         r1, r2, r3 = r0 + n, r0 + U(2) * n, r0 + U(3) * n
         v0, v1, v2, v3 = v[k], v[k + U(1)], v[k + U(2)], v[k + U(3)]
         for j in range(n):
-            z[here + j] += (v0 * theta[r0 + j] + v1 * theta[r1 + j]) + (v2 * theta[r2 + j] + v3 * theta[r3 + j])
+            z[here + j] += (v0 * theta[r0 + j] + v1 * theta[r1 + j]) + (
+                v2 * theta[r2 + j] + v3 * theta[r3 + j]
+            )
     for i in range(fours, m):
         r, d = at + i * n, v[there + i]
         for j in range(n):
@@ -99,7 +102,9 @@ def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
         n, m, there = ints[0, k - 1], ints[0, k], first + ints[1, k]
         affine(theta, at, v, first + ints[1, k - 1], n, m, bias, z)
         if k < last:
-            activate(code, v, words, z, there, SLOPES * T + there, z + M, M, ints[1, k + 1] - ints[1, k])
+            activate(
+                code, v, words, z, there, SLOPES * T + there, z + M, M, ints[1, k + 1] - ints[1, k]
+            )
         at += m * (n + bias)
     return z
 
