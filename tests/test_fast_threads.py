@@ -53,6 +53,7 @@ def test_the_number_of_threads_changes_no_bit(name, shared):
 
 def test_a_diagonal_stream_has_the_bits_of_the_compiled_loop(shared):
     c = case("blr-mc-ef-diag", "mlp", "categorical", "ou", 8, T=10)
+    c = c._replace(m=br.method("blr-mc-ef-diag", alpha=0.2, n_iter=3, n_samples=37))
     alone = run(c, "fast").state
     shared(3)
     assert same(alone, run(c, "fast").state)

@@ -252,6 +252,13 @@ def sums_alone(net, ints, v, words, at, source, buffers, mu, x, y, n, g):
     gradient_sums(net, ints, v, words, at, source, buffers, mu, x, y, n, g)
 
 
+@kernel
+def add_parts(sums, scale, g, d):
+    """:func:`add_part` of all parts, called from Python."""
+    for k in range(len(sums)):
+        add_part(k, sums[k], scale, g, d)
+
+
 class Setting(NamedTuple):
     """What an estimator is made of."""
 
@@ -365,7 +372,7 @@ def estimate_shared(est, rule, prior, state, x, y, t, i, work):
                 )
 
         threads.together(n, sums_of)
-        est.g[:], est.G[:] = est.sums.sum(axis=0) / M  # eq:gMC, eq:GMCEF
+        add_parts(est.sums, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
     else:
 
         def draw(k: int, rows: slice) -> None:
