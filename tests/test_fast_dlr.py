@@ -568,10 +568,10 @@ def test_lost_positive_definiteness_is_that_of_the_reference():
         for backend in ("reference", "fast"):
             try:
                 steps.append(br.run(m, model, lik, prior, X, Y, backend=backend).t)
-            except br.NotPositiveDefinite as error:
+            except br.StreamEnded as error:
                 steps.append(-error.step)
                 # rounding alone decides what comes next
-                runaway = compare._matrix_condition(error.state) > 1e11
+                runaway = compare.matrix_condition(error.state) > 1e11
         assert steps[0] == steps[1] or runaway, alpha
         lost += steps[0] < 0 and not runaway
     assert lost >= 1
@@ -605,7 +605,7 @@ def test_a_diffuse_prior_and_a_sharp_observation(rule, hess, ratio):
     run = lambda prior, X: br.run(m, model, lik, prior, X, Y, backend="reference").state
     try:
         cond = compare.condition(run, prior, X)
-    except br.NotPositiveDefinite:  # of a problem next to this one: rounding alone decides
+    except br.StreamEnded:  # of a problem next to this one: rounding alone decides
         return
     agree(results[1], results[0], cond, f"{m.name}, {ratio:g}")
 

@@ -126,7 +126,7 @@ def outcome(c: Case, backend: str, **kw):
     """The last state and the step at which positive definiteness was lost, if it was."""
     try:
         return run(c, backend, **kw).state, None
-    except br.NotPositiveDefinite as error:
+    except br.StreamEnded as error:
         return error.state, error.step
 
 

@@ -13,6 +13,7 @@ from test_fast_streams import assert_agree, case, run
 from threadpoolctl import threadpool_info
 
 import bongref as br
+from bongref import checks
 from bongref.fast import estimators, stream, threads
 from bongref.fast.jit import config
 
@@ -166,7 +167,7 @@ def test_blas_has_its_threads_back_after_an_error():
 
 def test_the_estimator_is_the_compiled_one_where_threads_do_not_pay():
     c = case("bong-mc-ef-diag", "mlp", "gaussian", "static", 3)
-    data = br.filter.Observations(
+    data = checks.Observations(
         c.X, np.zeros((len(c.X), c.model.n_outputs)), np.ones(len(c.X), bool)
     )
     made = stream.Stream(c.m, c.model, c.lik, data, c.dynamics, np.random.default_rng(0), None)
