@@ -222,7 +222,12 @@ def _has(words: dict[str, float], word: str) -> float:
 @cache
 def _index() -> list[tuple[Equation | Item, dict[str, float]]]:
     """The words of every part of the paper, each with the weight of the field it stands in."""
-    places, captions = computed(), {i.id: i.title for i in source.items()}
+    captions = {i.id: i.title for i in source.items()}
+    # of the compiled path the reference's counterparts are in the list already
+    places = {
+        id: [p for p in found if not p.file.startswith("bongref/fast/")]
+        for id, found in computed().items()
+    }
     said = _said_about()
     docs = _first_sentences(p.file for ps in places.values() for p in ps)
     out: list[tuple[Equation | Item, dict[str, float]]] = []
