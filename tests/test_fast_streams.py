@@ -270,9 +270,8 @@ def test_an_overflow_is_reported_as_the_reference_does(family):
         with pytest.raises(FloatingPointError) as error:
             run(c._replace(X=X, prior=c.prior._replace(mu=np.abs(c.prior.mu))), backend)
         messages.append(str(error.value))
-    assert messages[0] == messages[1] and messages[0].startswith(
-        "step 4: lin-ef gave a gradient or Hessian that is not finite"
-    )
+    assert messages[0] == messages[1]
+    assert "step 4: lin-ef gave a gradient or Hessian that is not finite" in messages[0]
 
 
 def test_nothing_that_was_given_changes():
