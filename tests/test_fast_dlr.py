@@ -553,7 +553,7 @@ def test_stream_is_the_reference_stream(rule, hess, case, kind):
     )
 
 
-@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.filterwarnings("ignore::RuntimeWarning", "ignore::bongref.errors.Diverging")
 def test_lost_positive_definiteness_is_that_of_the_reference():
     """bbb with large steps: both backends raise at the same step, or neither does."""
     model, lik = CASES["linear, Gaussian"]
