@@ -1,4 +1,4 @@
-"""The arguments of ``bongref run`` and ``bongref data``. Nothing is loaded before a command runs."""
+"""The arguments of ``bongref run`` and ``bongref data``; a command is loaded when it is run."""
 
 from __future__ import annotations
 
@@ -27,7 +27,9 @@ def add(commands: Any) -> None:
     for name in ("alpha", "n-iter", "n-samples", "rank", "n-probes"):
         run.add_argument(f"--{name}", metavar="VALUE,...", help="of the methods that take it")
     run.add_argument("--virtual", metavar="true,false", help="of the ef methods")
-    run.add_argument("--prior-var", metavar="VALUE,...", help="prior variance (default: the task's)")
+    run.add_argument(
+        "--prior-var", metavar="VALUE,...", help="prior variance (default: the task's)"
+    )
     run.add_argument(
         "--obs-var",
         metavar="VALUE,...",
@@ -38,8 +40,12 @@ def add(commands: Any) -> None:
     run.add_argument("--seed", metavar="SEED,...", help="these seeds")
     run.add_argument("--steps", type=int, metavar="T", help="observations (default: all)")
     run.add_argument("--every", type=int, metavar="N", help="metrics every N steps")
-    run.add_argument("--at", metavar="STEP,...", help="metrics at these steps (default: 10 of them)")
-    run.add_argument("--metrics", metavar="NAME,...", help="e.g. rmse,nlpd-lin_mc,prequential-plugin")
+    run.add_argument(
+        "--at", metavar="STEP,...", help="metrics at these steps (default: 10 of them)"
+    )
+    run.add_argument(
+        "--metrics", metavar="NAME,...", help="e.g. rmse,nlpd-lin_mc,prequential-plugin"
+    )
     run.add_argument(
         "--metric",
         metavar="NAME@STEP,...",

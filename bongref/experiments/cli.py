@@ -11,7 +11,7 @@ from typing import Any
 
 from .. import checks
 from ..errors import InvalidValue
-from . import datasets, raw, specs, store, tasks
+from . import raw, specs, store, tasks
 from .specs import Spec
 
 FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "bong-lin-hess-diag", "blr-lin-hess-diag")
@@ -94,7 +94,7 @@ def runs(args: argparse.Namespace) -> list[Spec]:
         {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
         for prior in _positive("prior_var", args.prior_var) or [facts["prior_var"]]
         for noise in _positive("obs_var", args.obs_var) or [facts["obs_var"]]
-        for gamma in _positive("gamma", args.gamma) or [None]
+        for gamma in (*_positive("gamma", args.gamma),) or (None,)
     ]
     if args.adapter:
         from ..conformance import load_adapter
