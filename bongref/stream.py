@@ -464,11 +464,16 @@ def _interrupted(result: Result, p: Problem) -> Interrupted:
 
 def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     """What happened at the step that failed, where everything up to there is, and what to try."""
-    step, name = failure.t + 1, p.m.name
     kept = (
         f"the state after step {failure.t} is in .state, "
         f"the {len(result.rows)} row(s) so far in .rows"
     )
+    return ended(failure, p, result, kept)
+
+
+def ended(failure: StepFailed, p: Problem, result: Result, kept: str) -> StreamEnded:
+    """The error of a step that failed; ``kept`` says where everything up to there is."""
+    step, name = failure.t + 1, p.m.name
     now, then = (float(np.max(np.abs(q.mu))) for q in (failure.state, p.prior))
     diverged = now > 1e6 * max(1.0, then)
     if diverged:
