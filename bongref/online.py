@@ -323,7 +323,7 @@ impute what is missing
         Prediction(mean=array([6.]), var=array([1.4]))
         """
         x = self._input(x)
-        out = linearised.prediction(self.lik, *self._moments([x], x))
+        out = linearised.prediction(self.lik, *self._moments(_one(x), x))
         return Prediction(out[0][0], out[1][0]) if isinstance(out, Prediction) else out[0]
 
     def predict_many(self, X: Any) -> Prediction | Array:
@@ -389,7 +389,7 @@ impute what is missing
         if is_missing(y):
             raise InvalidValue(f"y must be given, got {y!r}; a missing observation has no score")
         Y = self._target(x, y)[None]
-        return float(linearised.log_density(self.lik, *self._moments([x], x), Y)[0])
+        return float(linearised.log_density(self.lik, *self._moments(_one(x), x), Y)[0])
 
     def _moments(self, xs: Any, x: Any) -> tuple[Array, Array]:
         found: tuple[Array, Array] = self._open(x).moments(xs)
@@ -539,6 +539,13 @@ impute what is missing
             "backend": self._backend, "features": self._names, "state": self.state, "t": self.t,
         }  # fmt: skip
 
+    @classmethod
+    def restored(cls, saved: dict[str, Any]) -> Filter:
+        """The filter with the parts that :meth:`__getstate__` gave."""
+        out = cls.__new__(cls)
+        out.__setstate__(saved)
+        return out
+
     def __setstate__(self, saved: dict[str, Any]) -> None:
         given = {k: saved[k] for k in ("dynamics", "rng", "backend", "features")}
         self.__init__(saved["m"], saved["model"], saved["lik"], saved["state"], **given)  # type: ignore[misc]
@@ -608,6 +615,11 @@ def _built_in(model: Model) -> bool:
 
 def _copy(q: State) -> State:
     return type(q)(*(np.array(a, dtype=float) for a in q))
+
+
+def _one(x: Any) -> Any:
+    """One input as a sequence of inputs."""
+    return x[None] if isinstance(x, np.ndarray) else [x]
 
 
 def _number(name: str, value: Any) -> float:

@@ -14,6 +14,7 @@ interruption finds the old one or the new one.
 from __future__ import annotations
 
 import contextlib
+import math
 import time
 from typing import Any, NamedTuple
 
@@ -57,22 +58,22 @@ class Live:
         rows = ROWS_OF_SMALL if p.model.n_params <= SMALL else ROWS
         self.builtin = p.model.kind != "wrap"  # type: ignore[attr-defined]
         seen, ys = np.ones(rows, dtype=bool), np.zeros((rows, C))
-        data = Observations(np.zeros((rows, np.size(x))), ys, seen)
-        if not self.builtin:
-            data = Observations([x] * rows, list(ys), seen)
+        data = Observations([x] * rows, list(ys), seen)
+        if self.builtin:
+            width = math.prod(p.model.in_shape)  # type: ignore[attr-defined]
+            data = Observations(np.zeros((rows, width)), ys, seen)
         self.stream = Stream(p.m, p.model, p.lik, data, p.dynamics, p.rng, None)
         self.rows, self.C, self.pace = rows, C, 1
-        self.reference = Reference(p, "")
         self.parts = families.start(p.m, state, self.stream.K, not isinstance(p.dynamics, Static))
         self.spare = _copies(self.parts.state)
         self.mark = Mark(_copies(self.parts.state), self._generator(), t, 0)
         self.clean, self.picture, self.ahead = True, None, None
         self.network: Any = None
         steps = self.stream.steps
-        self.kernel = (
-            steps.compiled if isinstance(steps, Kernel) and not config.DISABLE_JIT else steps
-        )
+        self.compiled = isinstance(steps, Kernel) and not config.DISABLE_JIT
+        self.kernel = steps.compiled if self.compiled else steps
         self.limited = p.m.family == "dlr" and not _is_small(p.model.n_params, p.m, self.stream.K)
+        self.checked = families.must_be_checked(p.m)
 
     @property
     def t(self) -> int:
@@ -137,11 +138,12 @@ class Live:
         """The steps of these rows; False where one is refused, after those before it."""
         self.clean, self.picture, self.ahead = False, None, None
         status, at = self._run(first, stop)
-        p = self.problem
-        if status == OK and families.must_be_checked(p.m):
-            status, at = (OK, stop) if is_valid(families.finish(p.m, self.parts)) else (-1, first)
+        if status == OK and self.checked:
+            valid = is_valid(families.finish(self.problem.m, self.parts))
+            status, at = (OK, stop) if valid else (-1, first)
         if status == OK:
-            self.mark = self.mark._replace(n=stop)
+            base, rng, t, _ = self.mark
+            self.mark = Mark(base, rng, t, stop)
             self.clean = True
             return True
         self._rewind(at)
@@ -152,18 +154,22 @@ class Live:
         return False
 
     def _run(self, first: int, stop: int) -> tuple[int, int]:
-        s = self.stream
-        if s.drawn:
-            restart(s.est.source, *state_of(s.rng))
+        if self.compiled and not self.limited:
+            return self._loop(first, stop)
         limit = threads.one_blas_thread() if self.limited else contextlib.nullcontext()
         with limit, np.errstate(all="ignore"):
-            status, at = self.kernel(
-                self.parts.rule, s.est, s.dynamics, self.parts.prior, self.parts.state,
-                self.parts.work, s.X, s.Y, s.seen, s.m.n_iter, first, stop,
-            )  # fmt: skip
+            return self._loop(first, stop)
+
+    def _loop(self, first: int, stop: int) -> tuple[int, int]:
+        """The steps of these rows, in place; the generator has then moved by their draws."""
+        s, (rule, prior, state, work) = self.stream, self.parts
+        if s.drawn:
+            restart(s.est.source, *state_of(s.rng))
+        args = (rule, s.est, s.dynamics, prior, state, work, s.X, s.Y, s.seen, s.m.n_iter)
+        status, at = self.kernel(*args, first, stop)
         if s.drawn:
             count = int(np.count_nonzero(s.seen[first:at])) * s.m.n_iter
-            skip(s.rng, count * s.m.params["n_samples"] * len(self.parts.state.mu))
+            skip(s.rng, count * s.m.params["n_samples"] * len(state.mu))
         return status, at
 
     def mend(self) -> None:
@@ -206,7 +212,8 @@ class Live:
         self.mend()
         p, found = self.problem, None
         if self.builtin and p.m.family in ("diag", "diag_mom", "dlr"):
-            found = self._compiled_moments(np.ascontiguousarray(X, dtype=float).reshape(len(X), -1))
+            rows = np.ascontiguousarray(X, dtype=float).reshape(len(X), -1)
+            found = self._compiled_moments(rows if rows.flags.writeable else rows.copy())
         if found is None:
             return reference_moments(p.model, propagate(self.state, p.dynamics), X)
         return found
@@ -219,9 +226,9 @@ class Live:
             self.network = net, ints, v, words, np.zeros((2, C, p.model.n_params))
         if self.ahead is None:
             self.ahead = self._predicted()
-        m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
         if self.ahead[0] is None:
             return None
+        m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
         _call(
             moments_diag if len(self.ahead) == 2 else moments_dlr,
             *self.network,
@@ -252,7 +259,7 @@ def _copies(state: Any) -> Any:
 
 
 def _is_small(P: int, m: Any, K: int) -> bool:
-    n = 2 * m.params["rank"] + K + 1
+    n = K + m.params["rank"] * (1 if m.rule in ("bong", "bog") else 2)
     return n * n * P <= PRODUCT and n * P <= MATRIX
 
 
