@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .filter import Info, step, update
     from .gaussians import kl, log_density, sample
     from .grid import Method, method, methods
+    from .online import Filter
     from .routes import oracle
     from .states import DLR, FC, Diag
     from .stream import Result, run
@@ -60,6 +61,7 @@ _NAMES = {
     "filter": ("Info", "step", "update"),
     "gaussians": ("kl", "log_density", "sample"),
     "grid": ("Method", "method", "methods"),
+    "online": ("Filter",),
     "states": ("DLR", "FC", "Diag"),
     "stream": ("Result", "run"),
 }
@@ -67,9 +69,11 @@ _MODULES = {
     "": (
         "conformance",
         "curvature",
+        "defaults",
         "dynamics",
         "fast",
         "likelihoods",
+        "linearised",
         "metrics",
         "models",
         "paper",
@@ -106,6 +110,7 @@ __all__ = [
     "Curv",
     "Diag",
     "Diverging",
+    "Filter",
     "Info",
     "Interrupted",
     "InvalidType",

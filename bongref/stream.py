@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from . import checks, divergence
 from .backends import BACKENDS, Backend, Problem, StepFailed, choose
 from .dynamics import Dynamics, Static, propagate
 from .errors import (
+    BongrefWarning,
     Interrupted,
     InvalidType,
     InvalidValue,
@@ -218,7 +220,7 @@ def run(
                 record.ahead(t, state)
                 with record.clock:
                     state, t, _ = steps.advance(state, t, record.next_stop(t, T))
-                record.after(t, state, steps, end=t == T)
+                state = record.after(t, state, steps, end=t == T)
                 bar.show(t, record.rows)
                 watch.look(t, state)
         except KeyboardInterrupt:
@@ -316,10 +318,14 @@ class Recorder:
                 for key, value in scored.items():
                     self.pending.setdefault(key, []).append(value)
 
-    def after(self, t: int, state: State, steps: Backend, end: bool) -> None:
-        """The row and the checkpoint of step t, where they are due."""
+    def after(self, t: int, state: State, steps: Backend, end: bool) -> State:
+        """The row and the checkpoint of step t, where they are due; the state to go on from.
+
+        After a checkpoint that is a new one: the compiled path then starts from its numbers, as a
+        run that is resumed there does, and not from what it has deferred.
+        """
         if t % self.every and not end:
-            return
+            return state
         if self.measures:
             p, row = (
                 self.problem,
@@ -332,9 +338,23 @@ class Recorder:
             self.rows.append(row)
         self.pending = {}
         if self.checkpoint is not None:
-            from .checkpoints import save
+            self._save(t, self.result(self.mark(t, state, steps), steps))
+            return type(state)(*state)  # type: ignore[arg-type]
+        return state
 
-            save(self.checkpoint, self.result(self.mark(t, state, steps), steps))
+    def _save(self, t: int, result: Result) -> None:
+        """The checkpoint of step t; one that cannot be written does not end the stream."""
+        from .checkpoints import save
+
+        try:
+            save(self.checkpoint, result)
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint of step {t} could not be written ({error}); the stream goes on, "
+                "and an older checkpoint stays as it is",
+                BongrefWarning,
+                stacklevel=4,
+            )
 
     def mark(self, t: int, state: State, steps: Backend) -> Mark:
         """Where the stream stands, to go back to."""
@@ -464,11 +484,16 @@ def _interrupted(result: Result, p: Problem) -> Interrupted:
 
 def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     """What happened at the step that failed, where everything up to there is, and what to try."""
-    step, name = failure.t + 1, p.m.name
     kept = (
         f"the state after step {failure.t} is in .state, "
         f"the {len(result.rows)} row(s) so far in .rows"
     )
+    return ended(failure, p, result, kept)
+
+
+def ended(failure: StepFailed, p: Problem, result: Result, kept: str) -> StreamEnded:
+    """The error of a step that failed; ``kept`` says where everything up to there is."""
+    step, name = failure.t + 1, p.m.name
     now, then = (float(np.max(np.abs(q.mu))) for q in (failure.state, p.prior))
     diverged = now > 1e6 * max(1.0, then)
     if diverged:
