@@ -195,7 +195,7 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class On:
     """The metrics ``names`` of the predictive on a test set, made by :func:`on`.
 
@@ -207,6 +207,9 @@ class On:
     names: tuple[str, ...]
     n_samples: int = 100
     ahead: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self.names)} on {len(self.X)} observations>"
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
