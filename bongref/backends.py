@@ -26,7 +26,7 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .states import State
-from .trace import Symbol, recording
+from .trace import Symbol, Trace, recording
 
 BACKENDS = ("auto", "reference", "fast")
 
@@ -112,7 +112,7 @@ class Reference:
             if p.trace:
                 with recording(p.m.name) as seen:
                     new, info = unchecked_update(*args, seen)
-                self.traces.append(tuple(seen.symbols))
+                self.traces.append(Trace(seen.symbols))
             else:
                 new, info = unchecked_update(*args)
         except (NotFinite, np.linalg.LinAlgError) as error:
