@@ -180,7 +180,7 @@ def duration(seconds: float) -> str:
     """A time for people.
 
     >>> duration(75), duration(4000)
-    ('1 min 15 s', '1 h 7 min')
+    ('1 min 15 s', '1 h 6 min')
     """
     whole = round(seconds)
     if whole < 60:
