@@ -14,7 +14,7 @@ from ..errors import InvalidValue
 from . import raw, specs, store, tasks
 from .specs import Spec
 
-FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "bong-lin-hess-diag", "blr-lin-hess-diag")
+FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-dlr", "blr-lin-hess-diag")
 FEW_PARAMETERS = 1500  # up to which a full covariance is affordable by default
 ROWS = 10  # of metrics in a run, by default
 GRID = {"alpha": float, "n_iter": int, "n_samples": int, "rank": int, "n_probes": int}
