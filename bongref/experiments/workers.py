@@ -11,13 +11,14 @@ All three have ``submit(fn, spec) -> future``, ``wait(futures, timeout) -> finis
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
@@ -218,6 +219,8 @@ class Cluster(_Closing):
                 done = wait(list(futures), timeout=timeout, return_when="FIRST_COMPLETED").done
         except (TimeoutError, distributed.TimeoutError):
             done = {f for f in futures if f.done()}
+        except (OSError, asyncio.CancelledError, CancelledError):
+            raise ClusterGone(f"the scheduler at {self.address} is gone") from None
         self.idle = 0.0 if done or self._workers() else self.idle + timeout
         if self.idle > ALONE:
             raise ClusterGone(f"no worker has been at {self.address} for {ALONE:.0f} s")
@@ -315,8 +318,8 @@ def _result(future: Any) -> Record | Exception:
         return found
     except BrokenProcessPool:
         return WorkerDied("a worker process ended: killed, or out of memory")
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         name = type(error).__name__
         if name in ("KilledWorker", "CancelledError", "FutureCancelledError", "CommClosedError"):
             return WorkerDied(f"a worker of the cluster ended ({name})")
-        return error
+        return error if isinstance(error, Exception) else WorkerDied(name)
