@@ -29,7 +29,7 @@ from .models import Model, cnn, linear, mlp
 from .states import State
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-COUNTABLE = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
+COUNTABLE: dict[str, Any] = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
 DYNAMICS: dict[str, Any] = {"static": Static, "ou": OU, "linear": Linear}
 
 

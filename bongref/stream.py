@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -338,16 +339,16 @@ class Recorder:
             self.rows.append(row)
         self.pending = {}
         if self.checkpoint is not None:
-            self._save(t, self.result(self.mark(t, state, steps), steps))
-            return type(state)(*state)  # type: ignore[arg-type]
+            self._save(self.checkpoint, t, self.result(self.mark(t, state, steps), steps))
+            return type(state)(*state)
         return state
 
-    def _save(self, t: int, result: Result) -> None:
+    def _save(self, path: Path, t: int, result: Result) -> None:
         """The checkpoint of step t; one that cannot be written does not end the stream."""
         from .checkpoints import save
 
         try:
-            save(self.checkpoint, result)
+            save(path, result)
         except OSError as error:
             warnings.warn(
                 f"the checkpoint of step {t} could not be written ({error}); the stream goes on, "
