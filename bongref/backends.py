@@ -10,6 +10,7 @@ that an error is always the reference's. Rows, scores and checkpoints are in ``s
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -25,7 +26,7 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .states import State
-from .trace import Symbol, recording
+from .trace import Symbol, Trace, recording
 
 BACKENDS = ("auto", "reference", "fast")
 
@@ -111,7 +112,7 @@ class Reference:
             if p.trace:
                 with recording(p.m.name) as seen:
                     new, info = unchecked_update(*args, seen)
-                self.traces.append(tuple(seen.symbols))
+                self.traces.append(Trace(seen.symbols))
             else:
                 new, info = unchecked_update(*args)
         except (NotFinite, np.linalg.LinAlgError) as error:
@@ -182,3 +183,9 @@ def _broken(error: Exception) -> str:
     reason = f"the compiled path failed ({type(error).__name__}: {error})"
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
     return reason
+
+
+def compile_seconds() -> float:
+    """The time that this process has spent in compiling, or loading compiled code, so far."""
+    jit = sys.modules.get("bongref.fast.jit")
+    return 0.0 if jit is None else float(jit.compiling["seconds"])

@@ -179,7 +179,7 @@ def result_saved(result: Result) -> Saved:
         "method": descriptions.method(info.method),
         "t": result.t,
         "rows": result.rows,
-        "info": {k: getattr(info, k) for k in ("backend", "reason", "seconds", "steps", "missing")},
+        "info": {k: v for k, v in vars(info).items() if k not in ("method", "traces")},
         "continuation": result.continuation._asdict(),
     }
     return dict(q._asdict()), data
