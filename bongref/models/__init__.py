@@ -319,14 +319,15 @@ class ParametricModel:
         try:
             o = self.f(theta, row)
             if not isbox(o) and np.asarray(o).dtype.kind not in "biuf":
-                raise TypeError(f"the result is an array of {np.asarray(o).dtype}")
+                allowed = "an array of real numbers or one number"
+                raise InvalidType(f"f must return {allowed}, got {describe(o)}")
         except Exception as e:
             if not isbox(theta):
                 raise
             value = theta
             while isbox(value):
                 value = getval(value)
-            self.f(value, row)  # if f fails on plain arrays too, that is the error to show
+            self._wrapped(value, row)  # if f fails on plain arrays too, that is the error to show
             raise InvalidType(
                 "f must be written with `import autograd.numpy as np`, got a function that "
                 f"autograd cannot differentiate ({e}); or give its Jacobian to wrap(..., jac=...)"
