@@ -361,9 +361,9 @@ def model(value: Any) -> Model:
     from .models import Model
 
     if isinstance(value, type) or not isinstance(value, Model):
-        raise InvalidType(
-            f"model must be made by bongref.models (linear, mlp, cnn, wrap), got {describe(value)}"
-        )
+        allowed = "made by bongref.models (linear, mlp, cnn, wrap)"
+        remedy = "; use bongref.models.wrap(f, n_params)" if callable(value) else ""
+        raise InvalidType(f"model must be {allowed}, got {describe(value)}{remedy}")
     return value
 
 
@@ -374,9 +374,13 @@ def likelihood(value: Any) -> Likelihood:
     if isinstance(value, type) or not isinstance(value, Likelihood):
         raise InvalidType(
             "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), "
-            f"got {describe(value)}"
+            f"got {describe(value)}{_call_it(value)}"
         )
     return value
+
+
+def _call_it(value: Any) -> str:
+    return f"; use {value.__name__}(...)" if isinstance(value, type) else ""
 
 
 def n_outputs(model: Model, mu: Array, x: Any) -> int:

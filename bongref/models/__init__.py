@@ -174,7 +174,7 @@ class ParametricModel:
             return True
         one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
-        remedy = "; use X[:, None] for one feature" if flat else ""
+        remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
         raise InvalidValue(
             f"x must have shape {one}, with one leading dimension more for a batch, "
             f"got {shape}{remedy}"
