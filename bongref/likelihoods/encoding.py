@@ -9,8 +9,8 @@ array([[1.],
 from __future__ import annotations
 
 import functools
-import inspect
 import numbers
+import types
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -31,7 +31,7 @@ def checked(cls: Class) -> Class:
     Arrays of numbers (..., C) become float64; what autograd traces passes; ``rng`` may be a seed.
     """
     for name, f in list(vars(cls).items()):
-        if inspect.isfunction(f) and set(_arguments(f)) & ARRAYS and set(_arguments(f)) <= CHECKED:
+        if isinstance(f, types.FunctionType) and _is_of_arrays(_arguments(f)):
             setattr(cls, name, _checked(f))
     return cls
 
@@ -40,11 +40,16 @@ ARRAYS = {"o", "h", "eta", "y"}
 CHECKED = ARRAYS | {"rng"}
 
 
-def _arguments(f: Callable[..., Any]) -> list[str]:
-    return list(inspect.signature(f).parameters)[1:]
+def _arguments(f: types.FunctionType) -> list[str]:
+    """The names of the arguments after self."""
+    return list(f.__code__.co_varnames[1 : f.__code__.co_argcount])
 
 
-def _checked(f: Callable[..., Any]) -> Callable[..., Any]:
+def _is_of_arrays(names: list[str]) -> bool:
+    return names[:1] != [] and names[0] in ARRAYS and set(names) <= CHECKED
+
+
+def _checked(f: types.FunctionType) -> Callable[..., Any]:
     names = _arguments(f)
 
     @functools.wraps(f)
