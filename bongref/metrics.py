@@ -164,7 +164,7 @@ def rmse(pred: Predictive, Y: Any) -> float:
     """
     _, N, C = _predictive(pred).values.shape
     with np.errstate(over="ignore"):
-        return float(np.sqrt(np.mean((pred.mean - pred.lik.encode(Y, C, batch=N)) ** 2)))
+        return float(np.sqrt(np.mean((pred.mean - checks.answers(pred.lik, Y, C, N)) ** 2)))
 
 
 def nonpositive(pred: Predictive, Y: Any) -> float:
@@ -256,7 +256,7 @@ def _predictive(pred: Any) -> Predictive:
 def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
     """Predicted class, its probability, and the label, of a Categorical or a single Bernoulli."""
     _, N, C = pred.values.shape
-    name, mean, onehot = pred.lik.name, pred.mean, pred.lik.encode(Y, C, batch=N)
+    name, mean, onehot = pred.lik.name, pred.mean, checks.answers(pred.lik, Y, C, N)
     if name == "categorical":
         return mean.argmax(axis=1), mean.max(axis=1), onehot.argmax(axis=1)
     if name == "bernoulli" and C == 1:
@@ -289,7 +289,7 @@ class On:
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
         pred = predictive.plugin(model, lik, prior, self.X)
-        lik.encode(self.Y, pred.values.shape[2], batch=pred.values.shape[1])
+        checks.answers(lik, self.Y, pred.values.shape[2], pred.values.shape[1])
         if any(name.partition("-")[0] in ("error", "ece") for name in self.names):
             _classes(pred, self.Y)
 

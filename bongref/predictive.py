@@ -32,7 +32,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from . import checks
-from .errors import InvalidValue
 from .gaussians import draw
 from .grid import Method
 from .likelihoods import Likelihood
@@ -121,7 +120,7 @@ class Predictive(NamedTuple):
         It is −inf where the density is 0, and where outputs of the model are not finite.
         """
         _, N, C = self.values.shape
-        Y = self.lik.encode(Y, C, batch=N)
+        Y = checks.answers(self.lik, Y, C, N)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             if self.of_means and self.lik.name not in POSITIVE:
                 density = self.lik.prob_mean(self.values, Y).mean(axis=0)
@@ -296,7 +295,7 @@ def lin_mc(
     kind = "lin_mc" if linearise == "h" else "lin_mc_f"
     found = _compiled(kind, model, lik, state.mu, thetas, X)
     if found is not None:
-        return Predictive(kind, lik, found, linearise == "h")
+        return Predictive(kind, lik, _overflowed(found, model, lik, state, X), linearise == "h")
     shift = (thetas - state.mu).T  # (P, S)
     values = []
     with np.errstate(over="ignore", invalid="ignore"):
@@ -310,7 +309,17 @@ def lin_mc(
             else:
                 fbar = o[:, None] + J @ shift  # eq:fbar
                 values.append(fbar.T)
-    return Predictive(kind, lik, np.stack(values, axis=1), linearise == "h")
+    out = _overflowed(np.stack(values, axis=1), model, lik, state, X)
+    return Predictive(kind, lik, out, linearise == "h")
+
+
+def _overflowed(values: Array, model: Model, lik: Likelihood, state: State, X: Any) -> Array:
+    """Linearised means; where ŷ itself is beyond the largest float, the sum ŷ + H(θ − μ) is too."""
+    if not np.any(np.isnan(values)):
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = lik.mean(_outputs(model, state.mu, X))
+    return np.where(np.isnan(values) & np.isinf(mean), mean, values)
 
 
 @_takes_no_method(1)
@@ -395,9 +404,6 @@ def _check(model: Model, lik: Likelihood, state: State, X: Any) -> tuple[State, 
     checks.model(model)
     checks.likelihood(lik)
     state = checks.state("state", state, P=model.n_params)
-    X = checks.one_input(model, X)
-    batch = model.is_batch(X)
-    if batch and len(X) == 0:
-        raise InvalidValue(f"X must not be empty, got shape {np.shape(X)}")
-    lik.check_outputs(checks.n_outputs(model, state.mu, X[0] if batch else X))
+    X = checks.one_input(model, X, name="X")
+    lik.check_outputs(checks.n_outputs(model, state.mu, X[0] if model.is_batch(X) else X))
     return state, X
