@@ -219,17 +219,20 @@ class On:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name."""
-        made: dict[str, Predictive] = {}
-        row = {}
-        for name in self.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
-                )
-            row[name] = METRICS[metric](made[kind], self.Y)
-        return row
+        kinds = {name: name.partition("-")[2] or "plugin" for name in self.names}
+        made = predictive.several(
+            dict.fromkeys(kinds.values()),
+            model,
+            lik,
+            state,
+            self.X,
+            n_samples=self.n_samples,
+            rng=rng,
+        )
+        return {
+            name: METRICS[name.partition("-")[0]](made[kind], self.Y)
+            for name, kind in kinds.items()
+        }
 
 
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
@@ -245,7 +248,7 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
         ``"nlpd"``, ``"error"``, ``"ece"`` or ``"rmse"``, each with ``-plugin`` (the default),
         ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g. ``"nlpd-mc"``.
     n_samples : int
-        The number of samples for all kinds but plugin.
+        The number of samples for all kinds but plugin; all kinds have the same samples.
 
     Returns
     -------

@@ -26,7 +26,7 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
@@ -168,9 +168,7 @@ def plugin(model: Model, lik: Likelihood, state: State, X: Any) -> Predictive:
     (array([2., 6.]), array([-0.572, -0.572]))
     """
     state, X = _check(model, lik, state, X)
-    found = _compiled("plugin", model, lik, state.mu, state.mu[None], X)
-    values = _outputs(model, state.mu, X)[None] if found is None else found
-    return Predictive("plugin", lik, values)
+    return _make(("plugin",), model, lik, state, None, X)["plugin"]
 
 
 @_takes_no_method(0)
@@ -219,10 +217,7 @@ def mc(
     array([[1.5]])
     """
     state, X = _check(model, lik, state, X)
-    theta = _thetas(state, n_samples, rng, samples)
-    found = _compiled("mc", model, lik, state.mu, theta, X)
-    values = np.stack([_outputs(model, t, X) for t in theta]) if found is None else found
-    return Predictive("mc", lik, values)
+    return _make(("mc",), model, lik, state, _thetas(state, n_samples, rng, samples), X)["mc"]
 
 
 @_takes_no_method(0)
@@ -277,23 +272,7 @@ def lin_mc(
     state, X = _check(model, lik, state, X)
     thetas = _thetas(state, n_samples, rng, samples)
     kind = "lin_mc" if linearise == "h" else "lin_mc_f"
-    found = _compiled(kind, model, lik, state.mu, thetas, X)
-    if found is not None:
-        return Predictive(kind, lik, found, linearise == "h")
-    shift = (thetas - state.mu).T  # (P, S)
-    values = []
-    with np.errstate(over="ignore", invalid="ignore"):
-        for x in X if model.is_batch(X) else [X]:
-            o = model(state.mu, x)
-            J = model.jac(state.mu, x)
-            if linearise == "h":
-                H = lik.jac_mean(o) @ J  # eqn:jacH
-                hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
-                values.append(hbar.T)
-            else:
-                fbar = o[:, None] + J @ shift  # eq:fbar
-                values.append(fbar.T)
-    return Predictive(kind, lik, np.stack(values, axis=1), linearise == "h")
+    return _make((kind,), model, lik, state, thetas, X)[kind]
 
 
 @_takes_no_method(1)
@@ -338,26 +317,106 @@ def predict(
     >>> br.predictive.predict("plugin", br.models.linear(1), lik, state, [[1.0]]).mean
     array([[2.]])
     """
-    checks.choice("kind", kind, KINDS)
-    if kind == "plugin":
-        return plugin(model, lik, state, X)
-    if kind == "mc":
-        return mc(model, lik, state, X, n_samples=n_samples, rng=rng)
-    linearise = "f" if kind == "lin_mc_f" else "h"
-    return lin_mc(model, lik, state, X, n_samples=n_samples, rng=rng, linearise=linearise)
+    return several((kind,), model, lik, state, X, n_samples=n_samples, rng=rng)[kind]
 
 
-def _compiled(kind: str, model: Any, lik: Any, mu: Array, thetas: Array, X: Array) -> Array | None:
-    """The values by the compiled path; None where there is none or a compilation does not pay."""
+def several(
+    kinds: Iterable[str],
+    model: Model,
+    lik: Likelihood,
+    state: State,
+    X: Any,
+    *,
+    n_samples: int = 100,
+    rng: np.random.Generator | int | None = None,
+) -> dict[str, Predictive]:
+    """Predictive distributions of several kinds, of the same samples and linearisation.
+
+    Parameters
+    ----------
+    kinds : iterable of str
+        Of ``"plugin"``, ``"mc"``, ``"lin_mc"`` and ``"lin_mc_f"``, as in :func:`predict`.
+    model : Model
+    lik : Likelihood
+    state : FC, Diag or DLR
+    X : array_like or data frame, shape (N, D) or (D,)
+    n_samples : int
+    rng : numpy.random.Generator or int
+        Needed for all kinds but ``"plugin"``; the samples are drawn once for all kinds.
+
+    Returns
+    -------
+    dict
+        The Predictive of each kind.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> model, lik = br.models.linear(1), br.likelihoods.Gaussian(var=0.5)
+    >>> state = br.Diag(np.array([2.0]), np.ones(1))
+    >>> found = br.predictive.several(("mc", "lin_mc"), model, lik, state, [[1.0]], rng=0)
+    >>> bool(np.allclose(found["mc"].mean, found["lin_mc"].mean))
+    True
+    """
+    kinds = tuple(kinds)
+    for kind in kinds:
+        checks.choice("kind", kind, KINDS)
+    state, X = _check(model, lik, state, X)
+    drawn = any(kind != "plugin" for kind in kinds)
+    thetas = _thetas(state, n_samples, rng, None) if drawn else None
+    return _make(kinds, model, lik, state, thetas, X)
+
+
+def _make(
+    kinds: tuple[str, ...], model: Model, lik: Likelihood, state: State, thetas: Any, X: Any
+) -> dict[str, Predictive]:
+    """The predictives of these kinds, by the compiled path where there is one."""
+    values = _compiled(kinds, model, lik, state.mu, thetas, X)
+    for kind in kinds:
+        if kind not in values and kind in ("plugin", "mc"):
+            points = state.mu[None] if kind == "plugin" else thetas
+            values[kind] = np.stack([_outputs(model, theta, X) for theta in points])
+        elif kind not in values:
+            values[kind] = _linearised(kind, model, lik, state.mu, thetas, X)
+    return {kind: Predictive(kind, lik, values[kind], kind == "lin_mc") for kind in kinds}
+
+
+def _linearised(kind: str, model: Model, lik: Likelihood, mu: Array, thetas: Any, X: Any) -> Array:
+    """Linearised means of y, or for lin_mc_f outputs, (S, N, C)."""
+    shift = (thetas - mu).T  # (P, S)
+    values = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x in X if model.is_batch(X) else [X]:
+            o = model(mu, x)
+            J = model.jac(mu, x)
+            if kind == "lin_mc":
+                H = lik.jac_mean(o) @ J  # eqn:jacH
+                hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
+                values.append(hbar.T)
+            else:
+                fbar = o[:, None] + J @ shift  # eq:fbar
+                values.append(fbar.T)
+    return np.stack(values, axis=1)
+
+
+def _compiled(
+    kinds: tuple[str, ...], model: Any, lik: Any, mu: Array, thetas: Any, X: Any
+) -> dict[str, Array]:
+    """The values by the compiled path; of none where there is none or a compilation does not pay."""
     try:
         from .fast import Unavailable, predict
     except ImportError:
-        return None
+        return {}
     try:
-        values: Array | None = predict.values(kind, model, lik, mu, thetas, X)
+        values: dict[str, Array] = predict.values(kinds, model, lik, mu, thetas, X)
         return values
     except Unavailable:
-        return None
+        return {}
 
 
 def _outputs(model: Model, theta: Array, X: Any) -> Array:

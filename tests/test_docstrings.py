@@ -30,7 +30,7 @@ PUBLIC = {
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
     "metrics": ("ece", "error", "kl_to", "nlpd", "on", "prequential", "rmse"),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
-    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
+    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict", "several"),
     "routes.compare": (
         "Difference",
         "condition",

@@ -9,6 +9,7 @@ the kernels' part of J is written; the dense layers are linearised forward, as p
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -128,7 +129,7 @@ def _head(net: Any, ints: Any, mu: Any, shifts: Any) -> tuple[Any, ...]:
     """Of a CNN's dense layers: the place of the hidden layer in h; shifts of W and b of both layers; μ of the second W."""
     at, (n, m, C), S = int(net.at), (int(k) for k in ints[-2, :3]), len(shifts)
     ends = np.cumsum([at, m * n, m, C * m])
-    W1, b1, W2 = (shifts[:, a:b] for a, b in zip(ends, ends[1:], strict=False))
+    W1, b1, W2 = (shifts[:, a:b] for a, b in pairwise(ends))
     outer = np.ascontiguousarray(W2.reshape(S * C, m).T), shifts[:, ends[3] :]
     inner = np.ascontiguousarray(W1.reshape(S * m, n).T), b1
     return int(ints[-1, 1]), inner, outer, mu[ends[2] : ends[3]].reshape(C, m)
@@ -144,18 +145,23 @@ def _through_head(h: Any, first: int, inner: Any, outer: Any, W: Any) -> Any:
     )
 
 
-def values(kind: str, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> Any:
-    """The values of a Predictive, (S, N, C), of inputs X (N, ...) and samples θ (S, P); None where this is not worth a compilation."""
-    if model.kind == "wrap":
-        return None
-    X = X if model.is_batch(X) else X[None]
-    if len(X) * len(thetas) * model.n_params < EVALUATION:
-        return None
-    if kind in ("plugin", "mc"):
-        return outputs(model, thetas, X)
-    o, moved = linearised(model, mu, thetas - mu, X)
-    return (
-        lik.mean(o) + np.einsum("ncd,snd->snc", lik.jac_mean(o), moved)
-        if kind == "lin_mc"
-        else o + moved
-    )  # eq:hbar, eq:fbar
+def values(kinds: Any, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> dict[str, Any]:
+    """The values of predictives, (S, N, C) by kind, of inputs X (N, ...) and samples θ (S, P); of none where a compilation does not pay."""
+    X, found = X if model.is_batch(X) else X[None], {}
+    S = 1 if thetas is None else len(thetas)
+    if model.kind == "wrap" or len(X) * S * model.n_params < EVALUATION:
+        return found
+    if "mc" in kinds:
+        found["mc"] = outputs(model, thetas, X)
+    if "lin_mc" in kinds or "lin_mc_f" in kinds:
+        o, moved = linearised(model, mu, thetas - mu, X)
+        found["plugin"] = o[None]
+        if "lin_mc_f" in kinds:
+            found["lin_mc_f"] = o + moved  # eq:fbar
+        if "lin_mc" in kinds:
+            found["lin_mc"] = lik.mean(o) + np.einsum(
+                "ncd,snd->snc", lik.jac_mean(o), moved
+            )  # eq:hbar
+    elif "plugin" in kinds:
+        found["plugin"] = outputs(model, mu[None], X)
+    return found

@@ -342,9 +342,7 @@ def shared_products(layer, taps, v, U4, K, table, rows):
                 v[to + j] = (s0 + s1) + (s2 + s3)
             for k in range(K):
                 v[one + k * Q + q] = v[U4 + (q * K + k) * c + o]
-        np.dot(
-            matrix(v, one, K, Q), matrix(v, table, Q, n), matrix(v, product + o * K * n, K, n)
-        )
+        np.dot(matrix(v, one, K, Q), matrix(v, table, Q, n), matrix(v, product + o * K * n, K, n))
     for k in range(K):
         row, source = rows[k], product + k * n
         for j in range(taps):
