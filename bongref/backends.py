@@ -155,8 +155,6 @@ def _compiled(p: Problem) -> tuple[Any, str]:
     try:
         from .fast.stream import Stream
         from .fast.support import why_not
-    except ImportError as error:
-        return None, f"numba cannot be used: {error}"
     except Exception as error:
         return None, _broken(error)
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
@@ -168,7 +166,7 @@ def _compiled(p: Problem) -> tuple[Any, str]:
 
 
 def _broken(error: Exception) -> str:
-    """The compiled path does not work with this version of Numba: one warning, and the reason."""
+    """Numba cannot be imported, or the compiled path does not work with it: one warning, the reason."""
     reason = f"the compiled path failed ({type(error).__name__}: {error})"
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
     return reason
