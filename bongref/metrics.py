@@ -297,19 +297,23 @@ class On:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name."""
-        kinds = {name: name.partition("-")[2] or "plugin" for name in self.names}
-        made = predictive.several(
-            dict.fromkeys(kinds.values()),
-            model,
-            lik,
-            state,
-            self.X,
-            n_samples=self.n_samples,
-            rng=rng,
+        return self.scores(self.predictives(model, lik, state, rng))
+
+    def predictives(
+        self, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, Predictive]:
+        """The predictives that the metrics need, of the same samples."""
+        kinds = dict.fromkeys(name.partition("-")[2] or "plugin" for name in self.names)
+        return predictive.several(
+            kinds, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
         )
+
+    def scores(self, made: dict[str, Predictive]) -> dict[str, float]:
+        """The metrics by name, of these predictives."""
+        parts = {name: name.partition("-") for name in self.names}
         return {
-            name: METRICS[name.partition("-")[0]](made[kind], self.Y)
-            for name, kind in kinds.items()
+            name: METRICS[metric](made[kind or "plugin"], self.Y)
+            for name, (metric, _, kind) in parts.items()
         }
 
 

@@ -44,6 +44,8 @@ from .states import State
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
 POSITIVE = ("gaussian", "poisson")  # densities at any mean are >= 0: logarithms can be averaged
 
+AT_ONCE = 2**20  # numbers of an array that is made of the values of some inputs: 8 MB
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -99,21 +101,24 @@ class Predictive(NamedTuple):
     def mean(self) -> Array:
         """The predictive mean of y, (N, C): class probabilities for Bernoulli and Categorical."""
         with np.errstate(over="ignore"):
-            mean: Array = self.means.mean(axis=0)
-        return mean
+            return self._by_inputs(lambda values: self._replace(values=values).means.mean(axis=0))
 
     @property
     def var(self) -> Array:
         """The variance of y, (N, C): the mean of the variances plus the variance of the means."""
-        with np.errstate(over="ignore", invalid="ignore"):
+
+        def part(values: Array) -> Array:
             if self.of_means:
-                within = self.lik.var_mean(self.values)
+                within = self.lik.var_mean(values)
             else:
-                within = np.diagonal(self.lik.var(self.values), axis1=-2, axis2=-1)
-            means = self.means
+                within = np.diagonal(self.lik.var(values), axis1=-2, axis2=-1)
+            means = self._replace(values=values).means
             total: Array = within.mean(axis=0) + means.var(axis=0)
-        beyond = np.isinf(within).any(axis=0) | np.isinf(means).any(axis=0)
-        return np.where(beyond, np.inf, total)
+            beyond = np.isinf(within).any(axis=0) | np.isinf(means).any(axis=0)
+            return np.where(beyond, np.inf, total)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._by_inputs(part)
 
     def log_density(self, Y: Any) -> Array:
         """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density of the samples.
@@ -121,18 +126,28 @@ class Predictive(NamedTuple):
         It is −inf where the density is 0, and where outputs of the model are not finite.
         """
         _, N, C = self.values.shape
-        Y = self.lik.encode(Y, C, batch=N)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+
+        def part(values: Array, Y: Array) -> Array:
             if self.of_means and self.lik.name not in POSITIVE:
-                density = self.lik.prob_mean(self.values, Y).mean(axis=0)
+                density = self.lik.prob_mean(values, Y).mean(axis=0)
                 return np.where(density > 0, np.log(np.maximum(density, 0)), -np.inf)
             log_prob = self.lik.log_prob_mean if self.of_means else self.lik.log_prob
-            logs = log_prob(self.values, Y)
+            logs = log_prob(values, Y)
             logs = np.where(np.isnan(logs), -np.inf, logs)
             top = logs.max(axis=0)
             safe = np.where(np.isfinite(top), top, 0.0)
             out: Array = safe + np.log(np.mean(np.exp(logs - safe), axis=0))
-        return out
+            return out
+
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self._by_inputs(part, self.lik.encode(Y, C, batch=N))
+
+    def _by_inputs(self, f: Callable[..., Array], *arrays: Array) -> Array:
+        """f(values, *arrays) of some inputs at a time, so that what it needs besides is bounded."""
+        S, N, C = self.values.shape
+        n = max(1, AT_ONCE // (S * C * C))
+        parts = [slice(a, a + n) for a in range(0, max(N, 1), n)]
+        return np.concatenate([f(self.values[:, p], *(a[p] for a in arrays)) for p in parts])
 
 
 def _takes_no_method(position: int) -> Callable[[Function], Function]:
