@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from . import cells, first, limits, others, report
+from . import cells, evaluation, first, limits, others, report
 from .worker import ROOT, Worker, short
 
 RESULTS = ROOT / "validation" / "results"
@@ -368,6 +368,10 @@ def fill(
             doc["trap"] = printed_by("trap", "--backend", args.backend)
         except RuntimeError as error:
             doc["trap"] = [{"what": "tall products", "error": short(error)}]
+        keep()
+    if not doc.get("evaluation"):
+        say("predictions ...")
+        doc["evaluation"] = evaluation.measure(None, args.repeats, args.stderr)
         keep()
     have = {(row["cell"], row["what"]) for row in doc.get("first", [])}
     wanted = tuple(

@@ -24,15 +24,6 @@ KINDS = {  # images of the reference and of the compiled path, samples; a unit i
     "metrics.on": (10, 500, 10),
 }
 NAMES = ("nlpd-plugin", "nlpd-mc", "nlpd-lin_mc", "error")
-FIELDS = (
-    "kind",
-    "reference ms",
-    "compiled ms",
-    "ratio",
-    "reference MB",
-    "compiled MB",
-    "difference",
-)
 
 
 class Side:
@@ -132,21 +123,6 @@ def measure(old: str | None, repeats: int, log: Any = None) -> list[dict[str, An
     return rows
 
 
-def table(rows: list[dict[str, Any]]) -> tuple[list[str], list[list[str]]]:
-    """Header and rows for the text and the page."""
-    head = ["evaluation", "unit", "images", "samples", *FIELDS[1:], "notes"]
-    out = []
-    for row in rows:
-        if "error" in row:
-            out.append([row["kind"], *["–"] * (len(head) - 2), row["error"]])
-            continue
-        images = f"{row['images']['reference']} / {row['images']['compiled']}"
-        numbers = [report.number(row[key]) for key in FIELDS[1:-1]]
-        line = [row["kind"], row["unit"], images, str(row["samples"]), *numbers]
-        out.append([*line, f"{row['difference']:.0e}", ""])
-    return head, out
-
-
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.bench.evaluation")
     parser.add_argument("--old", help="a checkout whose predictions are the reference")
@@ -157,7 +133,7 @@ def main(argv: list[str] | None = None) -> int:
         worker.serve(lambda: Side(args.side, args.old))  # type: ignore[arg-type,return-value]
         return 0
     rows = measure(args.old, args.repeats)
-    print(report.text_table(*table(rows)))
+    print(report.text_table(*report.evaluation_table({"evaluation": rows})))
     return int(any("error" in row for row in rows))
 
 

@@ -107,6 +107,8 @@ TEXTS = {
     "code",
     "implementation",
     "dtype",
+    "evaluation",
+    "unit",
 }
 COLUMNS = (
     "cell",
@@ -205,6 +207,8 @@ def text(doc: Doc) -> str:
     ]
     if doc.get("others"):
         parts.append("Other implementations\n" + text_table(*others_table(doc)))
+    if doc.get("evaluation"):
+        parts.append(text_table(*evaluation_table(doc)))
     if doc.get("trap"):
         parts.append(text_table(*trap_table(doc)))
     if doc.get("first"):
@@ -287,6 +291,21 @@ def trap_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
     return ["tall products", "best ms", "worst ms", "notes"], rows
 
 
+def evaluation_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
+    keys = ("reference ms", "compiled ms", "ratio", "reference MB", "compiled MB")
+    head = ["evaluation", "unit", "images", "samples", *keys, "difference", "notes"]
+    rows = []
+    for row in doc["evaluation"]:
+        if "error" in row:
+            rows.append([row["kind"], *["–"] * (len(head) - 2), row["error"]])
+            continue
+        images = f"{row['images']['reference']} / {row['images']['compiled']}"
+        numbers = [number(row[key]) for key in keys]
+        line = [row["kind"], row["unit"], images, str(row["samples"]), *numbers]
+        rows.append([*line, f"{row['difference']:.0e}", ""])
+    return head, rows
+
+
 def first_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
     keys = ("import s", "first run s", "second run s", "process s")
     rows = [
@@ -343,6 +362,8 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
             markdown_table(head, table),
             OTHERS + _other_versions(doc),
         ]
+    if doc.get("evaluation"):
+        parts += ["## Predictions", markdown_table(*evaluation_table(doc)), EVALUATION]
     if doc.get("first"):
         parts += ["## The first result of a new process", markdown_table(*first_table(doc)), FIRST]
     if doc.get("trap"):
@@ -361,6 +382,13 @@ OTHERS = (
     "Packages that compute a cell of the grid by other code, each in the cells that it covers, with the same parameters, prior and data, "
     "ours and theirs in turn; ours is float64. Difference: of the two means after one observation, over the distance from the prior's; "
     "where it is more than rounding in their dtype, there is no ratio. Compile, peak: ours / theirs, each row in new processes."
+)
+EVALUATION = (
+    "Predictions of the CNN over a test set, by the reference (what runs where Numba is missing) and by the compiled path in turn, each in a "
+    "process of its own: milliseconds for each unit; the growth of the resident set while they are made, for the images in the table "
+    "(reference / compiled); the largest difference of the values at an image, over the largest value. `metrics.on` is `nlpd-plugin`, "
+    "`nlpd-mc`, `nlpd-lin_mc` and `error` at once, which share samples and linearisation. `python -m validation.bench.evaluation` times "
+    "these alone."
 )
 FIRST = (
     "Cold: no compiled code on disk. Cached: compiled by an earlier process. Peer: import of jax and of the agents, then compiling for a "
