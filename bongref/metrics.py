@@ -297,17 +297,24 @@ class On:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name."""
-        made: dict[str, Predictive] = {}
-        row = {}
-        for name in self.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
-                )
-            row[name] = METRICS[metric](made[kind], self.Y)
-        return row
+        return self.scores(self.predictives(model, lik, state, rng))
+
+    def predictives(
+        self, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, Predictive]:
+        """The predictives that the metrics need, of the same samples."""
+        kinds = dict.fromkeys(name.partition("-")[2] or "plugin" for name in self.names)
+        return predictive.several(
+            kinds, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
+        )
+
+    def scores(self, made: dict[str, Predictive]) -> dict[str, float]:
+        """The metrics by name, of these predictives."""
+        parts = {name: name.partition("-") for name in self.names}
+        return {
+            name: METRICS[metric](made[kind or "plugin"], self.Y)
+            for name, (metric, _, kind) in parts.items()
+        }
 
 
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> On:
@@ -324,7 +331,7 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> 
         each with ``-plugin`` (the default), ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g.
         ``"nlpd-mc"``.
     n_samples : int
-        The number of samples for all kinds but plugin.
+        The number of samples for all kinds but plugin; all kinds have the same samples.
     every : int or sequence of int, optional
         When these metrics are due, where that is not the ``every`` of the run.
 
