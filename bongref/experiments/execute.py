@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics, predictive, stream
+from .. import metrics, stream
 from ..dynamics import OU, Dynamics
 from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinite, StreamEnded
 from ..gaussians import kl
@@ -190,16 +190,8 @@ class Measured:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name; ``counts`` are then those of this state."""
-        made: dict[str, predictive.Predictive] = {}
-        row = {}
-        for name in self.test.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.test.X, n_samples=self.test.n_samples, rng=rng
-                )
-            row[name] = metrics.METRICS[metric](made[kind], self.test.Y)
+        made = self.test.predictives(model, lik, state, rng)
+        row = self.test.scores(made)
         self.counts = {k: calibration.counts(p, self.test.Y) for k, p in made.items()}
         if self.notify is not None:
             self.notify(row)
