@@ -475,7 +475,7 @@ impute what is missing
                 return np.array([y], dtype=np.float64)
         elif model.n_outputs is None:
             return lik.encode(y, checks.n_outputs(model, self._engine.state.mu, x))
-        return lik.encode(y, model.n_outputs)  # type: ignore[arg-type]
+        return lik.encode(y, model.n_outputs)
 
     def _checked_names(self, names: Any) -> list[str]:
         given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else names
@@ -548,7 +548,7 @@ impute what is missing
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         given = {k: saved[k] for k in ("dynamics", "rng", "backend", "features")}
-        self.__init__(saved["m"], saved["model"], saved["lik"], saved["state"], **given)
+        self.__init__(saved["m"], saved["model"], saved["lik"], saved["state"], **given)  # type: ignore[misc]
         self._engine = _Plain(self._problem, self._problem.prior, saved["t"])
 
 
