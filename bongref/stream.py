@@ -505,6 +505,8 @@ def _checked_resume(resume: Any, p: Problem) -> State:
         isinstance(row, dict) and row.get("t", -1) in range(t + 1) for row in resume.rows
     ):
         raise InvalidValue(f"resume.rows must be rows of steps 1...{t}, got {resume.rows!r:.80}")
+    if not isinstance(resume.info.traces, list):
+        raise InvalidType(f"resume.info.traces must be a list, got {describe(resume.info.traces)}")
     _check_pending(resume.continuation.pending)
     rank = p.m.params.get("rank")
     return checks.state("resume.state", resume.state, STATES[p.m.family], P=len(p.prior.mu), R=rank)
