@@ -423,9 +423,15 @@ impute what is missing
             failure.t, state = engine.t, engine.state
             kept = f"the filter stays at the state after step {engine.t}, which is in .state too"
             failure.state = state
-            raise ended(failure, self._problem, self._result(state), kept) from None
+            raise ended(failure, self._failing(engine), self._result(state), kept) from None
         except KeyboardInterrupt:
             raise self._interrupted(engine) from None
+
+    def _failing(self, engine: Any) -> Problem:
+        """The problem with the observation of the step that failed, for the advice."""
+        x, y = engine.last
+        data = Observations(_Row([x]), _Row([y]), np.array([y is not None]))
+        return self._problem._replace(data=data)
 
     def _interrupted(self, engine: Any) -> StreamEnded:
         state, t = engine.state, engine.t
@@ -552,6 +558,13 @@ impute what is missing
         self._engine = _Plain(self._problem, self._problem.prior, saved["t"])
 
 
+class _Row(list[Any]):
+    """One observation, whatever its step."""
+
+    def __getitem__(self, at: Any) -> Any:
+        return list(self) if isinstance(at, slice) else super().__getitem__(0)
+
+
 class _Step(NamedTuple):
     """Where a filter on the reference stands."""
 
@@ -580,7 +593,7 @@ class _Plain:
 
     def one(self, x: Any, y: Any) -> None:
         """One step; an exception leaves state and generator as they were."""
-        p, (state, _, t) = self.problem, self.mark
+        p, (state, _, t), self.last = self.problem, self.mark, (x, y)
         data = Observations([x], [y], np.array([y is not None]))
         try:
             new = Reference(p._replace(data=data), "").advance(state, 0, 1).state

@@ -194,7 +194,7 @@ class Live:
 
     def _by_reference(self, x: Any, y: Any) -> None:
         """A step that the compiled path refuses; raises StepFailed where the reference does too."""
-        t, p = self.t, self.problem
+        t, p, self.last = self.t, self.problem, (x, y)
         data = Observations([x], [y], np.array([y is not None]))
         state = Reference(p._replace(data=data), "").advance(self.state, 0, 1).state
         moving = not isinstance(p.dynamics, Static)
