@@ -27,10 +27,10 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
     The mean is ``model.init(seed)``; for a model without layers it is 0, and all variances are 1.
     It is meant for inputs that are standardised.
     """
-    layout: Any = getattr(model, "layout", None)
-    if getattr(model, "kind", "wrap") == "wrap" or not layout:
+    layers: Any = model
+    if getattr(model, "kind", "wrap") == "wrap":
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(model.init(seed), _fan_in_variances(layout, model.n_params))  # type: ignore[attr-defined]
+    return m.prior(layers.init(seed), _fan_in_variances(layers.layout, model.n_params))
 
 
 def _fan_in_variances(layout: Any, P: int) -> Array:
