@@ -122,9 +122,7 @@ def test_only_linalg_calls_what_may_not_raise():
     """fast has its own kernels; what autograd differentiates (anp.linalg) is compared with numbers that NaN never equals."""
     root = Path(linalg.__file__).parent
     files = [
-        f
-        for f in root.rglob("*.py")
-        if f.relative_to(root).parts[0] not in ("fast", "linalg.py")
+        f for f in root.rglob("*.py") if f.relative_to(root).parts[0] not in ("fast", "linalg.py")
     ]
     assert len(files) > 80
     calls = re.compile(r"(?<!a)(?:np|numpy|scipy)\.linalg\.(?:cholesky|solve|inv|eigh)\(")
