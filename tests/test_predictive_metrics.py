@@ -383,11 +383,12 @@ def test_on_is_the_metrics_one_by_one(family):
         "rmse-mc",
     )
     row = metrics.on(X, Y, *names, n_samples=6)(m, MODEL, lik, state, np.random.default_rng(5))
-    rng, made = np.random.default_rng(5), {}
+    made = {  # all kinds have the same samples
+        kind: predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=5)
+        for kind in predictive.KINDS
+    }
     for name in names:
         kind = name.partition("-")[2] or "plugin"
-        if kind not in made:
-            made[kind] = predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=rng)
         assert row[name] == metrics.METRICS[name.partition("-")[0]](made[kind], Y)
     assert row["nlpd"] == row["nlpd-plugin"] != row["nlpd-mc"]
     labels = metrics.on(X, Y.argmax(axis=1), *names, n_samples=6)(
