@@ -109,9 +109,7 @@ def test_inline_commands_exist():
                 "report",
             ), line
             quick = words[0] in ("eq", "methods", "errata", "claims")
-            if quick and not re.search(
-                r"\b(ID|SECTION)\b", line
-            ):
+            if quick and not re.search(r"\b(ID|SECTION)\b", line):
                 assert shell(line), line
 
 
