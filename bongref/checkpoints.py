@@ -3,7 +3,7 @@
     bongref.save("run.npz", result)
     bongref.run(..., resume=bongref.load("run.npz"))      # with the same arguments
 
-The file is an .npz without pickles; docs/files.md has its definition, ``files`` reads and writes it.
+The file is an .npz without pickles; docs/files.md defines it, ``files`` reads and writes it.
 
 >>> import bongref as br, numpy as np, os, tempfile
 >>> path = os.path.join(tempfile.mkdtemp(), "state.npz")

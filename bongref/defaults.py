@@ -28,7 +28,8 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
     layout: Any = getattr(model, "layout", None)
     if getattr(model, "kind", "wrap") == "wrap" or not layout:
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(model.init(seed), _fan_in_variances(layout, model.n_params))  # type: ignore[attr-defined]
+    mu = model.init(seed)  # type: ignore[attr-defined]
+    return m.prior(mu, _fan_in_variances(layout, model.n_params))
 
 
 def _fan_in_variances(layout: Any, P: int) -> Array:

@@ -1,7 +1,7 @@
 """A compiled stream that stays open: observations come one at a time, and none is kept for long.
 
     live = Live(problem, state)
-    live.advance(xs, ys, seen)         # takes all steps, or raises StepFailed at the last good state
+    live.advance(xs, ys, seen)         # all steps, or raises StepFailed at the last good state
     live.t, live.state, live.moments(X)
 
 The loop works in place, so that a step that fails, and one that Ctrl-C interrupts, leaves arrays
@@ -262,7 +262,7 @@ _known: set[Any] = set()
 
 
 def _call(fn: Kernel, *args: Any) -> Any:
-    """A kernel, without the look at the types of its arguments once it has been called with them."""
+    """A kernel that does not look at the types of its arguments again after a call with them."""
     key = (fn.name, type(args[0]))
     if key in _known and not config.DISABLE_JIT:
         return fn.compiled(*args)
