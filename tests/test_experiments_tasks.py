@@ -87,6 +87,7 @@ def test_the_validation_part_is_of_the_training_rows(tmp_path):
     rest = set(raw_of(valid, valid.Y)) | set(raw_of(valid, valid.Y_test))
     assert len(held_out) == 10 and len(valid.Y_test) == 8 and not held_out & rest
     assert held_out | rest == set(np.round(table[:, 2], 9))
+    assert len(valid.Y) == 32 and not set(valid.Y) & set(valid.Y_test)
     assert test.facts["checksum"] != valid.facts["checksum"]
 
 
