@@ -191,6 +191,9 @@ def test_unknown_tasks_and_files():
         tasks.load("linear", {"hiden": 3})
     with pytest.raises(InvalidValue, match="obs_var must be > 0, got -1"):
         tasks.load("linear", {"obs_var": -1})
+    with pytest.raises(InvalidValue, match=r"obs_var must be > 0, and linear has 0.0; use --set"):
+        tasks.load("linear", {"noise": 0.0})
+    assert tasks.load("linear", {"noise": 0.0, "obs_var": 0.01}).facts["obs_var"] == 0.01
 
 
 def test_the_noise_is_estimated_from_the_training_part():
