@@ -538,8 +538,9 @@ class _Plain:
 def _method(m: Any, model: Model, prior: Any) -> Method:
     """The method; a DLR method by name alone takes the rank of the prior, or min(10, P)."""
     found = as_method(m, prior)
-    if isinstance(m, str) and prior is None and found.family == "dlr":
-        return method(found, rank=min(found.params["rank"], model.n_params))
+    rank = found.params.get("rank")
+    if isinstance(m, str) and prior is None and rank is not None:
+        return method(found, rank=min(rank, model.n_params))
     return found
 
 
