@@ -137,7 +137,7 @@ ROWS = [
     ("run(m, model, gauss, q, X, Y, checkpoint=3)", T, "checkpoint must be a path (str or os.PathLike), got int 3"),
     ("run(m, model, gauss, q, X, Y, checkpoint=folder / 'x.txt')", V, "checkpoint must end in .npz, got"),
     # --- save and load ----------------------------------------------------------------------------------------
-    ("br.save(folder / 'x.npz', q)", T, "result must be a Result of bongref.run, got Diag"),
+    ("br.save(folder / 'x.npz', model)", T, "value must be a state (FC, Diag, DLR), a Result of bongref.run, a Filter"),
     ("br.save(res, folder / 'x.npz')", T, "path must be a path (str or os.PathLike), got Result"),
     ("br.save(folder / 'x.txt', res)", V, "path must end in .npz, got"),
     ("br.save(folder / 'no' / 'x.npz', res)", V, "path must lie in a folder that exists, got"),
