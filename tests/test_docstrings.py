@@ -27,6 +27,9 @@ PUBLIC = {
     "checks": ("array", "observations"),
     "curvature": ("Curv",),
     "dynamics": ("Linear", "OU", "Static", "predict"),
+    "experiments.calibration": ("counts",),
+    "experiments.store": ("read",),
+    "experiments.tasks": ("load",),
     "gaussians": ("kl", "log_density", "sample"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
     "metrics": (
@@ -52,6 +55,7 @@ PUBLIC = {
         "perturb",
     ),
     "routes.oracle": ("step",),
+    "schedule": ("checked",),
     "states": ("DLR", "FC", "Diag"),
     "tables": ("values",),
 }
