@@ -23,9 +23,13 @@ WITH_EXAMPLES = {
 # the functions and classes that a user calls
 PUBLIC = {
     "autodiff": ("grad", "hessian", "hvp"),
+    "checkpoints": ("load", "save"),
     "checks": ("array", "observations"),
     "curvature": ("Curv",),
     "dynamics": ("Linear", "OU", "Static", "predict"),
+    "experiments.calibration": ("counts",),
+    "experiments.store": ("read",),
+    "experiments.tasks": ("load",),
     "gaussians": ("kl", "log_density", "sample"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
     "metrics": (
@@ -40,6 +44,7 @@ PUBLIC = {
         "rmse",
     ),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
+    "online": ("Filter",),
     "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict", "several"),
     "routes.compare": (
         "Difference",
@@ -50,11 +55,18 @@ PUBLIC = {
         "perturb",
     ),
     "routes.oracle": ("step",),
+    "schedule": ("checked",),
     "states": ("DLR", "FC", "Diag"),
     "tables": ("values",),
 }
 NAMES = [(module, name) for module, names in PUBLIC.items() for name in names]
-METHODS = [("models", "ParametricModel", "init")]
+METHODS = [
+    ("models", "ParametricModel", "init"),
+    *(
+        ("online", "Filter", n)
+        for n in ("learn_one", "learn_many", "predict_one", "predict_many", "log_score", "forget")
+    ),
+]
 
 
 def sections(doc):

@@ -72,9 +72,10 @@ def execute(spec: Spec, notify: Notify | None = None) -> Record:
 
 
 def _checked_task(spec: Spec) -> tasks.Task:
-    if versions() != spec.versions:
+    mine = versions(spec.adapter)
+    if mine != spec.versions:
         raise InvalidValue(
-            f"a worker must have the versions {spec.versions}, got {versions()}; install the same "
+            f"a worker must have the versions {spec.versions}, got {mine}; install the same "
             "packages everywhere"
         )
     source = spec.source
