@@ -1,0 +1,412 @@
+"""A network that learns rows in any chunks: running scales, online noise, and a filter in blocks.
+
+:class:`Learner` is what the estimators of :mod:`bongref.sklearn` are made of. Rows are taken in
+blocks of BLOCK, counted from the first row on and not by call: the filter takes a block as one
+stream from the state before it, so that **any chunking gives the same bits**. Rows of a block that
+is not full yet wait; a prediction runs them from the last full block, and the block itself is run
+again when it is full.
+
+Inputs and target are standardised by running means and standard deviations. These, and the
+estimated observation variance, are renewed where the number of rows has grown by GROWTH, and at
+least every LONGEST rows; in between they are constant. In the first block they are those of its own
+rows. An input that has not varied so far is 0.
+
+The observation variance of a regression is estimated from the errors of each block, predicted from
+the state before the block: their mean square minus the part that the uncertainty of the parameters
+explains, half of it from the rows since the last renewal and half from the older ones.
+
+>>> import numpy as np, bongref as br
+>>> model, m = br.models.mlp([1, 8, 1]), br.method("bong-lin-hess-fc")
+>>> learner = Learner(m, model, "gaussian", m.prior(model.init(0), var=0.5))
+>>> X = np.linspace(-1, 1, 200)[:, None]
+>>> learner.learn(X, X**2)
+>>> learner.rows, learner.committed.rows
+(200, 192)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import checks, likelihoods, stream
+from .backends import Problem, StepFailed, choose
+from .checks import Observations
+from .dynamics import OU, Static, propagate
+from .errors import StreamEnded
+from .gaussians import covariance_times
+from .grid import STATES, Method, method
+from .likelihoods import Likelihood
+from .linalg import Array
+from .models import ParametricModel, linear, mlp
+from .states import FC, Diag, State
+
+BLOCK = 32  # rows that the filter takes at once
+GROWTH = 1.5  # of the number of rows, until scales and noise are renewed
+LONGEST = 1024  # rows until they are, at most
+LEAST = 0.1  # the part of the mean squared error that is noise, at least
+FLOOR = 1e-6  # of the target's variance: the observation variance is at least that
+NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
+
+
+# --- scales ---------------------------------------------------------------------------------------
+
+
+class Moments(NamedTuple):
+    """Count, mean and sum of squared deviations of each column."""
+
+    n: int
+    mean: Array  # (D,)
+    squares: Array  # (D,)
+
+    def add(self, A: Array) -> Moments:
+        """With the rows of A (n, D) too (Chan, Golub and LeVeque)."""
+        n, mean = len(A), A.mean(axis=0)
+        squares = ((A - mean) ** 2).sum(axis=0)
+        total, shift = self.n + n, mean - self.mean
+        return Moments(
+            total,
+            self.mean + shift * (n / total),
+            self.squares + squares + shift**2 * (self.n * n / total),
+        )
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations; 0 where what there is may be rounding."""
+        std = np.sqrt(self.squares / max(self.n, 1))
+        return np.where(std > 8 * np.finfo(float).eps * np.abs(self.mean), std, 0.0)
+
+
+class Scale(NamedTuple):
+    """An affine map to about zero mean and unit variance."""
+
+    mean: Array  # (D,)
+    std: Array  # (D,); 0 of a column that has not varied
+
+    def forward(self, A: Array) -> Array:
+        """The standardised rows of A (n, D); 0 in columns that have not varied."""
+        safe = np.where(self.std > 0, self.std, 1.0)
+        return np.where(self.std > 0, (A - self.mean) / safe, 0.0)
+
+
+# --- the learner ----------------------------------------------------------------------------------
+
+
+class Committed(NamedTuple):
+    """Everything after a full block; a new one is made for each, so that a failure loses nothing."""
+
+    state: State
+    rows: int
+    renewal: int  # the number of rows at which scales and noise are renewed
+    x: Moments
+    y: Moments
+    x_scale: Scale
+    y_scale: Scale
+    noise: float  # observation variance in units of y; NaN where it is not known yet
+    errors: float  # sum of squared errors since the last renewal, in units of y
+    n_errors: int
+    rng: Any  # state of the generator of the samples
+
+
+@dataclass(eq=False)
+class Learner:
+    """A filter of standardised rows.
+
+    Parameters
+    ----------
+    m : Method
+    model : ParametricModel
+        With D inputs and C outputs.
+    kind : {"gaussian", "bernoulli", "categorical"}
+        The likelihood. The target is standardised for ``"gaussian"`` only.
+    prior : FC, Diag or DLR
+    dynamics : Static or OU
+    noise_var : float or None
+        The observation variance in units of y, or None: estimated.
+    seed : int
+        Of the samples of an mc method.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> m, model = br.method("bong-lin-hess-diag"), br.models.linear(1, bias=True)
+    >>> learner = Learner(m, model, "gaussian", m.prior(np.zeros(2)))
+    >>> learner.learn(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]))
+    >>> learner.rows
+    2
+    """
+
+    m: Method
+    model: ParametricModel
+    kind: str
+    prior: State
+    dynamics: Static | OU = field(default_factory=Static)
+    noise_var: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        D, C = self.model.spec["in_shape"][0], self.model.n_outputs or 1
+        none = lambda k: Moments(0, np.zeros(k), np.zeros(k))
+        unscaled = lambda k: Scale(np.zeros(k), np.ones(k))
+        noise = math.nan if self.noise_var is None else self.noise_var
+        rng = np.random.default_rng(self.seed).bit_generator.state
+        self.committed = Committed(
+            self.prior, 0, BLOCK, none(D), none(C), unscaled(D), unscaled(C), noise, 0.0, 0, rng
+        )
+        self.X, self.Y = np.zeros((0, D)), np.zeros((0, C))
+        self.now: Committed | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows learned, those that wait for their block to fill included."""
+        return self.committed.rows + len(self.X)
+
+    def learn(self, X: Array, Y: Array) -> None:
+        """Learn the rows of X (n, D) and Y (n, C); what fails leaves all rows before it."""
+        X, Y = np.concatenate([self.X, X]), np.concatenate([self.Y, Y])
+        first = 0
+        while first + BLOCK <= len(X):
+            c = self.committed
+            stop = min(len(X), first + max(BLOCK, c.renewal - c.rows))
+            stop -= (stop - first) % BLOCK
+            first = self._segment(X, Y, first, stop)
+        self._wait(X[first:], Y[first:])
+
+    def current(self) -> Committed:
+        """With the waiting rows too; recomputed where there are new ones."""
+        if len(self.X) == 0:
+            return self.committed
+        if self.now is None:
+            start = self._scaled(self.committed, self.X, self.Y)
+            filtered = _Segment(self, start, self.X, self.Y)
+            self.now = filtered.block(start, 0, len(self.X))
+        return self.now
+
+    def _wait(self, X: Array, Y: Array) -> None:
+        self.X, self.Y, self.now = X.copy(), Y.copy(), None
+
+    def _segment(self, X: Array, Y: Array, first: int, stop: int) -> int:
+        """Full blocks with the same scales and noise, first, …, stop − 1."""
+        start = self._scaled(self.committed, X[first : first + BLOCK], Y[first : first + BLOCK])
+        filtered = _Segment(self, start, X[first:stop], Y[first:stop])
+        c = start
+        for at in range(0, stop - first, BLOCK):
+            rows = slice(first + at, first + at + BLOCK)
+            try:
+                new = filtered.block(c, at, at + BLOCK)
+            except StreamEnded as error:
+                good = first + error.step - 1
+                self._wait(X[first + at : good], Y[first + at : good])
+                raise
+            new = self._measured(c, new, X[rows], Y[rows])
+            c = self.committed = new
+            self._wait(X[:0], Y[:0])
+        return stop
+
+    def _scaled(self, c: Committed, X: Array, Y: Array) -> Committed:
+        """In the first block the scales are those of its own rows."""
+        if c.rows > 0:
+            return c
+        x, y = c.x.add(X), c.y.add(Y)
+        return c._replace(x_scale=Scale(x.mean, x.std), y_scale=self._y_scale(y))
+
+    def _y_scale(self, y: Moments) -> Scale:
+        if self.kind != "gaussian":
+            return Scale(np.zeros_like(y.mean), np.ones_like(y.mean))
+        return Scale(y.mean, np.where(y.std > 0, y.std, 1.0))
+
+    def _measured(self, old: Committed, new: Committed, X: Array, Y: Array) -> Committed:
+        """Moments and errors of a full block, and what is renewed after it."""
+        new = new._replace(x=old.x.add(X), y=old.y.add(Y), rows=old.rows + len(X))
+        due = new.rows >= old.renewal
+        if self.kind == "gaussian" and self.noise_var is None:
+            new = self._noise(old, new, X, Y, due)
+        if not due:
+            return new
+        further = min(LONGEST, max(BLOCK, int((GROWTH - 1) * new.rows) // BLOCK * BLOCK))
+        return new._replace(
+            x_scale=Scale(new.x.mean, new.x.std),
+            y_scale=self._y_scale(new.y),
+            renewal=new.rows + further,
+        )
+
+    def _noise(self, old: Committed, new: Committed, X: Array, Y: Array, due: bool) -> Committed:
+        """The errors of a block, and where it is due the variance of the noise from them."""
+        prior, Z = propagate(old.state, self.dynamics), old.x_scale.forward(X)
+        scale = float(old.y_scale.std[0])
+        error = (Y - old.y_scale.mean)[:, 0] - scale * self.model(prior.mu, Z)[:, 0]
+        sums = old.errors + float(error @ error), old.n_errors + len(error)
+        if not due:
+            return new._replace(errors=sums[0], n_errors=sums[1])
+        _, V = output_moments(self.model, prior, Z)
+        mse, spread = sums[0] / sums[1], scale**2 * float(V.mean())
+        least = FLOOR * float(self._y_scale(new.y).std[0]) ** 2
+        noise = max(mse - spread, LEAST * mse, least)
+        if not math.isnan(old.noise):
+            noise = 0.5 * (noise + old.noise)
+        return new._replace(noise=noise, errors=0.0, n_errors=0)
+
+    def likelihood(self, c: Committed) -> Likelihood:
+        """Of the standardised target."""
+        if self.kind == "gaussian":
+            variance = float(c.y_scale.std[0]) ** 2
+            return likelihoods.Gaussian(var=1.0 if math.isnan(c.noise) else c.noise / variance)
+        kinds: dict[str, Any] = {
+            "bernoulli": likelihoods.Bernoulli, "categorical": likelihoods.Categorical,
+        }  # fmt: skip
+        lik: Likelihood = kinds[self.kind]()
+        return lik
+
+    # --- predictions
+
+    def outputs(self, X: Array) -> tuple[Likelihood, Scale, Array, Array]:
+        """Likelihood and scale of the target, and mean (N, C) and covariance (N, C, C) of f."""
+        c = self.current()
+        prior = propagate(c.state, self.dynamics)
+        m, V = output_moments(self.model, prior, c.x_scale.forward(X))
+        return self.likelihood(c), c.y_scale, m, V
+
+
+    # --- to plain data and back, for pickle, skops and bongref.save
+
+    def to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays by name, and everything else as plain JSON."""
+        c, moments = self.committed, ("x", "y")
+        arrays = {"X": self.X, "Y": self.Y}
+        arrays |= {f"prior.{k}": a for k, a in self.prior._asdict().items()}
+        arrays |= {f"state.{k}": a for k, a in c.state._asdict().items()}
+        for k in moments:
+            arrays |= {f"{k}.mean": getattr(c, k).mean, f"{k}.squares": getattr(c, k).squares}
+            scale = getattr(c, f"{k}_scale")
+            arrays |= {f"{k}_scale.mean": scale.mean, f"{k}_scale.std": scale.std}
+        if isinstance(self.dynamics, OU):
+            arrays |= {"ou.mu0": self.dynamics.mu0, "ou.var0": self.dynamics.var0}
+        plain = {
+            "method": self.m.name,
+            "params": dict(self.m.params),
+            "model": {k: self.model.spec[k] for k in ("sizes", "activation")},
+            "kind": self.kind,
+            "gamma": self.dynamics.gamma if isinstance(self.dynamics, OU) else None,
+            "noise_var": self.noise_var,
+            "seed": self.seed,
+            "noise": None if math.isnan(c.noise) else c.noise,
+            **{k: getattr(c, k) for k in ("rows", "renewal", "errors", "n_errors", "rng")},
+        }
+        return arrays, plain
+
+    @classmethod
+    def from_saved(cls, arrays: Mapping[str, Array], plain: Mapping[str, Any]) -> Learner:
+        """The inverse of :meth:`to_saved`."""
+        m, sizes = method(plain["method"], **plain["params"]), plain["model"]["sizes"]
+        activation, gamma = plain["model"]["activation"], plain["gamma"]
+        model = network(sizes[0], sizes[1:-1], sizes[-1], activation or "tanh")
+        kind = STATES[m.family]
+        prior, state = (
+            checks.state(s, kind(*(arrays[f"{s}.{k}"] for k in kind._fields)), kind, model.n_params)
+            for s in ("prior", "state")
+        )
+        moving = None if gamma is None else OU(gamma, arrays["ou.mu0"], arrays["ou.var0"])
+        learner = cls(
+            m, model, plain["kind"], prior, moving or Static(), plain["noise_var"], plain["seed"]
+        )
+        get = lambda k, *names: (arrays[f"{k}.{name}"] for name in names)
+        learner.committed = Committed(
+            state,
+            plain["rows"],
+            plain["renewal"],
+            *(Moments(plain["rows"], *get(k, "mean", "squares")) for k in ("x", "y")),
+            *(Scale(*get(k, "mean", "std")) for k in ("x_scale", "y_scale")),
+            math.nan if plain["noise"] is None else plain["noise"],
+            plain["errors"],
+            plain["n_errors"],
+            plain["rng"],
+        )
+        learner.X, learner.Y = arrays["X"], arrays["Y"]
+        return learner
+
+    def __getstate__(self) -> dict[str, Any]:
+        arrays, plain = self.to_saved()
+        return {"arrays": arrays, "plain": plain}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(Learner.from_saved(saved["arrays"], saved["plain"]).__dict__)
+
+
+class _Segment:
+    """Rows with the same scales and noise, for one compiled stream."""
+
+    def __init__(self, learner: Learner, c: Committed, X: Array, Y: Array) -> None:
+        self.learner, self.c = learner, c
+        self.rng = np.random.default_rng(0)
+        Z, U = c.x_scale.forward(X), Y
+        if learner.kind == "gaussian":
+            U = c.y_scale.forward(Y)
+        lik, mc = learner.likelihood(c), "n_samples" in learner.m.params
+        data = Observations(Z, np.ascontiguousarray(U), np.ones(len(Z), dtype=bool))
+        rng = self.rng if mc or "n_probes" in learner.m.params else None
+        self.problem = Problem(
+            learner.m, learner.model, lik, c.state, data, learner.dynamics, rng, None, False, "auto"
+        )
+        self.steps = choose("auto", self.problem)
+
+    def block(self, c: Committed, first: int, stop: int) -> Committed:
+        """After the rows first, …, stop − 1, as one stream from c."""
+        self.rng.bit_generator.state = c.rng
+        state, t = type(c.state)(*c.state), first  # another object: nothing is kept from before
+        try:
+            while t < stop:
+                state, t, _ = self.steps.advance(state, t, stop)
+        except StepFailed as failure:
+            raise self._error(c, first, stop, failure) from None
+        return c._replace(state=state, rng=self.rng.bit_generator.state)
+
+    def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
+        """What bongref.run says of these rows, with the row counted from the first one learned."""
+        p, data = self.problem, self.problem.data
+        rng = np.random.default_rng(0)
+        rng.bit_generator.state = c.rng
+        try:
+            stream.run(
+                p.m, p.model, p.lik, c.state, data.xs[first:stop], data.ys[first:stop],
+                rng=None if p.rng is None else rng, dynamics=p.dynamics, progress=False,
+            )  # fmt: skip
+        except StreamEnded as error:
+            row = c.rows + failure.t - first
+            text = f"row {row} (counted from 0 over all calls) could not be learned; the estimator "
+            text += f"has all rows before it. {error.message}"
+            return type(error)(text, failure.t + 1, error.state, [], error.name)
+        raise AssertionError("a step failed in a block and not in run")
+
+
+def network(n_in: int, hidden: Sequence[int], n_out: int, activation: str) -> ParametricModel:
+    """An MLP, or a linear model with a bias where there is no hidden layer."""
+    if len(hidden) == 0:
+        return linear(n_in, n_out, bias=True)
+    return mlp([n_in, *hidden, n_out], activation=activation)
+
+
+def output_moments(model: ParametricModel, q: State, X: Array) -> tuple[Array, Array]:
+    """Mean (N, C) and covariance J Σ Jᵀ (N, C, C) of the outputs linearised at the mean of q."""
+    C, P = model.n_outputs or 1, model.n_params
+    size = max(1, NUMBERS // (C * P))
+    m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
+    for at in range(0, len(X), size):
+        rows = slice(at, min(at + size, len(X)))
+        m[rows] = model(q.mu, X[rows])
+        J = model.jac(q.mu, X[rows])
+        flat = J.reshape(-1, P)
+        SJ = _times_covariance(q, flat).reshape(J.shape)
+        V[rows] = np.einsum("ncp,ndp->ncd", J, SJ)
+    return m, V
+
+
+def _times_covariance(q: State, A: Array) -> Array:
+    """A Σ."""
+    if isinstance(q, FC):
+        product: Array = A @ q.Sigma
+        return product
+    return A * q.var if isinstance(q, Diag) else covariance_times(q, A.T).T
