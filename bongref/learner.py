@@ -9,7 +9,7 @@ again when it is full.
 Inputs and target are standardised by running means and standard deviations. These, and the
 estimated observation variance, are renewed where the number of rows has grown by GROWTH, and at
 least every LONGEST rows; in between they are constant. In the first block they are those of its own
-rows. An input that has not varied so far is 0.
+rows. An input that has not varied so far is 0, and none is further than CLIP from 0.
 
 The observation variance of a regression is estimated from the errors of each block, predicted from
 the state before the block: their mean square minus the part that the uncertainty of the parameters
@@ -50,6 +50,7 @@ GROWTH = 1.5  # of the number of rows, until scales and noise are renewed
 LONGEST = 1024  # rows until they are, at most
 LEAST = 0.1  # the part of the mean squared error that is noise, at least
 FLOOR = 1e-6  # of the target's variance: the observation variance is at least that
+CLIP = 3.0  # standard deviations beyond which an input counts as that far
 NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
 
 
@@ -91,6 +92,10 @@ class Scale(NamedTuple):
         """The standardised rows of A (n, D); 0 in columns that have not varied."""
         safe = np.where(self.std > 0, self.std, 1.0)
         return np.where(self.std > 0, (A - self.mean) / safe, 0.0)
+
+    def clipped(self, A: Array) -> Array:
+        """The same, no further than CLIP from 0."""
+        return np.clip(self.forward(A), -CLIP, CLIP)
 
 
 # --- the learner ----------------------------------------------------------------------------------
@@ -166,15 +171,34 @@ class Learner:
         return self.committed.rows + len(self.X)
 
     def learn(self, X: Array, Y: Array) -> None:
-        """Learn the rows of X (n, D) and Y (n, C); what fails leaves all rows before it."""
+        """Learn the rows of X (n, D) and Y (n, C).
+
+        Where a row cannot be learned, the rows before it stay and the error says so.
+        """
         X, Y = np.concatenate([self.X, X]), np.concatenate([self.Y, Y])
         first = 0
-        while first + BLOCK <= len(X):
-            c = self.committed
-            stop = min(len(X), first + max(BLOCK, c.renewal - c.rows))
-            stop -= (stop - first) % BLOCK
-            first = self._segment(X, Y, first, stop)
-        self._wait(X[first:], Y[first:])
+        try:
+            while first + BLOCK <= len(X):
+                c = self.committed
+                stop = min(len(X), first + max(BLOCK, c.renewal - c.rows))
+                stop -= (stop - first) % BLOCK
+                first = self._segment(X, Y, first, stop)
+            self._wait(X[first:], Y[first:])
+            self.current()
+        except StreamEnded as error:
+            self._keep_good_rows()
+            text = f"{self.rows} of the rows are learned, the one after them cannot be. "
+            raise type(error)(text + error.message, self.rows + 1, self.current().state, [], error.name) from None
+
+    def _keep_good_rows(self) -> None:
+        """Leave out waiting rows from the end until the others can be learned."""
+        while len(self.X):
+            try:
+                self.current()
+                return
+            except StreamEnded as error:
+                good = min(error.step - 1, len(self.X) - 1)
+                self._wait(self.X[:good], self.Y[:good])
 
     def current(self) -> Committed:
         """With the waiting rows too; recomputed where there are new ones."""
@@ -199,7 +223,7 @@ class Learner:
             try:
                 new = filtered.block(c, at, at + BLOCK)
             except StreamEnded as error:
-                good = first + error.step - 1
+                good = first + at + error.step - 1
                 self._wait(X[first + at : good], Y[first + at : good])
                 raise
             new = self._measured(c, new, X[rows], Y[rows])
@@ -236,7 +260,7 @@ class Learner:
 
     def _noise(self, old: Committed, new: Committed, X: Array, Y: Array, due: bool) -> Committed:
         """The errors of a block, and where it is due the variance of the noise from them."""
-        prior, Z = propagate(old.state, self.dynamics), old.x_scale.forward(X)
+        prior, Z = propagate(old.state, self.dynamics), old.x_scale.clipped(X)
         scale = float(old.y_scale.std[0])
         error = (Y - old.y_scale.mean)[:, 0] - scale * self.model(prior.mu, Z)[:, 0]
         sums = old.errors + float(error @ error), old.n_errors + len(error)
@@ -267,7 +291,7 @@ class Learner:
         """Likelihood and scale of the target, and mean (N, C) and covariance (N, C, C) of f."""
         c = self.current()
         prior = propagate(c.state, self.dynamics)
-        m, V = output_moments(self.model, prior, c.x_scale.forward(X))
+        m, V = output_moments(self.model, prior, c.x_scale.clipped(X))
         return self.likelihood(c), c.y_scale, m, V
 
 
@@ -306,7 +330,7 @@ class Learner:
         model = network(sizes[0], sizes[1:-1], sizes[-1], activation or "tanh")
         kind = STATES[m.family]
         prior, state = (
-            checks.state(s, kind(*(arrays[f"{s}.{k}"] for k in kind._fields)), kind, model.n_params)
+            checks.state(s, kind(*(arrays[f"{s}.{k}"] for k in kind._fields)), kind, P=model.n_params)
             for s in ("prior", "state")
         )
         moving = None if gamma is None else OU(gamma, arrays["ou.mu0"], arrays["ou.var0"])
@@ -342,7 +366,7 @@ class _Segment:
     def __init__(self, learner: Learner, c: Committed, X: Array, Y: Array) -> None:
         self.learner, self.c = learner, c
         self.rng = np.random.default_rng(0)
-        Z, U = c.x_scale.forward(X), Y
+        Z, U = c.x_scale.clipped(X), Y
         if learner.kind == "gaussian":
             U = c.y_scale.forward(Y)
         lik, mc = learner.likelihood(c), "n_samples" in learner.m.params
@@ -365,7 +389,7 @@ class _Segment:
         return c._replace(state=state, rng=self.rng.bit_generator.state)
 
     def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
-        """What bongref.run says of these rows, with the row counted from the first one learned."""
+        """What bongref.run says of these rows."""
         p, data = self.problem, self.problem.data
         rng = np.random.default_rng(0)
         rng.bit_generator.state = c.rng
@@ -375,10 +399,7 @@ class _Segment:
                 rng=None if p.rng is None else rng, dynamics=p.dynamics, progress=False,
             )  # fmt: skip
         except StreamEnded as error:
-            row = c.rows + failure.t - first
-            text = f"row {row} (counted from 0 over all calls) could not be learned; the estimator "
-            text += f"has all rows before it. {error.message}"
-            return type(error)(text, failure.t + 1, error.state, [], error.name)
+            return type(error)(error.message, failure.t + 1 - first, error.state, [], error.name)
         raise AssertionError("a step failed in a block and not in run")
 
 

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.special import entr
 
 from . import checks, linearised, predictive
 from .dynamics import OU, Static, propagate
@@ -66,9 +67,9 @@ class _Bong(BaseEstimator):
     def __init__(
         self,
         method: str = "auto",
-        hidden_layer_sizes: Sequence[int] = (20,),
+        hidden_layer_sizes: Sequence[int] = (20, 20),
         activation: str = "gelu",
-        prior_var: float = 3.0,
+        prior_var: float = 1.0,
         gamma: float = 1.0,
         method_params: Mapping[str, Any] | None = None,
         random_state: Any = None,
@@ -153,7 +154,7 @@ class _Bong(BaseEstimator):
         c = learner.current()
         prior = propagate(c.state, learner.dynamics)
         lik, n = learner.likelihood(c), checks.integer("n_samples", n_samples, 1)
-        Z = c.x_scale.forward(X)
+        Z = c.x_scale.clipped(X)
         drawn = predictive.lin_mc(
             learner.model, lik, prior, Z, n_samples=n, rng=rng, linearise="f"
         )
@@ -247,9 +248,9 @@ class BongRegressor(RegressorMixin, _Bong):
     def __init__(
         self,
         method: str = "auto",
-        hidden_layer_sizes: Sequence[int] = (20,),
+        hidden_layer_sizes: Sequence[int] = (20, 20),
         activation: str = "gelu",
-        prior_var: float = 3.0,
+        prior_var: float = 1.0,
         noise_var: float | None = None,
         gamma: float = 1.0,
         method_params: Mapping[str, Any] | None = None,
@@ -330,18 +331,22 @@ class BongRegressor(RegressorMixin, _Bong):
         var = linearised.prediction(lik, m, V).var[:, 0]  # type: ignore[union-attr]
         return mean, scale.std[0] * np.sqrt(var)
 
-    def score_samples(self, X: Any, y: Any) -> Array:
+    def score_samples(self, X: Any, y: Any = None) -> Array:
         """The log predictive density log p(y | x) of each row.
 
         Parameters
         ----------
         X : array_like or data frame, shape (n, D)
-        y : array_like, shape (n,)
+        y : array_like, shape (n,), optional
+            None: what is expected of it, the negative entropy of the prediction.
 
         Returns
         -------
         ndarray, shape (n,)
         """
+        if y is None:
+            _, std = self.predict(X, return_std=True)
+            return -0.5 - 0.5 * math.log(2 * math.pi) - np.log(std)
         self._fitted()
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
         lik, scale, m, V = self.learner_.outputs(X)
@@ -504,18 +509,22 @@ class BongClassifier(ClassifierMixin, _Bong):
         labels: Array = self.classes_[p.argmax(axis=1)]
         return labels
 
-    def score_samples(self, X: Any, y: Any) -> Array:
+    def score_samples(self, X: Any, y: Any = None) -> Array:
         """The log predictive probability log p(y | x) of each row.
 
         Parameters
         ----------
         X : array_like or data frame, shape (n, D)
-        y : array_like, shape (n,)
+        y : array_like, shape (n,), optional
+            None: what is expected of it, the negative entropy of the prediction.
 
         Returns
         -------
         ndarray, shape (n,)
         """
+        if y is None:
+            entropy: Array = entr(self.predict_proba(X)).sum(axis=1)
+            return -entropy
         self._fitted()
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64)
         lik, _, m, V = self.learner_.outputs(X)
