@@ -86,9 +86,10 @@ def prediction(lik: Likelihood, m: Array, V: Array) -> Prediction | Array:
     with one output, and those of y_k = 1 (N, C) for Bernoulli with more.
     """
     v = np.einsum("...ii->...i", V)
+    if lik.name == "gaussian":
+        R = lik.R  # type: ignore[attr-defined]
+        return Prediction(m, v + (R if isinstance(R, float) else np.diag(R)))
     with np.errstate(over="ignore", invalid="ignore"):
-        if lik.name == "gaussian":
-            return Prediction(m, v + lik.var_mean(m))
         if lik.name == "bernoulli":
             z = m / np.sqrt(1.0 + PROBIT * v)
             p: Array = lik.mean(np.concatenate([-z, z], axis=-1) if z.shape[-1] == 1 else z)
