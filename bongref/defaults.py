@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,23 +22,30 @@ from .states import State
 
 
 def prior(m: Method, model: Model, seed: int = 0) -> State:
-    """A prior by fan-in: weights and biases have the variance 1/n_in of their layer.
+    """A prior by fan-in: variance 1/n_in of its layer for a weight, 1 for a bias.
 
     The mean is ``model.init(seed)``; for a model without layers it is 0, and the variance is 1.
     """
     layout: Any = getattr(model, "layout", None)
     if getattr(model, "kind", "wrap") == "wrap" or not layout:
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(model.init(seed), _fan_in_variances(layout, model.n_params))  # type: ignore[attr-defined]
+    return m.prior(model.init(seed), fan_in(model))  # type: ignore[attr-defined]
 
 
-def _fan_in_variances(layout: Any, P: int) -> Array:
-    """1/n_in for each parameter; a bias has that of the weight before it."""
-    var, n_in = np.empty(P), 1
-    for p in layout:
-        if len(p.shape) == 4:  # a kernel (kh, kw, c_in, c_out)
-            n_in = int(np.prod(p.shape[:3]))
-        elif len(p.shape) == 2:
-            n_in = p.shape[1]
-        var[p.where] = 1 / n_in
+def fan_in(model: Model) -> Array:
+    """Prior variances (P,): 1/n_in of its layer for a weight, 1 for a bias.
+
+    With inputs of variance 1 every layer's outputs then have a variance of about 1 a priori. On
+    the data of docs/everyday.md a smaller variance of the biases gave a larger NLPD.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> fan_in(br.models.linear(4, bias=True))
+    array([0.25, 0.25, 0.25, 0.25, 1.  ])
+    """
+    var = np.ones(model.n_params)
+    for p in getattr(model, "layout", []):
+        if len(p.shape) > 1:  # a weight (n_out, n_in) or a kernel (kh, kw, c_in, c_out)
+            var[p.where] = 1 / (p.shape[1] if len(p.shape) == 2 else math.prod(p.shape[:3]))
     return var

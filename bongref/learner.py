@@ -33,18 +33,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, likelihoods, stream
+from . import checks, descriptions, likelihoods, stream
 from .backends import Problem, StepFailed, choose
 from .checks import Observations
-from .dynamics import OU, Static, propagate
+from .dynamics import OU, Linear, Static, propagate
 from .errors import StreamEnded
+from .files import Damaged, keys, plain
 from .gaussians import covariance_times
-from .grid import STATES, Method, method
+from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import ParametricModel, linear, mlp
 from .states import FC, Diag, State
 
+KINDS = ("gaussian", "bernoulli", "categorical")
 BLOCK = 32  # rows that the filter takes at once
 GROWTH = 1.5  # of the number of rows, until scales and noise are renewed
 LONGEST = 1024  # rows until they are, at most
@@ -155,13 +157,11 @@ class Learner:
 
     def __post_init__(self) -> None:
         D, C = self.model.spec["in_shape"][0], self.model.n_outputs or 1
-        none = lambda k: Moments(0, np.zeros(k), np.zeros(k))
-        unscaled = lambda k: Scale(np.zeros(k), np.ones(k))
+        none = [Moments(0, np.zeros(k), np.zeros(k)) for k in (D, C)]
+        unscaled = [Scale(np.zeros(k), np.ones(k)) for k in (D, C)]
         noise = math.nan if self.noise_var is None else self.noise_var
         rng = np.random.default_rng(self.seed).bit_generator.state
-        self.committed = Committed(
-            self.prior, 0, BLOCK, none(D), none(C), unscaled(D), unscaled(C), noise, 0.0, 0, rng
-        )
+        self.committed = Committed(self.prior, 0, BLOCK, *none, *unscaled, noise, 0.0, 0, rng)
         self.X, self.Y = np.zeros((0, D)), np.zeros((0, C))
         self.now: Committed | None = None
 
@@ -188,7 +188,9 @@ class Learner:
         except StreamEnded as error:
             self._keep_good_rows()
             text = f"{self.rows} of the rows are learned, the one after them cannot be. "
-            raise type(error)(text + error.message, self.rows + 1, self.current().state, [], error.name) from None
+            raise type(error)(
+                text + error.message, self.rows + 1, self.current().state, [], error.name
+            ) from None
 
     def _keep_good_rows(self) -> None:
         """Leave out waiting rows from the end until the others can be learned."""
@@ -294,70 +296,102 @@ class Learner:
         m, V = output_moments(self.model, prior, c.x_scale.clipped(X))
         return self.likelihood(c), c.y_scale, m, V
 
-
     # --- to plain data and back, for pickle, skops and bongref.save
 
     def to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays by name, and everything else as plain JSON."""
-        c, moments = self.committed, ("x", "y")
-        arrays = {"X": self.X, "Y": self.Y}
-        arrays |= {f"prior.{k}": a for k, a in self.prior._asdict().items()}
-        arrays |= {f"state.{k}": a for k, a in c.state._asdict().items()}
-        for k in moments:
-            arrays |= {f"{k}.mean": getattr(c, k).mean, f"{k}.squares": getattr(c, k).squares}
-            scale = getattr(c, f"{k}_scale")
-            arrays |= {f"{k}_scale.mean": scale.mean, f"{k}_scale.std": scale.std}
-        if isinstance(self.dynamics, OU):
-            arrays |= {"ou.mu0": self.dynamics.mu0, "ou.var0": self.dynamics.var0}
-        plain = {
-            "method": self.m.name,
-            "params": dict(self.m.params),
-            "model": {k: self.model.spec[k] for k in ("sizes", "activation")},
+        c, (moving, kind) = self.committed, descriptions.dynamics(self.dynamics)
+        arrays = {"X": self.X, "Y": self.Y, **moving}
+        arrays |= descriptions.state("prior", self.prior) | descriptions.state("state", c.state)
+        arrays |= {f"{k}.{f}": getattr(getattr(c, k), f) for k, f in _COLUMNS}
+        data = {
+            "method": descriptions.method(self.m),
+            "model": descriptions.model(self.model),
             "kind": self.kind,
-            "gamma": self.dynamics.gamma if isinstance(self.dynamics, OU) else None,
+            "dynamics": kind,
             "noise_var": self.noise_var,
             "seed": self.seed,
             "noise": None if math.isnan(c.noise) else c.noise,
-            **{k: getattr(c, k) for k in ("rows", "renewal", "errors", "n_errors", "rng")},
+            "rng": plain(c.rng),
+            **{k: getattr(c, k) for k in ("rows", "renewal", "errors", "n_errors")},
         }
-        return arrays, plain
+        return arrays, data
 
     @classmethod
-    def from_saved(cls, arrays: Mapping[str, Array], plain: Mapping[str, Any]) -> Learner:
-        """The inverse of :meth:`to_saved`."""
-        m, sizes = method(plain["method"], **plain["params"]), plain["model"]["sizes"]
-        activation, gamma = plain["model"]["activation"], plain["gamma"]
-        model = network(sizes[0], sizes[1:-1], sizes[-1], activation or "tanh")
-        kind = STATES[m.family]
-        prior, state = (
-            checks.state(s, kind(*(arrays[f"{s}.{k}"] for k in kind._fields)), kind, P=model.n_params)
-            for s in ("prior", "state")
+    def from_saved(cls, arrays: Mapping[str, Array], data: Any) -> Learner:
+        """The inverse of :meth:`to_saved`; everything is checked as something from outside."""
+        data = keys(
+            data, "method", "model", "kind", "dynamics", "noise_var", "seed", "noise", "rng",
+            "rows", "renewal", "errors", "n_errors",
+        )  # fmt: skip
+        m, model = descriptions.method_from(data["method"]), descriptions.model_from(data["model"])
+        if not isinstance(model, ParametricModel) or model.kind not in ("linear", "mlp"):
+            raise Damaged("the model must be linear or an mlp")
+        kind, rank = descriptions.state_kind(m), m.params.get("rank")
+        prior, state = (descriptions.state_from(k, kind, arrays, rank) for k in ("prior", "state"))
+        dynamics = descriptions.dynamics_from(arrays, data["dynamics"])
+        if len(prior.mu) != model.n_params or len(state.mu) != model.n_params:
+            raise Damaged(f"the states must have {model.n_params} parameters")
+        if isinstance(dynamics, Linear):
+            raise Damaged("the dynamics must be static or ou")
+        checks.choice("kind", data["kind"], KINDS)
+        positive = {k: None if data[k] is None else checks.scalar(k, data[k]) for k in _OPTIONAL}
+        if any(v is not None and not v > 0 for v in positive.values()):
+            raise Damaged("variances must be > 0")
+        made = cls(m, model, data["kind"], prior, dynamics, positive["noise_var"], 0)
+        made.seed = checks.integer("seed", data["seed"], 0)
+        made.committed = _committed(made.committed, arrays, data, state, positive["noise"])
+        sizes = made.X.shape[1], made.Y.shape[1]
+        made.X, made.Y = (
+            checks.array(k, arrays[k], shape=(None, n), empty=True)
+            for k, n in zip("XY", sizes, strict=True)
         )
-        moving = None if gamma is None else OU(gamma, arrays["ou.mu0"], arrays["ou.var0"])
-        learner = cls(
-            m, model, plain["kind"], prior, moving or Static(), plain["noise_var"], plain["seed"]
-        )
-        get = lambda k, *names: (arrays[f"{k}.{name}"] for name in names)
-        learner.committed = Committed(
-            state,
-            plain["rows"],
-            plain["renewal"],
-            *(Moments(plain["rows"], *get(k, "mean", "squares")) for k in ("x", "y")),
-            *(Scale(*get(k, "mean", "std")) for k in ("x_scale", "y_scale")),
-            math.nan if plain["noise"] is None else plain["noise"],
-            plain["errors"],
-            plain["n_errors"],
-            plain["rng"],
-        )
-        learner.X, learner.Y = arrays["X"], arrays["Y"]
-        return learner
+        if len(made.X) != len(made.Y) or len(made.X) >= BLOCK:
+            raise Damaged(f"X and Y must have the same number of rows below {BLOCK}")
+        return made
 
     def __getstate__(self) -> dict[str, Any]:
-        arrays, plain = self.to_saved()
-        return {"arrays": arrays, "plain": plain}
+        arrays, data = self.to_saved()
+        return {"arrays": arrays, "data": data}
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
-        self.__dict__.update(Learner.from_saved(saved["arrays"], saved["plain"]).__dict__)
+        self.__dict__.update(Learner.from_saved(saved["arrays"], saved["data"]).__dict__)
+
+
+# the columns' statistics, each of D or C numbers
+_COLUMNS = (
+    *((k, f) for k in ("x", "y") for f in ("mean", "squares")),
+    *((k, f) for k in ("x_scale", "y_scale") for f in ("mean", "std")),
+)
+_OPTIONAL = ("noise_var", "noise")
+
+
+def _committed(
+    empty: Committed, arrays: Mapping[str, Array], data: Any, state: State, noise: float | None
+) -> Committed:
+    """What a file says of the last full block."""
+    sizes = {"x": len(empty.x.mean), "y": len(empty.y.mean)}
+    c = {
+        k: {
+            f: checks.array(f"{k}.{f}", arrays[f"{k}.{f}"], shape=(sizes[k[0]],))
+            for j, f in _COLUMNS
+            if j == k
+        }
+        for k in ("x", "y", "x_scale", "y_scale")
+    }
+    counts = {k: checks.integer(k, data[k], 0) for k in ("rows", "renewal", "n_errors")}
+    errors = checks.scalar("errors", data["errors"])
+    rng = descriptions.generator_from(data["rng"])
+    ok = counts["rows"] % BLOCK == 0 and counts["rows"] < counts["renewal"] and errors >= 0
+    ok = ok and all(np.all(v[f] >= 0) for v in c.values() for f in v if f != "mean")
+    if not ok or rng is None or not np.all(c["y_scale"]["std"] > 0):
+        raise Damaged("the statistics of the rows are not possible")
+    x, y = (Moments(counts["rows"], **c[k]) for k in ("x", "y"))
+    scales = Scale(**c["x_scale"]), Scale(**c["y_scale"])
+    return Committed(
+        state, counts["rows"], counts["renewal"], x, y, *scales,
+        math.nan if noise is None else noise, errors, counts["n_errors"], rng.bit_generator.state,
+    )  # fmt: skip
 
 
 class _Segment:

@@ -25,9 +25,10 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from . import checks, linearised, predictive
+from . import checks, defaults, linearised, predictive
 from .dynamics import OU, Static, propagate
 from .errors import InvalidType, InvalidValue
+from .files import Damaged, keys, plain
 from .gaussians import normals
 from .grid import PARAMETERS, Method, method
 from .learner import Learner, network
@@ -40,11 +41,7 @@ try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils import check_random_state
     from sklearn.utils.multiclass import check_classification_targets
-    from sklearn.utils.validation import (
-        check_is_fitted,
-        column_or_1d,
-        validate_data,
-    )
+    from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 except ImportError as error:
     raise ImportError(
         f"bongref.sklearn needs scikit-learn >= 1.6 ({error}): pip install 'bongref[sklearn]'"
@@ -116,14 +113,17 @@ class _Bong(BaseEstimator):
 
     def _start(self, n_in: int, n_out: int, kind: str, noise_var: float | None) -> Learner:
         """A learner before its first row; every setting is checked here."""
-        hidden = self.hidden_layer_sizes
-        hidden = [hidden] if isinstance(hidden, (int, np.integer)) else list(hidden)
+        sizes: Any = self.hidden_layer_sizes
+        hidden = [sizes] if isinstance(sizes, (int, np.integer)) else list(sizes)
         for size in hidden:
             checks.integer("hidden_layer_sizes", size, 1)
         checks.choice("activation", self.activation, tuple(ACTIVATIONS))
         model = network(n_in, hidden, n_out, self.activation)
         m = _method(self.method, self.method_params, model)
-        scale, gamma = checks.scalar("prior_var", self.prior_var), checks.scalar("gamma", self.gamma)
+        scale, gamma = (
+            checks.scalar("prior_var", self.prior_var),
+            checks.scalar("gamma", self.gamma),
+        )
         if not scale > 0:
             raise InvalidValue(f"prior_var must be > 0, got {self.prior_var!r}")
         if not 0 <= gamma <= 1:
@@ -132,7 +132,7 @@ class _Bong(BaseEstimator):
                 "thousand rows"
             )
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        mu, var = model.init(seed), scale * fan_in(model)
+        mu, var = model.init(seed), scale * defaults.fan_in(model)
         dynamics = Static() if gamma == 1 else OU(gamma, mu, var)
         prior = m.prior(mu, var, rng=seed)
         return Learner(m, model, kind, prior, dynamics, noise_var, seed)
@@ -155,36 +155,35 @@ class _Bong(BaseEstimator):
         prior = propagate(c.state, learner.dynamics)
         lik, n = learner.likelihood(c), checks.integer("n_samples", n_samples, 1)
         Z = c.x_scale.clipped(X)
-        drawn = predictive.lin_mc(
-            learner.model, lik, prior, Z, n_samples=n, rng=rng, linearise="f"
-        )
+        drawn = predictive.lin_mc(learner.model, lik, prior, Z, n_samples=n, rng=rng, linearise="f")
         return lik, c.y_scale, drawn.values, rng
 
     # --- plain data, for bongref.save
 
     def _to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
         """Arrays by name, and everything else as plain JSON; see :func:`bongref.save`."""
-        arrays, plain = self._fitted().to_saved()
-        params = self.get_params(deep=False)
+        arrays, learner = self._fitted().to_saved()
         if not (self.random_state is None or isinstance(self.random_state, (int, np.integer))):
             raise InvalidType(
                 f"random_state must be an int or None to be saved, got {self.random_state!r}; "
                 "set_params(random_state=0) changes nothing that has been learned"
             )
-        params = {k: _plain(v) for k, v in params.items()}
+        params = plain(self.get_params(deep=False))
         names = getattr(self, "feature_names_in_", None)
-        out = {"estimator": type(self).__name__, "params": params, "learner": plain}
-        out["feature_names"] = None if names is None else [str(n) for n in names]
-        return arrays, out
+        names = None if names is None else [str(n) for n in names]
+        return arrays, {"params": params, "learner": learner, "feature_names": names}
 
     @classmethod
-    def _from_saved(cls, arrays: Mapping[str, Array], plain: Mapping[str, Any]) -> Any:
-        """The inverse of ``_to_saved``."""
-        est = cls(**plain["params"])
-        est.learner_ = Learner.from_saved(arrays, plain["learner"])
+    def _from_saved(cls, arrays: Mapping[str, Array], data: Any) -> Any:
+        """The inverse of ``_to_saved``, checked as something that comes from outside."""
+        data = keys(data, "params", "learner", "feature_names")
+        est = cls(**keys(data["params"], *cls().get_params(deep=False)))
+        est.learner_ = Learner.from_saved(arrays, data["learner"])
         est.n_features_in_ = est.learner_.model.spec["in_shape"][0]
-        if plain["feature_names"] is not None:
-            est.feature_names_in_ = np.array(plain["feature_names"], dtype=object)
+        if (names := data["feature_names"]) is not None:
+            if not isinstance(names, list) or len(names) != est.n_features_in_:
+                raise Damaged(f"there must be {est.n_features_in_} feature names")
+            est.feature_names_in_ = np.array([str(n) for n in names], dtype=object)
         return est
 
 
@@ -328,7 +327,7 @@ class BongRegressor(RegressorMixin, _Bong):
         mean = scale.mean[0] + scale.std[0] * m[:, 0]
         if not return_std:
             return mean
-        var = linearised.prediction(lik, m, V).var[:, 0]  # type: ignore[union-attr]
+        var: Array = linearised.prediction(lik, m, V).var[:, 0]  # type: ignore[union-attr, index]
         return mean, scale.std[0] * np.sqrt(var)
 
     def score_samples(self, X: Any, y: Any = None) -> Array:
@@ -351,7 +350,8 @@ class BongRegressor(RegressorMixin, _Bong):
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
         lik, scale, m, V = self.learner_.outputs(X)
         U = scale.forward(column_or_1d(y).astype(np.float64)[:, None])
-        return linearised.log_density(lik, m, V, U) - math.log(scale.std[0])
+        logs: Array = linearised.log_density(lik, m, V, U) - math.log(scale.std[0])
+        return logs
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draws of y: of the parameters, with the network linearised, and of the noise.
@@ -401,6 +401,8 @@ class BongClassifier(ClassifierMixin, _Bong):
     (True, (2, 3))
     """
 
+    classes_: Array
+
     def fit(self, X: Any, y: Any) -> BongClassifier:
         """Learn the rows in their order, from the prior.
 
@@ -436,8 +438,10 @@ class BongClassifier(ClassifierMixin, _Bong):
                 "classes must be given in the first call of partial_fit, got None; "
                 "partial_fit(X, y, classes=[all labels that will come])"
             )
-        if not first and classes is not None and not np.array_equal(
-            self.classes_, np.unique(column_or_1d(classes))
+        if (
+            not first
+            and classes is not None
+            and not np.array_equal(self.classes_, np.unique(column_or_1d(classes)))
         ):
             raise InvalidValue(
                 f"classes must be those of the first call, {self.classes_.tolist()}, "
@@ -481,18 +485,10 @@ class BongClassifier(ClassifierMixin, _Bong):
         return p / p.sum(axis=1, keepdims=True)
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of the class probabilities.
-
-        Parameters
-        ----------
-        X : array_like or data frame, shape (n, D)
-
-        Returns
-        -------
-        ndarray, shape (n, n_classes)
-        """
+        """Logarithms of :meth:`predict_proba`."""
         with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+            logs: Array = np.log(self.predict_proba(X))
+        return logs
 
     def predict(self, X: Any) -> Array:
         """The most probable label of each row.
@@ -523,8 +519,8 @@ class BongClassifier(ClassifierMixin, _Bong):
         ndarray, shape (n,)
         """
         if y is None:
-            entropy: Array = entr(self.predict_proba(X)).sum(axis=1)
-            return -entropy
+            negative: Array = -entr(self.predict_proba(X)).sum(axis=1)
+            return negative
         self._fitted()
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64)
         lik, _, m, V = self.learner_.outputs(X)
@@ -553,27 +549,23 @@ class BongClassifier(ClassifierMixin, _Bong):
         return labels
 
     def _to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        arrays, plain = super()._to_saved()
-        kind = self.classes_.dtype
-        return arrays, {**plain, "classes": self.classes_.tolist(), "dtype": kind.str}
+        arrays, data = super()._to_saved()
+        return arrays, {**data, "classes": plain(self.classes_)}
 
     @classmethod
-    def _from_saved(cls, arrays: Mapping[str, Array], plain: Mapping[str, Any]) -> Any:
-        est = super()._from_saved(arrays, plain)
-        est.classes_ = np.array(plain["classes"], dtype=plain["dtype"])
+    def _from_saved(cls, arrays: Mapping[str, Array], data: Any) -> Any:
+        data = dict(keys(data))
+        classes = data.pop("classes", None)
+        est = super()._from_saved(arrays, data)
+        C = est.learner_.model.n_outputs
+        kinds = {type(c) for c in classes} if isinstance(classes, list) else set()
+        if len(kinds) != 1 or not kinds <= {bool, int, float, str} or len(classes) != max(C, 2):
+            raise Damaged(f"there must be {max(C, 2)} classes of one kind")
+        est.classes_ = np.array(classes)
         return est
 
 
 # --- small helpers --------------------------------------------------------------------------------
-
-
-def fan_in(model: ParametricModel) -> Array:
-    """1/n_in for the weights of a dense network, 1 for the biases."""
-    var = np.ones(model.n_params)
-    for p in model.layout:
-        if len(p.shape) == 2:
-            var[p.where] = 1 / p.shape[1]
-    return var
 
 
 def _method(name: Any, params: Any, model: ParametricModel) -> Method:
@@ -602,12 +594,3 @@ def _encoded(y: Array, classes: Array) -> Array:
     if len(classes) == 2:
         return at[:, None].astype(np.float64)
     return np.eye(len(classes))[at]
-
-
-def _plain(value: Any) -> Any:
-    """A parameter as plain JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    return [_plain(v) for v in value] if isinstance(value, (list, tuple, np.ndarray)) else value

@@ -1,11 +1,9 @@
 """The estimators: scikit-learn's checks, chunks of any size, other packages around them, bad input."""
 
-import io
 import json
 import pickle
 import subprocess
 import sys
-import warnings
 
 import numpy as np
 import pytest
@@ -24,7 +22,6 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
-from bongref import learner as learning  # noqa: E402
 from bongref.learner import BLOCK, Moments  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
 
@@ -48,7 +45,11 @@ def iris():
 
 
 @parametrize_with_checks(
-    [BongRegressor(), BongClassifier(), BongRegressor(hidden_layer_sizes=(), method="bong-mc-ef-diag")],
+    [
+        BongRegressor(),
+        BongClassifier(),
+        BongRegressor(hidden_layer_sizes=(), method="bong-mc-ef-diag"),
+    ],
     legacy=True,
 )
 def test_scikit_learns_checks(estimator, check):
@@ -123,7 +124,9 @@ def test_the_first_block_is_a_stream_of_run(diabetes):
     np.testing.assert_allclose(est.state_.mu, result.state.mu, rtol=1e-9, atol=1e-12)
     pred = br.predictive.lin_mc(model, lik, result.state, Z, n_samples=20_000, rng=0)
     mean, std = est.predict(X, return_std=True)
-    np.testing.assert_allclose(mean, y.mean() + y.std() * model(result.state.mu, Z)[:, 0], rtol=1e-9)
+    np.testing.assert_allclose(
+        mean, y.mean() + y.std() * model(result.state.mu, Z)[:, 0], rtol=1e-9
+    )
     # the sample variance of S draws has a relative standard error of √(2/S): six of them
     np.testing.assert_allclose(std**2, y.std() ** 2 * pred.var[:, 0], rtol=6 * np.sqrt(2 / 20_000))
 
@@ -201,7 +204,12 @@ def test_labels_are_drawn_with_their_probabilities(iris):
     share = np.stack([(drawn == name).mean(axis=1) for name in est.classes_], axis=1)
     # six standard errors, and 0.02 for the probit approximation of predict_proba
     np.testing.assert_allclose(share, p, atol=6 * np.sqrt(0.25 / S) + 0.02)
-    np.testing.assert_allclose(est.score_samples(X, names[y]), np.log(est.predict_proba(X)[np.arange(150), y]), rtol=1e-8, atol=1e-12)
+    np.testing.assert_allclose(
+        est.score_samples(X, names[y]),
+        np.log(est.predict_proba(X)[np.arange(150), y]),
+        rtol=1e-8,
+        atol=1e-12,
+    )
     assert est.score(X, names[y]) > 0.85
 
 
@@ -301,7 +309,10 @@ def same(a, b, X):
 
 def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
     sio = pytest.importorskip("skops.io")
-    for est, (X, y) in ((BongRegressor(gamma=0.99, **CHEAP), diabetes), (BongClassifier(**CHEAP), iris)):
+    for est, (X, y) in (
+        (BongRegressor(gamma=0.99, **CHEAP), diabetes),
+        (BongClassifier(**CHEAP), iris),
+    ):
         est.fit(X[:70], y[:70])
         joblib.dump(est, tmp_path / "est.joblib")
         dumped = sio.dumps(est)
@@ -310,11 +321,13 @@ def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
         arrays, plain = est._to_saved()
         plain = json.loads(json.dumps(plain))  # it is plain JSON
         assert all(isinstance(a, np.ndarray) and a.dtype == float for a in arrays.values())
+        br.save(tmp_path / "est.npz", est)
         for copy in (
             pickle.loads(pickle.dumps(est)),
             joblib.load(tmp_path / "est.joblib"),
             sio.loads(dumped, trusted=trusted),
             type(est)._from_saved(arrays, plain),
+            br.load(tmp_path / "est.npz"),
         ):
             same(est, copy, X)
             more = clone(est).fit(X[:70], y[:70]).partial_fit(X[70:], y[70:])
@@ -327,7 +340,11 @@ def test_in_a_pipeline_a_grid_search_and_joblib(diabetes, iris):
     pipe = make_pipeline(PolynomialFeatures(1, include_bias=False), BongRegressor(**CHEAP))
     scores = cross_val_score(pipe, X, y, cv=2, n_jobs=2)
     np.testing.assert_array_equal(scores, cross_val_score(pipe, X, y, cv=2))
-    grid = GridSearchCV(BongRegressor(**CHEAP), {"prior_var": [0.1, 1.0], "method": ["auto", "bong-lin-hess-diag"]}, cv=2)
+    grid = GridSearchCV(
+        BongRegressor(**CHEAP),
+        {"prior_var": [0.1, 1.0], "method": ["auto", "bong-lin-hess-diag"]},
+        cv=2,
+    )
     assert grid.fit(X, y).best_score_ > 0.2
     Xi, yi = iris
     calibrated = CalibratedClassifierCV(BongClassifier(**CHEAP), cv=2).fit(Xi, yi)

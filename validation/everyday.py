@@ -44,7 +44,9 @@ def gaussian_scores(mean: Any, std: Any, y: Any) -> dict[str, float]:
     std = np.maximum(std, FLOOR)
     z = (y - mean) / std
     nlpd = 0.5 * np.log(2 * np.pi) + np.log(std) + 0.5 * z**2
-    inside = {f"cover{round(100 * p)}": float(np.mean(np.abs(z) <= ndtri(0.5 + p / 2))) for p in LEVELS}
+    inside = {
+        f"cover{round(100 * p)}": float(np.mean(np.abs(z) <= ndtri(0.5 + p / 2))) for p in LEVELS
+    }
     return {"nlpd": float(nlpd.mean()), "loss": float(np.sqrt(np.mean((y - mean) ** 2))), **inside}
 
 
@@ -187,8 +189,13 @@ def river_linear(d: Split, seed: int, _: float) -> dict[str, float]:
     seconds = time.perf_counter() - start
     if is_classes(d):
         classes = np.unique(d.y)
-        p = np.array([[q.get(c, 0.0) for c in classes.tolist()] for q in map(est.predict_proba_one, test)])
-        return {**class_scores(p / p.sum(axis=1, keepdims=True), classes, d.y_test), "seconds": seconds}
+        p = np.array(
+            [[q.get(c, 0.0) for c in classes.tolist()] for q in map(est.predict_proba_one, test)]
+        )
+        return {
+            **class_scores(p / p.sum(axis=1, keepdims=True), classes, d.y_test),
+            "seconds": seconds,
+        }
     fitted = np.array([est.predict_one(x) for x in train])
     std = math.sqrt(np.mean((s.y - fitted) ** 2))
     mean = [est.predict_one(x) for x in test]
@@ -329,7 +336,9 @@ def choose(seeds: list[int], rows: int = 1200) -> None:
 
     found: dict[str, Any] = json.loads(CHOICES.read_text()) if CHOICES.exists() else {}
     names = [*OTHER, *OTHER_CLASSES]
-    todo = [(v, n, s) for v in VARIANTS for n in names for s in seeds if f"{v}|{n}|{s}" not in found]
+    todo = [
+        (v, n, s) for v in VARIANTS for n in names for s in seeds if f"{v}|{n}|{s}" not in found
+    ]
     for variant, name, seed in tqdm(todo, unit="fit"):
         d = split(name, seed)
         est = (BongClassifier if is_classes(d) else BongRegressor)(random_state=seed)
@@ -337,14 +346,20 @@ def choose(seeds: list[int], rows: int = 1200) -> None:
             warnings.simplefilter("ignore")
             est.set_params(**VARIANTS[variant]).fit(d.X[:rows], d.y[:rows])
         shift = 0.0 if is_classes(d) else math.log(float(d.y_test.std()))
-        found[f"{variant}|{name}|{seed}"] = float(-est.score_samples(d.X_test, d.y_test).mean()) - shift
+        found[f"{variant}|{name}|{seed}"] = (
+            float(-est.score_samples(d.X_test, d.y_test).mean()) - shift
+        )
         write(CHOICES, found)
 
 
 def main() -> None:
     """The command line."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
-    parser.add_argument("--page", action="store_true", help="write the tables into docs/everyday.md")
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument(
+        "--page", action="store_true", help="write the tables into docs/everyday.md"
+    )
     parser.add_argument("--choose", action="store_true", help="compare settings on other data")
     parser.add_argument("--sets", nargs="*", default=list(TABLE), choices=TABLE, metavar="SET")
     parser.add_argument("--seeds", nargs="*", type=int, default=list(SEEDS), metavar="SEED")

@@ -87,4 +87,6 @@ def _mnist() -> tuple[Any, Any]:
 
     read = lambda kind: gzip.open(folder() / "mnist" / f"train-{kind}-ubyte.gz").read()
     pixels = np.frombuffer(read("images-idx3"), np.uint8, MOST * 784, 16).reshape(-1, 7, 4, 7, 4)
-    return pixels.mean(axis=(2, 4)).reshape(MOST, 49), np.frombuffer(read("labels-idx1"), np.uint8, MOST, 8)
+    return pixels.mean(axis=(2, 4)).reshape(MOST, 49), np.frombuffer(
+        read("labels-idx1"), np.uint8, MOST, 8
+    )

@@ -104,7 +104,9 @@ def write_page(results: Path, chosen: Path) -> None:
         "nlpd": verdict + "\n\n" + scores(found, "nlpd"),
         "loss": scores(found, "loss"),
         "coverage": coverage(found),
-        "prequential": table(list(ahead_of_time), [list(ahead_of_time.values())]) if ahead_of_time else "",
+        "prequential": table(list(ahead_of_time), [list(ahead_of_time.values())])
+        if ahead_of_time
+        else "",
         "choices": choices(json.loads(chosen.read_text())) if chosen.exists() else "",
     }
     for name, part in parts.items():
