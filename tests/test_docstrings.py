@@ -40,7 +40,7 @@ PUBLIC = {
         "rmse",
     ),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
-    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
+    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict", "several"),
     "routes.compare": (
         "Difference",
         "condition",

@@ -186,6 +186,8 @@ def check_metric(name: str, kind: str) -> None:
     """
     from .. import metrics, predictive
 
+    if name == "kl" and kind == raw.REGRESSION:
+        return
     metric, _, how = name.partition("-")
     known = [*metrics.METRICS, "prequential"]
     if metric not in known or (how or "plugin") not in predictive.KINDS:

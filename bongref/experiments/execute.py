@@ -15,33 +15,38 @@ import threading
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .. import metrics, predictive, stream
+from .. import metrics, stream
 from ..dynamics import OU, Dynamics
 from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinite, StreamEnded
+from ..gaussians import kl
 from ..grid import Method, method
 from ..likelihoods import Likelihood
 from ..linalg import Array
 from ..models import Model
-from ..states import State
+from ..states import FC, State
 from . import calibration, foreign, tasks
 from .records import Record
 from .specs import Spec, versions
 from .threads import one_thread
 
+Notify = Callable[[Spec, dict[str, float]], None]
 WARM = 100  # test rows that are predicted to compile the predictives
 _one_run = threading.Lock()  # threads of one process, as a Dask worker may have, take turns
 
 
-def execute(spec: Spec) -> Record:
+def execute(spec: Spec, notify: Notify | None = None) -> Record:
     """Compute a run.
 
     Parameters
     ----------
     spec : Spec
+    notify : callable, optional
+        Called with the spec and each row of metrics on the test part as soon as it is there.
 
     Returns
     -------
@@ -56,7 +61,7 @@ def execute(spec: Spec) -> Record:
     begun, clock = time.time(), time.perf_counter()
     with _one_run, one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outcome = _outcome(spec, _checked_task(spec))
+        outcome = _outcome(spec, _checked_task(spec), notify)
     told = [str(w.message) for w in caught if issubclass(w.category, BongrefWarning)]
     outcome["timing"] |= {
         "total": time.perf_counter() - clock,
@@ -92,10 +97,13 @@ def task_of(name: str, params: str, part: str, data: str | None) -> tasks.Task:
 # --- what happens in a run ------------------------------------------------------------------------
 
 
-def _outcome(spec: Spec, task: tasks.Task) -> Record:
+def _outcome(spec: Spec, task: tasks.Task, notify: Notify | None = None) -> Record:
     """Status, step, reason, rows, calibration and timing."""
-    measures = measures_of(spec, task)
     try:
+        measures = measures_of(spec, task)
+        for one in measures:
+            if notify is not None and isinstance(one, Measured):
+                one.notify = functools.partial(notify, spec)
         if spec.adapter is None:
             result = _streamed(spec, task, measures)
         else:
@@ -171,6 +179,7 @@ class Measured:
         self.test = metrics.on(task.X_test, task.Y_test, *names, n_samples=n_samples)
         self.every = every
         self.counts: dict[str, calibration.Counts] = {}
+        self.notify: Callable[[dict[str, float]], None] | None = None
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
@@ -180,18 +189,37 @@ class Measured:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name; ``counts`` are then those of this state."""
-        made: dict[str, predictive.Predictive] = {}
-        row = {}
-        for name in self.test.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.test.X, n_samples=self.test.n_samples, rng=rng
-                )
-            row[name] = metrics.METRICS[metric](made[kind], self.test.Y)
+        made = self.test.predictives(model, lik, state, rng)
+        row = self.test.scores(made)
         self.counts = {k: calibration.counts(p, self.test.Y) for k, p in made.items()}
+        if self.notify is not None:
+            self.notify(row)
         return row
+
+
+class KLToExact:
+    """D(q_t | exact posterior after t observations) of linear regression, step by step."""
+
+    ahead = False
+
+    def __init__(self, spec: Spec, task: tasks.Task, steps: list[int]) -> None:
+        _, _, lik, prior, self.X, self.Y, _, moving = setup(spec, task)
+        if task.facts["model"]["kind"] != "linear" or lik.name != "gaussian" or moving is not None:
+            raise InvalidValue("kl must be of a linear regression without gamma")
+        self.every = sorted({*(t for t in steps if t < len(self.X)), len(self.X)})
+        self.todo, self.R = iter(self.every), spec.settings["obs_var"] or task.facts["obs_var"]
+        self.mu, self.var = prior.mu, task.prior_variances(spec.settings["prior_var"])
+
+    def __call__(
+        self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """The divergence at the next of its steps, as ``"kl"``."""
+        t = next(self.todo)
+        J = model.jac(self.mu, self.X[:t])[:, 0]  # (t, P), the same for every parameter
+        precision = np.diag(1 / self.var) + J.T @ J / self.R
+        misfit = self.Y[:t] - model(self.mu, self.X[:t])[:, 0]
+        mean = self.mu + np.linalg.solve(precision, J.T @ misfit / self.R)
+        return {"kl": float(kl(state, FC(mean, np.linalg.inv(precision))))}
 
 
 def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:
@@ -202,6 +230,8 @@ def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:
         if name.startswith("prequential-"):
             kind = name.partition("-")[2]
             ahead.append(metrics.prequential(kind, s["eval_samples"], every=list(steps)))
+        elif name == "kl":
+            ahead.append(KLToExact(spec, task, list(steps)))
         else:
             groups.setdefault(tuple(steps), []).append(name)
     return ahead + [

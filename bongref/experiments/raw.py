@@ -103,7 +103,10 @@ def moons(rng: np.random.Generator, n: int = 1000, n_test: int = 1000, noise: fl
     N = n + n_test
     Y = rng.integers(0, 2, N).astype(float)
     angle = np.pi * rng.random(N)
-    upper, lower = np.c_[np.cos(angle), np.sin(angle)], np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)]
+    upper, lower = (
+        np.c_[np.cos(angle), np.sin(angle)],
+        np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)],
+    )
     moon = np.where(Y[:, None] == 0, upper, lower)
     X = moon + noise * rng.standard_normal((N, 2))
     return Raw(BINARY, X, Y, last(n, n_test), mlp(2, hidden, hidden, 1))

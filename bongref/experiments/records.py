@@ -48,6 +48,7 @@ APART = ("timing", "command")  # not compared: they differ from machine to machi
 DIGITS = 16
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HEAD = b'{"checksum":"'
+_SUM = slice(len(_HEAD), len(_HEAD) + DIGITS)
 _REST = len(_HEAD) + DIGITS + 2  # where the checked part of a line begins
 
 
@@ -95,8 +96,8 @@ def _floats(value: Any) -> Any:
 def to_line(record: Record) -> bytes:
     """The record as a line with its checksum, without the end of the line.
 
-    >>> to_line({"id": "0" * 16, "status": "done", "rows": []})[:40]
-    b'{"checksum":"0c6ab4d5d6b3a1a5","format":'
+    >>> to_line({"id": "0" * 16, "status": "done", "rows": []})[31:]
+    b'"format":1,"id":"0000000000000000","status":"done","rows":[]}'
     """
     first = {"format": FORMAT, "id": record["id"], "status": record["status"]}
     rest = {k: v for k, v in record.items() if k not in ("checksum", *first)}
@@ -111,12 +112,12 @@ def _sum(body: bytes) -> bytes:
 
 def is_intact(line: bytes) -> bool:
     """Whether a line is complete and its checksum is right."""
-    return line.startswith(_HEAD) and line[len(_HEAD) : _REST - 2] == _sum(line[_REST:])
+    return line.startswith(_HEAD) and line[_SUM] == _sum(line[_REST:])
 
 
 def head(line: bytes) -> tuple[int, str, str]:
     """Format, id and status of an intact line, without reading the rest of it."""
-    number, _, rest = line[_REST + len(b'"format":') :].partition(b',"id":"')
+    number, _, rest = line[_REST + len(b'"format":') : _REST + 80].partition(b',"id":"')
     status = rest[DIGITS + len(b'","status":"') :].partition(b'"')[0]
     return int(number), rest[:DIGITS].decode(), status.decode()
 

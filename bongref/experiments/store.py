@@ -55,18 +55,17 @@ def scan(data: bytes, name: str = NAME) -> Scan:
     status: dict[str, str] = {}
     where: dict[str, tuple[int, int]] = {}
     damaged: list[int] = []
-    start, number = 0, 0
-    while (end := data.find(b"\n", start)) >= 0:
-        number += 1
-        line = data[start:end]
+    lines = data.split(b"\n")
+    start, number = 0, len(lines) - 1
+    for k, line in enumerate(lines[:-1], 1):
         if records.is_intact(line):
             form, id, now = records.head(line)
             if form != records.FORMAT:
                 raise InvalidValue(_other_format(name, form))
-            status[id], where[id] = now, (start, end - start)
+            status[id], where[id] = now, (start, len(line))
         else:
-            damaged.append(number)
-        start = end + 1
+            damaged.append(k)
+        start += len(line) + 1
     if number and len(damaged) == number:
         raise InvalidValue(
             f"{name} must be made of lines that bongref run wrote, and none of its {number} "
