@@ -157,11 +157,20 @@ class Learner:
 
     def __post_init__(self) -> None:
         D, C = self.model.spec["in_shape"][0], self.model.n_outputs or 1
-        none = [Moments(0, np.zeros(k), np.zeros(k)) for k in (D, C)]
-        unscaled = [Scale(np.zeros(k), np.ones(k)) for k in (D, C)]
         noise = math.nan if self.noise_var is None else self.noise_var
-        rng = np.random.default_rng(self.seed).bit_generator.state
-        self.committed = Committed(self.prior, 0, BLOCK, *none, *unscaled, noise, 0.0, 0, rng)
+        self.committed = Committed(
+            self.prior,
+            0,
+            BLOCK,
+            Moments(0, np.zeros(D), np.zeros(D)),
+            Moments(0, np.zeros(C), np.zeros(C)),
+            Scale(np.zeros(D), np.ones(D)),
+            Scale(np.zeros(C), np.ones(C)),
+            noise,
+            0.0,
+            0,
+            np.random.default_rng(self.seed).bit_generator.state,
+        )
         self.X, self.Y = np.zeros((0, D)), np.zeros((0, C))
         self.now: Committed | None = None
 

@@ -114,9 +114,8 @@ class _Bong(BaseEstimator):
     def _start(self, n_in: int, n_out: int, kind: str, noise_var: float | None) -> Learner:
         """A learner before its first row; every setting is checked here."""
         sizes: Any = self.hidden_layer_sizes
-        hidden = [sizes] if isinstance(sizes, (int, np.integer)) else list(sizes)
-        for size in hidden:
-            checks.integer("hidden_layer_sizes", size, 1)
+        sizes = [sizes] if isinstance(sizes, (int, np.integer)) else list(sizes)
+        hidden = [checks.integer("hidden_layer_sizes", size, 1) for size in sizes]
         checks.choice("activation", self.activation, tuple(ACTIVATIONS))
         model = network(n_in, hidden, n_out, self.activation)
         m = _method(self.method, self.method_params, model)
@@ -327,7 +326,7 @@ class BongRegressor(RegressorMixin, _Bong):
         mean = scale.mean[0] + scale.std[0] * m[:, 0]
         if not return_std:
             return mean
-        var: Array = linearised.prediction(lik, m, V).var[:, 0]  # type: ignore[union-attr, index]
+        var: Array = linearised.prediction(lik, m, V).var[:, 0]  # type: ignore[index]
         return mean, scale.std[0] * np.sqrt(var)
 
     def score_samples(self, X: Any, y: Any = None) -> Array:
@@ -345,7 +344,8 @@ class BongRegressor(RegressorMixin, _Bong):
         """
         if y is None:
             _, std = self.predict(X, return_std=True)
-            return -0.5 - 0.5 * math.log(2 * math.pi) - np.log(std)
+            expected: Array = -0.5 - 0.5 * math.log(2 * math.pi) - np.log(std)
+            return expected
         self._fitted()
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
         lik, scale, m, V = self.learner_.outputs(X)
@@ -482,7 +482,8 @@ class BongClassifier(ClassifierMixin, _Bong):
         """
         lik, _, m, V = self._outputs(X)
         p: Array = np.asarray(linearised.prediction(lik, m, V))
-        return p / p.sum(axis=1, keepdims=True)
+        p /= p.sum(axis=1, keepdims=True)
+        return p
 
     def predict_log_proba(self, X: Any) -> Array:
         """Logarithms of :meth:`predict_proba`."""
