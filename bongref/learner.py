@@ -336,13 +336,17 @@ class Learner:
         m, model = descriptions.method_from(data["method"]), descriptions.model_from(data["model"])
         if not isinstance(model, ParametricModel) or model.kind not in ("linear", "mlp"):
             raise Damaged("the model must be linear or an mlp")
-        kind, rank = descriptions.state_kind(m), m.params.get("rank")
+        kind, rank = descriptions.state_kind(m), m.rank(model.n_params)
         prior, state = (descriptions.state_from(k, kind, arrays, rank) for k in ("prior", "state"))
         dynamics = descriptions.dynamics_from(arrays, data["dynamics"])
         if len(prior.mu) != model.n_params or len(state.mu) != model.n_params:
             raise Damaged(f"the states must have {model.n_params} parameters")
         if isinstance(dynamics, Linear):
             raise Damaged("the dynamics must be static or ou")
+        names = {"X", "Y", *(f"{k}.{f}" for k, f in _COLUMNS)}
+        names |= {f"{k}.{f}" for k in ("prior", "state") for f in kind._fields}
+        if set(arrays) != names | {f"dynamics.{f}" for f in dynamics._fields}:
+            raise Damaged(f"it must have the arrays {sorted(names)}")
         checks.choice("kind", data["kind"], KINDS)
         positive = {k: None if data[k] is None else checks.scalar(k, data[k]) for k in _OPTIONAL}
         if any(v is not None and not v > 0 for v in positive.values()):

@@ -4,6 +4,7 @@ import json
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
+from bongref import defaults  # noqa: E402
 from bongref.learner import BLOCK, Moments  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
 
@@ -386,3 +388,36 @@ def test_in_rivers_progressive_validation(kind):
     rows = list(stream.shuffle(iter(data), buffer_size=100, seed=0))[:300]
     found = evaluate.progressive_val_score(iter(rows), model, metric).get()
     assert river and (found < 2.0 if kind == "regressor" else found > 0.8)
+
+
+# --- defaults of the library ----------------------------------------------------------------------
+
+
+def test_raw_columns_of_a_network_are_warned_about(diabetes):
+    X, y = (a[:40] for a in diabetes)
+    m, model = br.method("bong-lin-hess-diag"), br.models.mlp([10, 3, 1])
+    args = (m, model, br.likelihoods.Gaussian(var=1.0), m.prior(model.init(0), 0.01))
+    with pytest.warns(br.BongrefWarning, match=r"root mean square 19\d .*standardise X"):
+        br.run(*args, X, (y - y.mean()) / y.std(), backend="reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        br.run(*args, (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), backend="reference")
+
+
+@pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
+def test_the_rank_is_at_most_the_number_of_parameters(rule):
+    X, model = np.random.default_rng(0).standard_normal((12, 8)), br.models.linear(8)
+    m = br.method(f"{rule}-lin-hess-dlr", **({} if rule == "bong" else {"alpha": 1e-3}))
+    prior = m.prior(np.zeros(8))
+    assert prior.W.shape == (8, 8) and m.params["rank"] == 10 and m.rank(8) == 8
+    lik = br.likelihoods.Gaussian(var=1.0)
+    one, two = (br.run(m, model, lik, prior, X, X[:, 0], backend=b) for b in ("reference", "auto"))
+    np.testing.assert_allclose(one.state.mu, two.state.mu, rtol=1e-8, atol=1e-10)
+
+
+def test_fan_in():
+    var = br.models.mlp([4, 8, 1]).unflatten(defaults.fan_in(br.models.mlp([4, 8, 1])))
+    assert {k: set(np.unique(a)) for k, a in var.items()} == {
+        "W0": {1 / 4}, "b0": {1.0}, "W1": {1 / 8}, "b1": {1.0},
+    }  # fmt: skip
+    assert set(defaults.fan_in(br.models.cnn((4, 4, 1), 2, (3,), (5, 5), 5))[:75]) == {1 / 25}
