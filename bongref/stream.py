@@ -232,6 +232,8 @@ def run(
     -----
     Diverging
         If the predictions for the last observations are clearly worse than a constant.
+    BongrefWarning
+        If a network is given raw columns (root mean square above 30).
 
     Examples
     --------
@@ -508,8 +510,8 @@ def _checked_resume(resume: Any, p: Problem) -> State:
     if not isinstance(resume.info.traces, list):
         raise InvalidType(f"resume.info.traces must be a list, got {describe(resume.info.traces)}")
     _check_pending(resume.continuation.pending)
-    rank = p.m.params.get("rank")
-    return checks.state("resume.state", resume.state, STATES[p.m.family], P=len(p.prior.mu), R=rank)
+    P = len(p.prior.mu)
+    return checks.state("resume.state", resume.state, STATES[p.m.family], P=P, R=p.m.rank(P))
 
 
 def evaluation_generator(rng: np.random.Generator | None) -> np.random.Generator:

@@ -67,7 +67,6 @@ ROWS = [
     ("m.prior('ab')", T, "mu must be an array of real numbers, got str 'ab'"),
     ("m.prior(np.zeros(2), var=0.0)", V, "var must be > 0 (a variance), got 0.0"),
     ("m.prior(np.zeros(2), var=[1.0])", V, "var must be a scalar or have shape (2,), got (1,)"),
-    ("br.method('bong-lin-hess-dlr').prior(np.zeros(2))", V, "rank must be in 1...P = 2, got 10"),
     ("br.method('bog-lin-hess-dlr', rank=1).prior(np.zeros(2), rng=1.5)", T, "rng must be a numpy.random.Generator or a seed"),
     # --- step ---------------------------------------------------------------------------------------------
     ("br.step(m, None, None, c)", T, "prior must be a Diag state, got NoneType None"),
