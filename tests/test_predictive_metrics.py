@@ -608,7 +608,10 @@ def test_tables_are_read_by_position(name):
     names = ("nlpd-plugin", "error", "rmse")
     want = metrics.on(X, labels, *names)(m, MODEL, lik, state, None)
     assert metrics.on(of_X(X), of_y(labels), *names)(m, MODEL, lik, state, None) == want
-    assert metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels)) == want["nlpd-plugin"]
+    assert (
+        metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels))
+        == want["nlpd-plugin"]
+    )
 
 
 def test_one_row_of_a_data_frame_is_one_input():
