@@ -168,6 +168,22 @@ def rmse(pred: Predictive, Y: Any) -> float:
 
 
 METRICS: dict[str, Callable[..., float]] = {"nlpd": nlpd, "error": error, "ece": ece, "rmse": rmse}
+# what other packages call them, or the nearest that there is
+ELSEWHERE = {
+    "accuracy": "error (1 - accuracy)",
+    "acc": "error (1 - accuracy)",
+    "mse": "rmse (its square root)",
+    "nll": "nlpd",
+    "log_loss": "nlpd",
+    "logloss": "nlpd",
+}
+
+
+def _nearest(metric: str, name: str, known: list[str]) -> str:
+    """The end of a message about a metric that there is not."""
+    if metric.lower() in ELSEWHERE:
+        return f"; use {ELSEWHERE[metric.lower()]}"
+    return checks.near_miss(name, known)
 
 
 def _predictive(pred: Any) -> Predictive:
@@ -191,7 +207,7 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
         return guess, confidence, onehot[:, 0].astype(int)
     raise InvalidValue(
         "the likelihood must be Categorical, or Bernoulli with one output, for error and ece, "
-        f"got {name} with {C}"
+        f"got {name} with {C}; use nlpd or rmse"
     )
 
 
@@ -276,7 +292,7 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
             known = [*METRICS, *(f"{a}-{k}" for a in METRICS for k in predictive.KINDS)]
             raise InvalidValue(
                 f"names must be made of {', '.join(METRICS)} and optionally "
-                f"-{', -'.join(predictive.KINDS)}, got {name!r}{checks.near_miss(name, known)}"
+                f"-{', -'.join(predictive.KINDS)}, got {name!r}{_nearest(metric, name, known)}"
             )
     n_samples = checks.integer("n_samples", n_samples, 1)
     X = checks.values("X", X)

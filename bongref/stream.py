@@ -221,6 +221,8 @@ def run(
     -----
     Diverging
         If the predictions for the last observations are clearly worse than a constant.
+    Unscaled
+        If X or Y of a network are far from mean 0 and standard deviation 1.
 
     Examples
     --------
@@ -237,6 +239,7 @@ def run(
     ([100, 200], True)
     """
     problem = _checked(m, model, lik, prior, X, Y, rng, samples, dynamics, backend, trace, form)
+    advice.warn_unscaled(problem)
     T = len(problem.data.seen)
     record = Recorder(problem, every, metrics, checkpoint)
     state, t = record.start(resume)

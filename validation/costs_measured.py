@@ -6,8 +6,10 @@
     python -m validation.costs_measured --check         # compare with streams that are not in the data
 
 The points are those of the benchmarks (validation/results/sweep.json and bench.json: P, and a CNN)
-and own ones with small P and other C, M, R and I, validation/results/costs_measured.json (written after each method, so that a run can be
-stopped and goes on with what is missing); the fit is bongref/guide/costs.json. Each point is the
+and own ones with small P and other C, M, R and I, as far as there are any, validation/results/costs_measured.json (written after each method, so that a run can be
+stopped and goes on with what is missing); the fit is bongref/guide/costs.json. Own
+points are divided by the ratio of the two machines, which is the median over the methods that both
+have measured with the benchmark's network. Each point is the
 best of a few timings of ``br.run`` (``info.seconds`` over the steps). The fit has no negative
 coefficient and minimises the relative error (non-negative least squares).
 """
@@ -50,6 +52,7 @@ def design(name: str) -> list[dict[str, Any]]:
     """The points that the benchmarks do not have: small P, and other C, M, R and I."""
     rule, how, kind, family = name.split("-")
     out = [{"net": net, **BASE} for net in (mlp(2, D=6), mlp(3), mlp(14))]
+    out += [{"net": mlp(20, D=21), "M": 100, "R": 10, "I": 10}]  # the benchmark's
     if kind == "hess":
         out += [{"net": mlp(h, C), **BASE} for h, C in ((3, 3), (7, 9), (14, 3), (26, 3))]
     if how == "mc":
@@ -60,6 +63,18 @@ def design(name: str) -> list[dict[str, Any]]:
     if rule in ("blr", "bbb"):
         out += [{"net": mlp(h), **BASE, "I": I} for h, I in ((14, 2), (26, 3))]
     return out
+
+
+def machine_ratio(data: dict[str, Any]) -> float:
+    """How many times as long as in the benchmarks the same network takes where the points are from."""
+    times = bench_times()
+    here = [
+        p["us"] / times[name]
+        for name, own in data["methods"].items()
+        for p in own
+        if p["net"] == mlp(20, D=21)
+    ]
+    return float(np.median(here))
 
 
 def benchmarks(name: str) -> list[dict[str, Any]]:
@@ -154,9 +169,12 @@ def machine() -> dict[str, Any]:
 def fit() -> dict[str, Any]:
     """The nanoseconds of each kind of work for each method, and how far the fit is off."""
     data, out = json.loads(POINTS.read_text()), {}
-    for name, points in data["methods"].items():
+    ratio = machine_ratio(data)
+    print(f"own times are divided by {ratio:.2f}, the ratio of the machines")
+    for name in METHODS:
         out[name] = {}
-        points = points + benchmarks(name)
+        own_points = data["methods"].get(name, [])
+        points = [{**p, "us": p["us"] / ratio} for p in own_points] + benchmarks(name)
         for which in ("few", "many"):
             own = [
                 (sizes(p), 1e3 * p["us"]) for p in points if costs.regime(name, sizes(p)) == which
@@ -176,8 +194,8 @@ def fit() -> dict[str, Any]:
     whole = {
         "schema": "bongref-costs-1",
         "made by": "python -m validation.costs_measured",
-        "machine": data["machine"],
-        "probe seconds": data["probe seconds"],
+        "machine": bench_machine(),
+        "probe seconds": data["probe seconds"] / ratio,
         "methods": {name: out[name] for name in NAMES if name in out},
         "us of the benchmark": bench_times(),
     }
@@ -191,6 +209,13 @@ def bench_times() -> dict[str, float]:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     own = {k.removesuffix("@mlp"): v["ours"]["us"] for k, v in cells.items() if k.endswith("@mlp")}
     return {name: float(f"{own[name]:.3g}") for name in NAMES if name in own}
+
+
+def bench_machine() -> dict[str, Any]:
+    """The machine of the benchmarks."""
+    path = ROOT / "validation" / "results" / "bench.json"
+    found = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    return {k: found[k] for k in ("cpu", "cores", "bongref", "python", "numpy", "numba")}
 
 
 def sizes(p: dict[str, Any]) -> costs.Sizes:

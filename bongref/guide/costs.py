@@ -68,8 +68,8 @@ def regime(name: str, n: Sizes) -> str:
     return "many" if how == "mc" or not few[rule] else "few"
 
 
-def features(name: str, n: Sizes) -> dict[str, float]:
-    """The amounts of each kind of work of one observation."""
+def features(name: str, n: Sizes, which: str | None = None) -> dict[str, float]:
+    """The amounts of each kind of work of one observation, in the form ``which``."""
     rule, _, _, family = name.split("-")
     P, I, K = float(n.P), n.I if rule in ("blr", "bbb") else 1, columns(name, n)
     out = {
@@ -82,7 +82,9 @@ def features(name: str, n: Sizes) -> dict[str, float]:
     }
     if family.startswith("fc"):
         out |= {"I P2": I * P**2, "I K P2": I * K * P**2, "I K2 P": I * K**2 * P, "I K3": I * K**3}
-        out |= {"I P3": I * P**3} if regime(name, n) == "many" else {"I2 K P": I**2 * K * P}
+        out |= (
+            {"I P3": I * P**3} if (which or regime(name, n)) == "many" else {"I2 K P": I**2 * K * P}
+        )
     else:
         beyond = state_bytes(family, n.P, n.R) - CACHE
         out |= {"I beyond cache": I * max(0.0, beyond / 8)}
@@ -121,22 +123,24 @@ def seconds(name: str, n: Sizes, scale: float = 1.0) -> float:
     >>> seconds("bong-lin-ef-diag", Sizes(100, 1, 1, 1, 1, 100)) < 1e-3
     True
     """
-    rates = table()["methods"][name][regime(name, n)]["ns"]
-    amounts = features(name, n)
+    own = table()["methods"][name]
+    which = regime(name, n)
+    rates = own.get(which, next(iter(own.values())))["ns"]
+    amounts = features(name, n, which if which in own else next(iter(own)))
     return scale * 1e-9 * math.fsum(rates[key] * amounts[key] for key in rates)
 
 
 def probe() -> float:
     """Seconds of a fixed piece of work of the kind that updates are made of; a few milliseconds."""
-    a, x, big = np.ones((160, 160)), np.linspace(0.0, 1.0, 20000), []
-    for _ in range(7):
+    a, x = np.ones((32, 32)), np.linspace(0.0, 1.0, 2000)  # too small for threads
+    times = []
+    for _ in range(40):
         begun = time.perf_counter()
-        b = a @ a
-        for _ in range(10):
-            y = np.tanh(x) + 0.5 * x
-        big.append(time.perf_counter() - begun)
-    assert b.shape == a.shape and y.shape == x.shape
-    return min(big)
+        for _ in range(5):
+            a @ a
+            np.tanh(x) + 0.5 * x
+        times.append(time.perf_counter() - begun)
+    return min(times)
 
 
 def calibration() -> float:

@@ -30,6 +30,7 @@ UNITS = {"ns": 1e-9, "us": 1e-6, "µs": 1e-6, "μs": 1e-6, "ms": 1e-3, "s": 1.0}
 FAMILIES = ("fc", "dlr", "diag")  # the richer posterior first
 RULES = ("bong", "blr", "bog")
 HESSIANS = ("lin-hess", "mc-ef", "lin-ef")
+SHOWN = 6  # rows of the table that a repr has
 
 
 class Choice(NamedTuple):
@@ -97,18 +98,23 @@ class Recommendation:
         }  # fmt: skip
 
     def _blocks(self) -> list[Block]:
-        head = ("", "method", "each", "all", "memory", "why")
+        head = ("fits", "method", "each", "all", "memory", "why")
+        shown = [c for c in self.choices if c.fits][:SHOWN]
+        shown += [c for c in self.choices if not c.fits][: max(3, SHOWN - len(shown))]
         rows = [
-            ("yes" if c.fits else "no", repr(c.method)[7:-1].replace("'", ""), _time(c.seconds),
-             _time(c.total), bytes_text(c.memory), c.why)
-            for c in self.choices
+            (
+                "yes" if c.fits else "no", _call(c.method), _time(c.seconds), _time(c.total),
+                bytes_text(c.memory), c.why,
+            )
+            for c in shown
         ]  # fmt: skip
-        first = (
-            f"{self.n_obs} observations, at most {time_text(self.budget)} each: "
-            + (f"take {self.best!r}" if self.choices[0].fits else
-               "no method is known to fit the budget")
-        )  # fmt: skip
-        return [first, (("fits", *head[1:]), rows), "Not known:", list(self.unknown)]
+        found = f"take {_call(self.best)}"
+        if not self.choices[0].fits:
+            found = "no method is known to fit the budget"
+        first = f"{self.n_obs} observations, at most {time_text(self.budget)} each: {found}"
+        more = len(self.choices) - len(shown)
+        rest = [f"{more} more in .choices"] if more else []
+        return [first, (head, rows), *rest, "Not known:", list(self.unknown)]
 
     def __repr__(self) -> str:
         return text_blocks(self._blocks())
@@ -284,6 +290,12 @@ def _budget(budget: Any, n_obs: int) -> float:
     if not total > 0:
         raise InvalidValue(f"{allowed} such as '100us', got {budget!r}")
     return total / n_obs
+
+
+def _call(m: Method) -> str:
+    """The method with the parameters that cost time."""
+    own = [f"{k}={v}" for k, v in m.params.items() if k != "virtual"]
+    return ", ".join([m.name, *own])
 
 
 def _time(seconds: float | None) -> str:
