@@ -470,14 +470,14 @@ def test_predicted_times_grow_with_every_size():
 
 
 def test_predictions_are_close_to_the_points_that_they_were_fitted_to():
-    """Each point of the benchmarks and of the measurements, within a factor of 3."""
+    """Each point of the benchmarks, and of further measurements where there are any, within a factor of 2."""
     from validation import costs_measured as measured
 
-    data = json.loads(measured.POINTS.read_text("utf-8"))
+    data = measured.own_points()
     ratio, points = measured.machine_ratio(data), data["methods"]
-    assert points and set(points) <= set(SAFE)
+    assert set(points) <= set(SAFE)
     for name in SAFE:
         own = [{**p, "us": p["us"] / ratio} for p in points.get(name, [])]
         for p in own + measured.benchmarks(name):
             off = 1e6 * costs.seconds(name, measured.sizes(p)) / p["us"]
-            assert 1 / 3 < off < 3, (name, p, off)
+            assert 1 / 2 < off < 2, (name, p, off)

@@ -8,8 +8,7 @@
 The points are those of the benchmarks (validation/results/sweep.json and bench.json: P, and a CNN)
 and own ones with small P and other C, M, R and I, as far as there are any, validation/results/costs_measured.json (written after each method, so that a run can be
 stopped and goes on with what is missing); the fit is bongref/guide/costs.json. Own
-points are divided by the ratio of the two machines, which is the median over the methods that both
-have measured with the benchmark's network. Each point is the
+points are divided by the ratio of the two machines, by the time of a normal variate. Each point is the
 best of a few timings of ``br.run`` (``info.seconds`` over the steps). The fit has no negative
 coefficient and minimises the relative error (non-negative least squares).
 """
@@ -52,7 +51,6 @@ def design(name: str) -> list[dict[str, Any]]:
     """The points that the benchmarks do not have: small P, and other C, M, R and I."""
     rule, how, kind, family = name.split("-")
     out = [{"net": net, **BASE} for net in (mlp(2, D=6), mlp(3), mlp(14))]
-    out += [{"net": mlp(20, D=21), "M": 100, "R": 10, "I": 10}]  # the benchmark's
     if kind == "hess":
         out += [{"net": mlp(h, C), **BASE} for h, C in ((3, 3), (7, 9), (14, 3), (26, 3))]
     if how == "mc":
@@ -66,15 +64,20 @@ def design(name: str) -> list[dict[str, Any]]:
 
 
 def machine_ratio(data: dict[str, Any]) -> float:
-    """How many times as long as in the benchmarks the same network takes where the points are from."""
-    times = bench_times()
-    here = [
-        p["us"] / times[name]
-        for name, own in data["methods"].items()
-        for p in own
-        if p["net"] == mlp(20, D=21)
-    ]
-    return float(np.median(here))
+    """How many times as long as on the benchmarks' machine the probe took where the points are from."""
+    return float(data["probe seconds"]) / bench_probe()
+
+
+def bench_probe() -> float:
+    """Seconds of the probe on the benchmarks' machine: a standard normal variate of NumPy."""
+    path = ROOT / "validation" / "results" / "bench.json"
+    return 1e-9 * float(json.loads(path.read_text(encoding="utf-8"))["limits"]["normals ns"])
+
+
+def own_points() -> dict[str, Any]:
+    """The points that were measured here; none if the file is not there."""
+    none: dict[str, Any] = {"methods": {}, "probe seconds": bench_probe()}
+    return json.loads(POINTS.read_text(encoding="utf-8")) if POINTS.exists() else none
 
 
 def benchmarks(name: str) -> list[dict[str, Any]]:
@@ -133,7 +136,7 @@ def point(name: str, at: dict[str, Any]) -> dict[str, Any]:
     timed(args, 1)
     each, backend = timed(args, 3)
     n = int(min(len(args[4]), max(2, SECONDS / each)))
-    repeats = 3 if each * n < 0.5 else 1
+    repeats = 5 if each * n < 0.5 else 1
     best = min(timed(args, n)[0] for _ in range(repeats))
     m, f = args[0], args[1]
     return {**at, **sizes_of(m, f)._asdict(), "us": best * 1e6, "backend": backend}
@@ -141,7 +144,7 @@ def point(name: str, at: dict[str, Any]) -> dict[str, Any]:
 
 def measure(names: list[str], minutes: float) -> None:
     """All points that are missing, as long as there is time."""
-    done = json.loads(POINTS.read_text()) if POINTS.exists() else {"methods": {}}
+    done = own_points()
     begun = time.monotonic()
     for name in names:
         if name in done["methods"]:
@@ -150,7 +153,9 @@ def measure(names: list[str], minutes: float) -> None:
             print("no time left; call it again")
             break
         done["methods"][name] = [point(name, at) for at in design(name)]
-        done["probe seconds"] = min(done.get("probe seconds", 1.0), costs.probe())
+        done["probe seconds"] = min(
+            done["probe seconds"] if done["methods"] else 1.0, costs.probe()
+        )
         done["machine"] = machine()
         POINTS.write_text(json.dumps(done, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         print(
@@ -168,13 +173,13 @@ def machine() -> dict[str, Any]:
 
 def fit() -> dict[str, Any]:
     """The nanoseconds of each kind of work for each method, and how far the fit is off."""
-    data, out = json.loads(POINTS.read_text()), {}
+    data, out = own_points(), {}
     ratio = machine_ratio(data)
     print(f"own times are divided by {ratio:.2f}, the ratio of the machines")
     for name in METHODS:
         out[name] = {}
-        own_points = data["methods"].get(name, [])
-        points = [{**p, "us": p["us"] / ratio} for p in own_points] + benchmarks(name)
+        extra = data["methods"].get(name, [])
+        points = [{**p, "us": p["us"] / ratio} for p in extra] + benchmarks(name)
         for which in ("few", "many"):
             own = [
                 (sizes(p), 1e3 * p["us"]) for p in points if costs.regime(name, sizes(p)) == which
@@ -195,7 +200,7 @@ def fit() -> dict[str, Any]:
         "schema": "bongref-costs-1",
         "made by": "python -m validation.costs_measured",
         "machine": bench_machine(),
-        "probe seconds": data["probe seconds"] / ratio,
+        "probe seconds": bench_probe(),
         "methods": {name: out[name] for name in NAMES if name in out},
         "us of the benchmark": bench_times(),
     }

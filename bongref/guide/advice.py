@@ -137,7 +137,7 @@ def narrower(q: State, factor: float) -> State:
 
 
 def scales(p: Problem) -> str:
-    """Which of X and Y are far from mean 0 and standard deviation 1, with numbers; empty if none."""
+    """Which of X and Y are far from mean 0 and scale 1, with numbers; empty if none."""
     said = [_scale("X", p.data.xs)]
     if p.lik.name == "gaussian":
         seen = np.flatnonzero(p.data.seen)[:ROWS]

@@ -131,20 +131,17 @@ def seconds(name: str, n: Sizes, scale: float = 1.0) -> float:
 
 
 def probe() -> float:
-    """Seconds of a fixed piece of work of the kind that updates are made of; a few milliseconds."""
-    a, x = np.ones((32, 32)), np.linspace(0.0, 1.0, 2000)  # too small for threads
-    times = []
-    for _ in range(40):
+    """Seconds of a standard normal variate, the best of some milliseconds in one thread."""
+    z, rng, times = np.empty(2**15), np.random.default_rng(0), []
+    for _ in range(16):
         begun = time.perf_counter()
-        for _ in range(5):
-            a @ a
-            np.tanh(x) + 0.5 * x
-        times.append(time.perf_counter() - begun)
+        rng.standard_normal(out=z)
+        times.append((time.perf_counter() - begun) / len(z))
     return min(times)
 
 
 def calibration() -> float:
-    """How many times as long as on the machine of the file a fixed piece of work takes here."""
+    """How many times as long as on the machine of the file a normal variate takes here."""
     return probe() / float(table()["probe seconds"])
 
 

@@ -4,7 +4,7 @@
 >>> r = br.recommend(br.models.mlp([8, 20, 1]), n_obs=1000, budget=60.0, calibrate=False)
 >>> r.best.name, r.choices[0].fits
 ('bong-lin-hess-fc', True)
->>> br.recommend(br.models.cnn(), n_obs=60000, budget="2ms", calibrate=False).best.family
+>>> br.recommend(br.models.cnn(), n_obs=60000, budget="1ms", calibrate=False).best.family
 'diag'
 """
 
@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -275,10 +274,9 @@ def _budget(budget: Any, n_obs: int) -> float:
     allowed = "budget must be seconds > 0 for the whole stream, or a time for each observation"
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|µs|μs|ms|s)\s*", budget)
-        value: Callable[[], float] = lambda: float(found[1]) * UNITS[found[2]]  # type: ignore[index]
         try:
-            out = value() if found else 0.0
-        except ValueError:
+            out = float(found[1]) * UNITS[found[2]] if found else 0.0
+        except ValueError:  # 1.2.3
             out = 0.0
         if not out > 0:
             raise InvalidValue(f"{allowed} such as '100us' (ns, us, ms, s), got {budget!r}")
