@@ -380,7 +380,7 @@ def test_a_recommendation_is_ordered_and_says_why():
         assert c.total == pytest.approx(1000 * c.seconds) and c.memory > 0 and c.why
         assert c.fits == (c.seconds <= 0.06)
     text = repr(r)
-    assert "take method('bong-lin-hess-fc')" in text and "Not known" in text
+    assert "take bong-lin-hess-fc" in text and "Not known" in text
     assert "<table>" in r._repr_html_() and json.dumps(r.as_dict())
 
 

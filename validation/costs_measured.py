@@ -145,6 +145,7 @@ def point(name: str, at: dict[str, Any]) -> dict[str, Any]:
 def measure(names: list[str], minutes: float) -> None:
     """All points that are missing, as long as there is time."""
     done = own_points()
+    fresh = not done["methods"]
     begun = time.monotonic()
     for name in names:
         if name in done["methods"]:
@@ -153,9 +154,9 @@ def measure(names: list[str], minutes: float) -> None:
             print("no time left; call it again")
             break
         done["methods"][name] = [point(name, at) for at in design(name)]
-        done["probe seconds"] = min(
-            done["probe seconds"] if done["methods"] else 1.0, costs.probe()
-        )
+        probe = costs.probe()
+        done["probe seconds"] = probe if fresh else min(done["probe seconds"], probe)
+        fresh = False
         done["machine"] = machine()
         POINTS.write_text(json.dumps(done, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         print(
