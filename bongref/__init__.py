@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from .grid import Method, method, methods
     from .guide.explain import explain
     from .guide.recommend import recommend
+    from .online import Filter
     from .routes import oracle
     from .states import DLR, FC, Diag
     from .stream import Result, run
@@ -76,6 +77,7 @@ _NAMES = {
     "grid": ("Method", "method", "methods"),
     "guide.explain": ("explain",),
     "guide.recommend": ("recommend",),
+    "online": ("Filter",),
     "states": ("DLR", "FC", "Diag"),
     "stream": ("Result", "run"),
 }
@@ -83,9 +85,11 @@ _MODULES = {
     "": (
         "conformance",
         "curvature",
+        "defaults",
         "dynamics",
         "fast",
         "likelihoods",
+        "linearised",
         "metrics",
         "models",
         "paper",
@@ -123,6 +127,7 @@ __all__ = [
     "Curv",
     "Diag",
     "Diverging",
+    "Filter",
     "Info",
     "Interrupted",
     "InvalidType",

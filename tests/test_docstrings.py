@@ -23,14 +23,29 @@ WITH_EXAMPLES = {
 # the functions and classes that a user calls
 PUBLIC = {
     "autodiff": ("grad", "hessian", "hvp"),
+    "checkpoints": ("load", "save"),
     "checks": ("array", "observations"),
     "curvature": ("Curv",),
     "dynamics": ("Linear", "OU", "Static", "predict"),
+    "experiments.calibration": ("counts",),
+    "experiments.store": ("read",),
+    "experiments.tasks": ("load",),
     "gaussians": ("kl", "log_density", "sample"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
-    "metrics": ("ece", "error", "kl_to", "nlpd", "on", "prequential", "rmse"),
+    "metrics": (
+        "ece",
+        "error",
+        "kl_to",
+        "nlpd",
+        "nlpd_positive",
+        "nonpositive",
+        "on",
+        "prequential",
+        "rmse",
+    ),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
-    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
+    "online": ("Filter",),
+    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict", "several"),
     "routes.compare": (
         "Difference",
         "condition",
@@ -44,11 +59,18 @@ PUBLIC = {
     "guide.explain": ("explain",),
     "guide.recommend": ("recommend",),
     "plot": ("band", "calibration", "coverage", "ellipse", "marginal", "metrics", "reliability"),
+    "schedule": ("checked",),
     "states": ("DLR", "FC", "Diag"),
     "tables": ("values",),
 }
 NAMES = [(module, name) for module, names in PUBLIC.items() for name in names]
-METHODS = [("models", "ParametricModel", "init")]
+METHODS = [
+    ("models", "ParametricModel", "init"),
+    *(
+        ("online", "Filter", n)
+        for n in ("learn_one", "learn_many", "predict_one", "predict_many", "log_score", "forget")
+    ),
+]
 
 
 def sections(doc):

@@ -176,7 +176,8 @@ class ParametricModel:
             return True
         one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
-        remedy = "; use X[:, None] for one feature" if flat else remedy_for_inputs(self, shape)
+        remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
+        remedy = remedy or remedy_for_inputs(self, shape)
         raise InvalidValue(
             f"x must have shape {one}, with one leading dimension more for a batch, "
             f"got {shape}{remedy}"
@@ -321,14 +322,15 @@ class ParametricModel:
         try:
             o = self.f(theta, row)
             if not isbox(o) and np.asarray(o).dtype.kind not in "biuf":
-                raise TypeError(f"the result is an array of {np.asarray(o).dtype}")
+                allowed = "an array of real numbers or one number"
+                raise InvalidType(f"f must return {allowed}, got {describe(o)}")
         except Exception as e:
             if not isbox(theta):
                 raise
             value = theta
             while isbox(value):
                 value = getval(value)
-            self.f(value, row)  # if f fails on plain arrays too, that is the error to show
+            self._wrapped(value, row)  # if f fails on plain arrays too, that is the error to show
             raise InvalidType(
                 "f must be written with `import autograd.numpy as np`, got a function that "
                 f"autograd cannot differentiate ({e}); or give its Jacobian to wrap(..., jac=...)"
@@ -489,10 +491,8 @@ def cnn(
     """
     shape, kern = checks.integers("in_shape", in_shape, 3), checks.integers("kernel", kernel, 2)
     feats = checks.integers("features", features)
-    n_classes, hidden = (
-        checks.integer("n_classes", n_classes, 1),
-        checks.integer("hidden", hidden, 1),
-    )
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    hidden = checks.integer("hidden", hidden, 1)
     checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     h, w, c = shape
