@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import checks, likelihoods, models
+from .. import checks, defaults, likelihoods, models
 from ..errors import InvalidValue
 from ..linalg import Array
 from . import datasets, tables
@@ -71,13 +71,9 @@ class Task(NamedTuple):
         """The prior variance of every parameter, (P,)."""
         model = self.model()
         var = self.facts["prior_var"] if var is None else var
-        out = np.full(model.n_params, float(var))
         if self.facts["prior"] == "fan-in":
-            for param in model.layout:
-                if len(param.shape) > 1:  # a weight (n_out, n_in), a kernel (kh, kw, c_in, c_out)
-                    fan_in = param.shape[1] if len(param.shape) == 2 else np.prod(param.shape[:-1])
-                    out[param.where] /= fan_in
-        return out
+            return float(var) * defaults.fan_in(model)
+        return np.full(model.n_params, float(var))
 
     def stream(self, seed: int, steps: int | None = None) -> tuple[Array, Array]:
         """The first ``steps`` training rows in the order of a seed."""
