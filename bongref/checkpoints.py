@@ -198,7 +198,7 @@ def result_from(arrays: Mapping[str, Array], data: Any) -> Result:
     m, t = descriptions.method_from(data["method"]), _count("t", data["t"], MOST_STEPS)
     kind = descriptions.state_kind(m)
     _exactly(arrays, kind._fields)
-    state = descriptions.state_from("", kind, arrays, m.params.get("rank"))
+    state = descriptions.state_from("", kind, arrays, m.rank(np.size(arrays["mu"])))
     info = keys(data["info"], "backend", "reason", "steps", "missing", *TIMES)
     if info["backend"] not in ("reference", "fast") or not isinstance(info["reason"], str):
         raise Damaged("the backend must be 'reference' or 'fast', and the reason a string")
@@ -274,6 +274,7 @@ def filter_from(
     names += [f"dynamics.{field}" for field in dynamics._fields]
     names += ["lik.R"] if data["lik"] == {"kind": "gaussian"} else []
     _exactly(arrays, names)
+    rank = m.rank(np.size(arrays["state.mu"]))
     return Filter.restored(
         {
             "m": m,
@@ -283,7 +284,7 @@ def filter_from(
             "rng": descriptions.generator_from(data["rng"]),
             "backend": data["backend"],
             "features": data["features"],
-            "state": descriptions.state_from("state", kind, arrays, m.params.get("rank")),
+            "state": descriptions.state_from("state", kind, arrays, rank),
             "t": _count("t", data["t"], MOST_STEPS),
         }
     )

@@ -30,13 +30,23 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
     layers: Any = model
     if getattr(model, "kind", "wrap") == "wrap":
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(layers.init(seed), _fan_in_variances(layers.layout, model.n_params))
+    return m.prior(layers.init(seed), fan_in(model))
 
 
-def _fan_in_variances(layout: Any, P: int) -> Array:
-    """1/n_in for a weight (n_out, n_in) or a kernel (kh, kw, c_in, c_out), 1 for a bias."""
-    var = np.ones(P)
-    for p in layout:
-        if len(p.shape) > 1:
+def fan_in(model: Model) -> Array:
+    """Prior variances (P,): 1/n_in of its layer for a weight, 1 for a bias.
+
+    With inputs of variance 1 every layer's outputs then have a variance of about 1 a priori. On
+    the data of docs/everyday.md a smaller variance of the biases gave a larger NLPD.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> fan_in(br.models.linear(4, bias=True))
+    array([0.25, 0.25, 0.25, 0.25, 1.  ])
+    """
+    var = np.ones(model.n_params)
+    for p in getattr(model, "layout", []):
+        if len(p.shape) > 1:  # a weight (n_out, n_in) or a kernel (kh, kw, c_in, c_out)
             var[p.where] = 1 / (p.shape[1] if len(p.shape) == 2 else math.prod(p.shape[:3]))
     return var

@@ -55,7 +55,7 @@ class Losses(NamedTuple):
 
 
 class Watch:
-    """Looks at a stream whenever its number of steps has doubled, and at its end; warns once."""
+    """Looks at a stream when its steps have doubled and at its end."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.next, self.warned = problem, 2 * WINDOW, False

@@ -116,7 +116,7 @@ def step(
     """
     m = as_method(m, prior)
     kind = STATES[m.family]
-    prior = checks.state("prior", prior, kind, R=m.params.get("rank"))
+    prior = checks.state("prior", prior, kind, R=_rank(m, prior))
     rank = prior.W.shape[1] if isinstance(prior, DLR) else None
     if m.rule in ("bong", "bog"):
         current = None  # they start at the prior
@@ -127,6 +127,11 @@ def step(
     state, fn = unchecked_step(m, prior, prior if current is None else current, curv, form)
     reason = _fault(state, is_valid(state))
     return state, Info(not reason, 1 if reason else None, _where(fn), reason=reason)
+
+
+def _rank(m: Method, prior: Any) -> int | None:
+    """The rank that the prior must have, whatever it is."""
+    return m.rank(np.size(getattr(prior, "mu", 0)))
 
 
 def as_method(m: Method | str, prior: Any) -> Method:
@@ -400,10 +405,11 @@ def _generator(rng: np.random.Generator | None) -> np.random.Generator:
 def checked_prior(m: Method, model: Model, prior: Any) -> State:
     """The prior, if it is a state of the method's family and of the model's size."""
     checks.model(model)
-    q = checks.state("prior", prior, STATES[m.family], R=m.params.get("rank"))
+    q = checks.state("prior", prior, STATES[m.family], R=_rank(m, prior))
     if len(q.mu) != model.n_params:
         raise InvalidValue(
-            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}"
+            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}; "
+            "use m.prior(mu=model.init(rng), var=...)"
         )
     return q
 

@@ -183,6 +183,11 @@ class Method:
             INCREMENTS.get(self.family) if self.rule == "blr" and few and form != "plain" else None
         )
 
+    def rank(self, P: int) -> int | None:
+        """Columns of W in the DLR family, min(rank, P) of P parameters; None in the others."""
+        rank = self.params.get("rank")
+        return None if rank is None else min(int(rank), max(P, 1))
+
     def prior(
         self, mu: Any, var: Any = 1.0, *, rng: np.random.Generator | int | None = None
     ) -> State:
@@ -214,7 +219,8 @@ class Method:
             return FC(mu, np.diag(var))
         if self.family in ("diag", "diag_mom"):
             return Diag(mu, var)
-        rank = checks.rank("rank", self.params["rank"], len(mu))
+        rank = self.rank(len(mu))
+        assert rank is not None
         if self.rule in ("bong", "blr"):
             return DLR(mu, 1 / var, np.zeros((len(mu), rank)))
         generator = checks.seed_or_generator("rng", 0 if rng is None else rng)

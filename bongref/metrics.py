@@ -242,6 +242,26 @@ METRICS: dict[str, Callable[..., float]] = {
     "nonpositive": nonpositive,
     "nlpd_positive": nlpd_positive,
 }
+# what other packages call them, or the nearest that there is
+ELSEWHERE = {
+    "accuracy": "error (1 - accuracy)",
+    "acc": "error (1 - accuracy)",
+    "mse": "rmse (its square root)",
+    "nll": "nlpd",
+    "log_loss": "nlpd",
+    "logloss": "nlpd",
+}
+
+
+def _nearest(metric: str, name: str, known: list[str]) -> str:
+    """The end of a message about a metric that there is not."""
+    if metric.lower() in ELSEWHERE:
+        return f"; use {ELSEWHERE[metric.lower()]}"
+    return checks.near_miss(name, known)
+
+
+# metrics of a density: without a kind they are of the linearised predictive, not of a point
+CALIBRATED = ("nlpd", "ece", "nlpd_positive")
 
 
 def _predictive(pred: Any) -> Predictive:
@@ -265,7 +285,7 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
         return guess, confidence, onehot[:, 0].astype(int)
     raise InvalidValue(
         "the likelihood must be Categorical, or Bernoulli with one output, for error and ece, "
-        f"got {name} with {C}"
+        f"got {name} with {C}; use nlpd or rmse"
     )
 
 
@@ -303,18 +323,22 @@ class On:
         self, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, Predictive]:
         """The predictives that the metrics need, of the same samples."""
-        kinds = dict.fromkeys(name.partition("-")[2] or "plugin" for name in self.names)
+        kinds = dict.fromkeys(_kind(name) for name in self.names)
         return predictive.several(
             kinds, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
         )
 
     def scores(self, made: dict[str, Predictive]) -> dict[str, float]:
         """The metrics by name, of these predictives."""
-        parts = {name: name.partition("-") for name in self.names}
         return {
-            name: METRICS[metric](made[kind or "plugin"], self.Y)
-            for name, (metric, _, kind) in parts.items()
+            name: METRICS[name.partition("-")[0]](made[_kind(name)], self.Y) for name in self.names
         }
+
+
+def _kind(name: str) -> str:
+    """The predictive of a metric's name; of a density alone the one that is calibrated."""
+    metric, _, kind = name.partition("-")
+    return kind or ("lin_mc_f" if metric in CALIBRATED else "plugin")
 
 
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> On:
@@ -328,8 +352,9 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> 
         Their observations; none may be missing.
     *names : str
         ``"nlpd"``, ``"error"``, ``"ece"``, ``"rmse"``, ``"nonpositive"`` or ``"nlpd_positive"``,
-        each with ``-plugin`` (the default), ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g.
-        ``"nlpd-mc"``.
+        each with ``-plugin``, ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g. ``"nlpd-mc"``. Alone,
+        ``nlpd``, ``ece`` and ``nlpd_positive`` are of ``lin_mc_f``, which has the uncertainty of
+        the parameters in it, and the others of ``plugin``.
     n_samples : int
         The number of samples for all kinds but plugin; all kinds have the same samples.
     every : int or sequence of int, optional
@@ -361,7 +386,7 @@ nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did yo
             known = [*METRICS, *(f"{a}-{k}" for a in METRICS for k in predictive.KINDS)]
             raise InvalidValue(
                 f"names must be made of {', '.join(METRICS)} and optionally "
-                f"-{', -'.join(predictive.KINDS)}, got {name!r}{checks.near_miss(name, known)}"
+                f"-{', -'.join(predictive.KINDS)}, got {name!r}{_nearest(metric, name, known)}"
             )
     n_samples = checks.integer("n_samples", n_samples, 1)
     X = checks.values("X", X)

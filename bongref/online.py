@@ -120,9 +120,8 @@ impute what is missing
         self._problem = Problem(
             m, model, lik, _copy(q), NOTHING, moves, generator, None, False, "auto"
         )
-        compiled(
-            backend, self._problem, lambda p: True
-        )  # refuses backend="fast" where there is none
+        if backend == "fast":
+            compiled(backend, self._problem, lambda p: True)  # refuses where there is none
         self._backend, self._engine = backend, _Plain(self._problem, _copy(q), 0)
         self._opened, self._reason = False, ""
         self._inputs = Inputs(model, features)
@@ -398,19 +397,18 @@ impute what is missing
 
     def _open(self, x: Any) -> Any:
         """What takes the steps: made at the first use, when an input is known."""
-        if not self._opened:
-            p, old = self._problem, self._engine
+        p, old = self._problem, self._engine
+        if self._opened or (x is None and p.model.n_outputs is None):
+            return old
+        C = p.lik.check_outputs(checks.n_outputs(p.model, old.state.mu, x))
 
-            def make(problem: Problem) -> Any:
-                from .fast.live import Live
+        def make(problem: Problem) -> Any:
+            from .fast.live import Live
 
-                C = checks.n_outputs(problem.model, old.state.mu, x)
-                problem.lik.check_outputs(C)
-                return Live(problem, old.state, old.t, x, C)
+            return Live(problem, old.state, old.t, x, C)
 
-            if x is not None or p.model.n_outputs is not None:
-                live, self._reason = compiled(self._backend, p, make)
-                self._engine, self._opened = (old if live is None else live), True
+        live, self._reason = compiled(self._backend, p, make)
+        self._engine, self._opened = (old if live is None else live), True
         return self._engine
 
     def _steps(self, x: Any, take: Any) -> None:
@@ -538,8 +536,9 @@ class _Plain:
 def _method(m: Any, model: Model, prior: Any) -> Method:
     """The method; a DLR method by name alone takes the rank of the prior, or min(10, P)."""
     found = as_method(m, prior)
-    if isinstance(m, str) and prior is None and found.family == "dlr":
-        return method(found, rank=min(found.params["rank"], model.n_params))
+    rank = found.params.get("rank")
+    if isinstance(m, str) and prior is None and rank is not None:
+        return method(found, rank=min(rank, model.n_params))
     return found
 
 

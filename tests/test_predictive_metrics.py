@@ -388,9 +388,10 @@ def test_on_is_the_metrics_one_by_one(family):
         for kind in predictive.KINDS
     }
     for name in names:
-        kind = name.partition("-")[2] or "plugin"
+        calibrated = name in ("nlpd", "ece")
+        kind = name.partition("-")[2] or ("lin_mc_f" if calibrated else "plugin")
         assert row[name] == metrics.METRICS[name.partition("-")[0]](made[kind], Y)
-    assert row["nlpd"] == row["nlpd-plugin"] != row["nlpd-mc"]
+    assert row["nlpd"] == row["nlpd-lin_mc_f"] != row["nlpd-plugin"] != row["nlpd-mc"]
     labels = metrics.on(X, Y.argmax(axis=1), *names, n_samples=6)(
         m, MODEL, lik, state, np.random.default_rng(5)
     )
@@ -604,10 +605,13 @@ def test_tables_are_read_by_position(name):
     lik = LIKS["categorical"]
     m, state, X, Y = setting("fc", lik)
     labels = Y.argmax(axis=1)
-    names = ("nlpd", "error", "rmse")
+    names = ("nlpd-plugin", "error", "rmse")
     want = metrics.on(X, labels, *names)(m, MODEL, lik, state, None)
     assert metrics.on(of_X(X), of_y(labels), *names)(m, MODEL, lik, state, None) == want
-    assert metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels)) == want["nlpd"]
+    assert (
+        metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels))
+        == want["nlpd-plugin"]
+    )
 
 
 def test_one_row_of_a_data_frame_is_one_input():

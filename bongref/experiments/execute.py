@@ -178,7 +178,7 @@ class Measured:
         self, task: tasks.Task, names: list[str], n_samples: int, every: list[int]
     ) -> None:
         self.test = metrics.on(task.X_test, task.Y_test, *names, n_samples=n_samples)
-        self.every = every
+        self.every, self.calls = every, 0
         self.counts: dict[str, calibration.Counts] = {}
         self.notify: Callable[[dict[str, float]], None] | None = None
 
@@ -194,7 +194,8 @@ class Measured:
         row = self.test.scores(made)
         self.counts = {k: calibration.counts(p, self.test.Y) for k, p in made.items()}
         if self.notify is not None:
-            self.notify(row)
+            self.notify({"t": self.every[min(self.calls, len(self.every) - 1)], **row})
+        self.calls += 1
         return row
 
 

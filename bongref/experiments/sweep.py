@@ -138,7 +138,7 @@ class Live:
 def row_line(spec: Spec, row: dict[str, float]) -> str:
     """A row of a run that goes on, in one line."""
     values = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "t")
-    return f"    {spec.method} seed={spec.seed}: {values}"
+    return f"    {spec.method} seed={spec.seed}: t={row['t']} {values}"
 
 
 def other_versions(path: Path, status: dict[str, str], specs: Sequence[Spec]) -> list[str]:

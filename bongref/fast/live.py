@@ -74,7 +74,9 @@ class Live:
         steps = self.stream.steps
         self.compiled = isinstance(steps, Kernel) and not config.DISABLE_JIT
         self.kernel = steps.compiled if self.compiled else steps
-        self.limited = p.m.family == "dlr" and not _is_small(p.model.n_params, p.m, self.stream.K)
+        self.limited = p.m.family == "dlr" and not _is_small(
+            p.m, self.parts.state.Wt, self.stream.K
+        )
         self.checked = families.must_be_checked(p.m)
 
     @property
@@ -253,8 +255,9 @@ def _copies(state: Any) -> Any:
     return type(state)(*(np.array(a) for a in state))
 
 
-def _is_small(P: int, m: Any, K: int) -> bool:
-    n = K + m.params["rank"] * (1 if m.rule in ("bong", "bog") else 2)
+def _is_small(m: Any, Wt: Any, K: int) -> bool:
+    R, P = Wt.shape
+    n = K + R * (1 if m.rule in ("bong", "bog") else 2)
     return n * n * P <= PRODUCT and n * P <= MATRIX
 
 

@@ -29,7 +29,7 @@ from .. import checks
 from ..autodiff import grad, hessian, hvp, tape
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
-from ..show import model_html, model_text
+from ..show import model_html, model_text, remedy_for_inputs
 from ..tables import IMPUTE, describe
 from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, take
 
@@ -177,6 +177,7 @@ class ParametricModel:
         one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
         remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
+        remedy = remedy or remedy_for_inputs(self, shape)
         raise InvalidValue(
             f"x must have shape {one}, with one leading dimension more for a batch, "
             f"got {shape}{remedy}"
