@@ -36,7 +36,7 @@ import numpy as np
 from .gaussians import covariance_times
 from .likelihoods import Likelihood
 from .likelihoods.functions import LOG_2PI, gammaln, logsumexp
-from .linalg import Array
+from .linalg import Array, cholesky, solve
 from .models import Model
 from .states import FC, Diag, State
 
@@ -135,8 +135,8 @@ def _log_gaussian(d: Array, S: Array) -> Array:
         return np.where(np.isnan(one), -np.inf, one)
     ok = np.isfinite(S).all(axis=(-1, -2)) & np.isfinite(d).all(axis=-1)
     C, out = d.shape[-1], np.full(len(d), -np.inf)
-    L = np.linalg.cholesky(S[ok])
-    z = np.linalg.solve(L, d[ok][..., None])[..., 0]
+    L = cholesky(S[ok])
+    z = solve(L, d[ok][..., None])[..., 0]
     half_logdet = np.sum(np.log(np.einsum("nii->ni", L)), axis=-1)
     out[ok] = -0.5 * np.sum(z * z, axis=-1) - half_logdet - 0.5 * C * LOG_2PI
     return out

@@ -26,7 +26,7 @@ from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinit
 from ..gaussians import kl
 from ..grid import Method, method
 from ..likelihoods import Likelihood
-from ..linalg import Array
+from ..linalg import Array, strict_inv, strict_solve
 from ..models import Model
 from ..states import FC, State
 from . import calibration, foreign, tasks
@@ -220,8 +220,8 @@ class KLToExact:
         J = model.jac(self.mu, self.X[:t])[:, 0]  # (t, P), the same for every parameter
         precision = np.diag(1 / self.var) + J.T @ J / self.R
         misfit = self.Y[:t] - model(self.mu, self.X[:t])[:, 0]
-        mean = self.mu + np.linalg.solve(precision, J.T @ misfit / self.R)
-        return {"kl": float(kl(state, FC(mean, np.linalg.inv(precision))))}
+        mean = self.mu + strict_solve(precision, J.T @ misfit / self.R)
+        return {"kl": float(kl(state, FC(mean, strict_inv(precision))))}
 
 
 def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:
