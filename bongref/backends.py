@@ -121,20 +121,33 @@ class Reference:
 
 
 class Compiled:
-    """The compiled stream, and the reference for the steps that it refuses."""
+    """The compiled stream, and the reference for the steps that it refuses.
 
-    name, reason = "fast", ""
+    Where a kernel cannot be compiled at its first use, in the middle of a stream, the rest is the
+    reference's if ``fall_back`` says so, and else an error.
+    """
 
-    def __init__(self, problem: Problem, stream: Any) -> None:
+    def __init__(self, problem: Problem, stream: Any, fall_back: bool) -> None:
+        self.name, self.reason = "fast", ""
         self.stream, self.reference = stream, Reference(problem, "")
+        self.fall_back = fall_back
         self.traces: list[tuple[Symbol, ...]] = []
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """Some of the steps t, …, stop − 1: as many as fit into a time slice."""
-        with np.errstate(
-            over="ignore", invalid="ignore", divide="ignore"
-        ):  # such a step is refused
-            done: Advanced = self.stream.advance(state, t, stop)
+        if self.name == "reference":
+            return self.reference.advance(state, t, stop)
+        from .fast import Unavailable
+
+        try:  # a step that overflows is refused
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                done: Advanced = self.stream.advance(state, t, stop)
+        except Unavailable as error:
+            if not self.fall_back:
+                raise _no_backend(_failure(error)) from error
+            self.name, self.reason = "reference", _failure(error)
+            _warn(self.reason)
+            return self.reference.advance(state, t, stop)
         return self.reference.advance(done.state, done.t, stop) if done.refused else done
 
 
@@ -142,33 +155,41 @@ def choose(backend: str, problem: Problem) -> Backend:
     """The backend that was asked for; for "auto" the compiled one wherever there is one."""
     if backend == "reference":
         return Reference(problem, "asked for")
-    stream, reason = _compiled(problem)
+    stream, reason, broken = _compiled(problem)
     if stream is not None:
-        return Compiled(problem, stream)
+        return Compiled(problem, stream, backend == "auto")
     if backend == "fast":
-        raise InvalidValue(f"backend='fast': {reason}; use 'reference' or 'auto'")
+        raise _no_backend(reason)
+    if broken:
+        _warn(reason)
     return Reference(problem, reason)
 
 
-def _compiled(p: Problem) -> tuple[Any, str]:
-    """The compiled stream, or None and why there is none."""
+def _compiled(p: Problem) -> tuple[Any, str, bool]:
+    """The compiled stream, or None, why there is none, and whether that is a failure of Numba."""
     try:
         from .fast.stream import Stream
         from .fast.support import why_not
     except ImportError as error:
-        return None, f"numba cannot be used: {error}"
+        return None, f"numba cannot be used: {error}", False
     except Exception as error:
-        return None, _broken(error)
+        return None, _failure(error), True
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
-        return None, reason
+        return None, reason, False
     try:
-        return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples), ""
+        return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples), "", False
     except Exception as error:
-        return None, _broken(error)
+        return None, _failure(error), True
 
 
-def _broken(error: Exception) -> str:
-    """The compiled path does not work with this version of Numba: one warning, and the reason."""
-    reason = f"the compiled path failed ({type(error).__name__}: {error})"
+def _no_backend(reason: str) -> InvalidValue:
+    return InvalidValue(f"backend='fast': {reason}; use 'reference' or 'auto'")
+
+
+def _failure(error: Exception) -> str:
+    return f"the compiled path failed ({type(error).__name__}: {error})"
+
+
+def _warn(reason: str) -> None:
+    """The compiled path does not work with this version of Numba: one warning."""
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
-    return reason

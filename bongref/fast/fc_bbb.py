@@ -77,20 +77,12 @@ def basis(P: int, inverse: bool, capacity: int) -> Basis:
     Q, Z, squares = np.zeros((n + 1, P)), np.zeros((n, P)), [np.zeros((n, n)) for _ in range(8)]
     p, c = (P, capacity) if inverse else (0, 0)
     H = State(
-        np.zeros(p),
-        np.zeros((p, p)),
-        np.zeros(p),
-        np.zeros((c, p)),
-        np.ones(c),
-        np.zeros(1),
-        np.zeros(2, np.int64),
+        np.zeros(p), np.zeros((p, p)), np.zeros(p), np.zeros((c, p)), np.ones(c), np.zeros(1),
+        np.zeros(2, np.int64)
     )
     vectors = (
-        np.zeros((6, n)),
-        np.zeros((3, P)),
-        np.zeros(P),
-        np.zeros(P),
-        *(np.zeros(n + 1, np.int64) for _ in range(3)),
+        np.zeros((6, n)), np.zeros((3, P)), np.zeros(P), np.zeros(P),
+        *(np.zeros(n + 1, np.int64) for _ in range(3))
     )
     counts = np.array([0, 0, RENEWED]), np.zeros(1)
     return Basis(Q, Z, *squares, *vectors, *counts, H, w.coefficients, w.tile, w.left, w.right)
@@ -200,7 +192,8 @@ def extend(H, n, work):
 
 @device
 def invert(work):
-    """X = (I + eT)⁻¹ and the condition number of I + eT; 0 if H⁻¹ + QᵀeQ is not positive definite."""
+    """X = (I + eT)⁻¹ and the condition number of I + eT; 0 if H⁻¹ + QᵀeQ is not positive definite.
+    """
     k, C, M, N = work.count[K], work.C, work.M, work.N
     for i in range(k):
         for j in range(k):
@@ -300,12 +293,8 @@ def bbb_change(n, beta, x, mu, Sx, alpha, work):
     """
     k, J, M, N, C, D = work.count[K], work.J, work.M, work.N, work.C, work.D
     a, r, v, w, move, zx = (
-        work.few[MU],
-        work.few[GRADIENT],
-        work.few[ROW],
-        work.few[WEIGHT],
-        work.few[STEP],
-        work.few[OTHER],
+        work.few[MU], work.few[GRADIENT], work.few[ROW], work.few[WEIGHT], work.few[STEP],
+        work.few[OTHER]
     )
     product(J, work.X, n, k, k, C)
     for i in range(n):
@@ -362,11 +351,9 @@ def bbb(rule, prior, state, g, G, work):
         row, weight = work.Z[j], w[j]
         for i in range(len(row)):
             state.mu[i] -= weight * row[i]  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
-    return (
-        OK
-        if not_finite(state.mu) == 0.0 and keeps_digits(spread, work.variance, work.many[1])
-        else UNSUPPORTED
-    )
+    return OK if not_finite(state.mu) == 0.0 and keeps_digits(
+        spread, work.variance, work.many[1]
+    ) else UNSUPPORTED
 
 
 @implement(end, Bbb)
@@ -428,12 +415,7 @@ def begin_bbb_mom(rule, prior, state, work):
 def bbb_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bbb. Σᵢ = Σ₀ + QᵀeQ, Σᵢ⁻¹ = Σ₀⁻¹ − Zᵀ(Xe)Z, Z = QΣ₀⁻¹."""
     x, delta, d, v, moves, alpha = (
-        G[0],
-        work.many[0],
-        work.few[MU],
-        work.few[ROW],
-        work.few[OTHER],
-        rule.alpha,
+        G[0], work.many[0], work.few[MU], work.few[ROW], work.few[OTHER], rule.alpha
     )
     beta, parallel = multiple(g, x)
     if not (parallel and G.shape[0] == 1 and 0.0 * inner(x, x) == 0.0 and work.size[0] < math.inf):
@@ -452,9 +434,7 @@ def bbb_mom(rule, prior, state, g, G, work):
             total = 0.0
             for m in range(k):
                 total += work.N[i, m] * work.J[j, m] + work.N[j, m] * work.J[i, m]
-            work.D[i, j] = work.D[j, i] = (
-                -0.5 * alpha * (0.5 * total + v[i] * v[j])
-            )  # bbb-FC-mom-cov, sec:FC-Mom#34
+            work.D[i, j] = work.D[j, i] = -0.5 * alpha * (0.5 * total + v[i] * v[j])  # bbb-FC-mom-cov, sec:FC-Mom#34
     n = keep(n, moves, NEGLIGIBLE * np.max(np.abs(work.start)), work)
     for i in range(n):
         d[i] = d[work.kept[i]]

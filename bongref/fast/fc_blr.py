@@ -11,6 +11,7 @@ start, blr_increment and finish of families.fc_nat and families.fc_mom.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,13 +22,8 @@ from .jit import device
 from .small import cholesky, inner, not_finite, product, solve_lower, solve_vector
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
-
-class Blr(NamedTuple):
-    alpha: float
-
-
-class BlrMom(NamedTuple):
-    alpha: float
+Blr = namedtuple("Blr", "alpha")
+BlrMom = namedtuple("BlrMom", "alpha")
 
 
 class Increment(NamedTuple):
@@ -106,9 +102,7 @@ def blr(rule, prior, state, g, G, work):
         return UNSUPPORTED
     k, d = take(state, g, G, work), work.d
     for i in range(k):
-        d[i] = (
-            math.sqrt(1.0 - rule.alpha) * d[i] if i < k - G.shape[0] else math.sqrt(rule.alpha)
-        )  # eq:BLR-FC-Nat-prec
+        d[i] = math.sqrt(1.0 - rule.alpha) * d[i] if i < k - G.shape[0] else math.sqrt(rule.alpha)  # eq:BLR-FC-Nat-prec
     for i in range(k):
         for j in range(i + 1):
             work.F[i, j] = d[i] * work.T[i, j] * d[j]
@@ -167,9 +161,7 @@ def blr_mom(rule, prior, state, g, G, work):
     for i in range(k):
         for j in range(i + 1):
             total = (1.0 - alpha) * B[i, j] - 0.5 * alpha * (M[i, j] + M[j, i]) if i < m else 0.0
-            B[i, j] = total - alpha * inner(
-                N[i, m:k], N[j, m:k]
-            )  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+            B[i, j] = total - alpha * inner(N[i, m:k], N[j, m:k])  # eq:blr-FC-mom-cov, sec:FC-Mom#26
             work.F[i, j] = -B[i, j]
     for i in range(k):
         for j in range(i):

@@ -23,10 +23,8 @@ def many(m: Any, P: int, K: int) -> bool:
     """Whether the steps of ``m`` with K rows are taken by fc_many."""
     basis = m.n_iter + m.n_iter * (m.n_iter + 1) // 2  # vectors of a basis of bbb at most
     few = {
-        "bong": True,
-        "bog": K == 1 or m.family == "fc_mom",
-        "blr": FEW * m.n_iter * K <= P,
-        "bbb": K == 1 and 3 * basis <= P,
+        "bong": True, "bog": K == 1 or m.family == "fc_mom", "blr": FEW * m.n_iter * K <= P,
+        "bbb": K == 1 and 3 * basis <= P
     }
     return bool(m.hess.startswith("mc") or not few[m.rule])
 
@@ -39,10 +37,8 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
     if many(m, P, K):
         rule = getattr(fc_many, f"{m.rule.capitalize()}{'Mom' if mom else ''}Many")(alpha)
         return (
-            rule,
-            fc_many.many_prior(P, m.rule in ("blr", "bbb")),
-            fc_many.many_state(state, m.family),
-            None,
+            rule, fc_many.many_prior(P, m.rule in ("blr", "bbb")),
+            fc_many.many_state(state, m.family), None
         )
     rows = {
         "bong": K,
@@ -54,17 +50,14 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
     capacity, prior = len(now.V), fc.Prior(np.zeros(P))
     if m.rule == "blr":
         return (
-            (fc_blr.BlrMom if mom else fc_blr.Blr)(alpha),
-            prior,
-            now,
-            fc_blr.increment(P, rows, capacity),
+            (fc_blr.BlrMom if mom else fc_blr.Blr)(alpha), prior, now,
+            fc_blr.increment(P, rows, capacity)
         )
     if m.rule == "bbb":
         rule = fc_bbb.BbbMom(alpha, moving) if mom else fc_bbb.Bbb(alpha)
         return rule, prior, now, fc_bbb.basis(P, mom, capacity)
     rules = {
-        "bong": (fc.Bong(1.0), fc.BongMom(1.0)),
-        "bog": (fc.Bog(alpha), fc.BogMom(alpha, moving)),
+        "bong": (fc.Bong(1.0), fc.BongMom(1.0)), "bog": (fc.Bog(alpha), fc.BogMom(alpha, moving))
     }
     return rules[m.rule][mom], prior, now, fc.workspace(P, K, capacity)
 

@@ -13,6 +13,7 @@ columns for BLAS.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,36 +55,14 @@ class Prior(NamedTuple):
     first: Array  # (1,): whether the next iteration is the first
 
 
-class BongMany(NamedTuple):
-    alpha: float  # 1
-
-
-class BlrMany(NamedTuple):
-    alpha: float
-
-
-class BogMany(NamedTuple):
-    alpha: float
-
-
-class BbbMany(NamedTuple):
-    alpha: float
-
-
-class BongMomMany(NamedTuple):
-    alpha: float  # 1
-
-
-class BlrMomMany(NamedTuple):
-    alpha: float
-
-
-class BogMomMany(NamedTuple):
-    alpha: float
-
-
-class BbbMomMany(NamedTuple):
-    alpha: float
+BongMany = namedtuple("BongMany", "alpha")
+BlrMany = namedtuple("BlrMany", "alpha")
+BogMany = namedtuple("BogMany", "alpha")
+BbbMany = namedtuple("BbbMany", "alpha")
+BongMomMany = namedtuple("BongMomMany", "alpha")
+BlrMomMany = namedtuple("BlrMomMany", "alpha")
+BogMomMany = namedtuple("BogMomMany", "alpha")
+BbbMomMany = namedtuple("BbbMomMany", "alpha")
 
 
 @kernel
@@ -199,10 +178,7 @@ def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work:
     two cancel.
     """
     alpha, mu, (g, rows), L0 = (
-        rule.alpha,
-        np.ascontiguousarray(state.mu[::-1]),
-        _reversed(g, G),
-        prior.matrix,
+        rule.alpha, np.ascontiguousarray(state.mu[::-1]), _reversed(g, G), prior.matrix
     )
     if not prior.first[0]:
         d = np.ascontiguousarray((prior.mu - state.mu)[::-1])
@@ -238,9 +214,7 @@ def bong_mom(rule: BongMomMany, prior: Prior, state: Moments, g: Array, G: Array
     """Reference: fc_mom.bong_lowrank."""
     state.mu[:] += dsymv(1.0, state.Sigma, g, lower=1)  # eq:bong-FC-mom-mu, sec:FC-Mom#21
     V = dsymm(1.0, state.Sigma, G.T, side=0, lower=1)
-    dsyrk(
-        -1.0, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1
-    )  # eq:bong-FC-mom-cov, sec:FC-Mom#22
+    dsyrk(-1.0, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1)  # eq:bong-FC-mom-cov, sec:FC-Mom#22
     return _factor(state.Sigma, state.L) or _finite(state.mu)
 
 
@@ -354,24 +328,12 @@ def _assign(state: Precision | Moments, Sigma: Array) -> int:
     return code or _factor(state.Lam, state.L)
 
 
-@implement(begin, BongMany, BogMany, BongMomMany, BogMomMany, host=True)
-def begin_once(rule: Any, prior: Prior, state: Any, work: Any) -> int:
-    """Bong and bog start at the prior, which ``state`` holds."""
-    return OK
-
-
 @implement(begin, BlrMany, BbbMany, BlrMomMany, BbbMomMany, host=True)
 def begin_loop(rule: Any, prior: Prior, state: Any, work: Any) -> int:
     """What the rule needs of the prior; bbb in fc_mom takes Λ₀ in its first step."""
     prior.mu[:], prior.first[0] = state.mu, True
     if not isinstance(rule, BbbMomMany):
         np.copyto(prior.matrix, state.Lam if isinstance(rule, BlrMany) else state.L)
-    return OK
-
-
-@implement(end, BongMany, BlrMany, BogMany, BbbMany, BongMomMany, BogMomMany, BbbMomMany, host=True)
-def end_many(rule: Any, prior: Prior, state: Any, work: Any) -> int:
-    """Every step has written its state."""
     return OK
 
 

@@ -217,7 +217,8 @@ def norm(N, n):
 
 @device
 def product(A, B, n, m, l, out):
-    """The first n rows and l columns of out = A B, with m terms each, for parts of square buffers."""
+    """The first n rows and l columns of out = A B, with m terms each, for parts of square buffers.
+    """
     for i in range(n):
         row = out[i, :l]
         for j in range(l):
