@@ -37,12 +37,6 @@ BogMom = namedtuple("BogMom", "alpha")
 BbbMom = namedtuple("BbbMom", "alpha")
 
 
-class Workspace(NamedTuple):
-    """Diagonal steps need no buffers."""
-
-    none: Any  # (0,)
-
-
 # --- natural parameters ---------------------------------------------------------------------------
 
 
@@ -212,16 +206,13 @@ RULES = {
 }
 
 
-def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, Workspace]:
-    """The rule, the prior's buffers, a copy of the state, and the workspace."""
-    here = State(np.array(state.mu), np.array(state.var))
+def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, None]:
+    """The rule, the prior's buffers, a copy of the state, and no workspace."""
     size = len(state.mu) if rule in ("blr", "bbb") else 0
-    return (
-        RULES[family][rule](alpha), State(np.zeros(size), np.zeros(size)), here,
-        Workspace(np.zeros(0))
-    )
+    prior, now = State(np.zeros(size), np.zeros(size)), State(np.array(state.mu), np.array(state.var))
+    return RULES[family][rule](alpha), prior, now, None
 
 
-def finish(rule: Any, state: State, work: Workspace) -> Diag:
+def finish(rule: Any, state: State, work: None) -> Diag:
     """A copy of the state."""
     return Diag(state.mu.copy(), state.var.copy())

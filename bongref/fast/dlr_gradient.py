@@ -8,10 +8,11 @@ the new state.
 from __future__ import annotations
 
 from . import dlr_blocks as of
+from . import small as algebra
 from .dlr_blocks import Bbb, Bog, columns, inverse, weigh
 from .generic import implement, step
 from .jit import device
-from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve
+from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ is positive
@@ -29,7 +30,8 @@ def invert(M, E):
             E[r, k] = 1.0 if r == k else 0.0
     if not cholesky(M, R):
         return NOT_POSITIVE_DEFINITE
-    solve(M, R, E, R)
+    algebra.solve_lower(M, R, E, R)
+    algebra.solve_upper(M, R, E, R)
     return OK
 
 

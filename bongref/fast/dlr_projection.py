@@ -14,21 +14,11 @@ import math
 import numpy as np
 
 from . import dlr_blocks as of
+from . import small as algebra
 from .dlr_blocks import Blr, Bong, inverse, load, weigh
 from .generic import implement, step
 from .jit import device
-from .small import (
-    EPS,
-    add_dot,
-    add_gram,
-    block,
-    cholesky,
-    dot,
-    fill,
-    inner,
-    not_finite,
-    solve_vector,
-)
+from .small import EPS, add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 # of the rows of X: squares and their sums stay in the range of float64
@@ -242,7 +232,7 @@ def mean_coefficients(prior, state, n, alpha, work):
         H[i, i] += 1.0
     if not cholesky(H, n):
         return NOT_POSITIVE_DEFINITE
-    solve_vector(H, n, c)
+    algebra.solve_vector(H, n, c)
     for i in range(n):
         c[i] = -c[i]
     for r in range(R0):

@@ -94,15 +94,23 @@ def weigh_rows(v, c, rows, g):
             row[p] *= w
 
 
-@implement(estimate, LinRows)
-def estimate_lin_rows(est, rule, prior, state, x, y, t, i, work):
-    """Reference: curvature.lin_hess, lin_ef."""
+@device
+def lin_rows(est, mu, x, y):
+    """est.g and est.G with the network linearised at μ; -> status. Reference: curvature.lin_hess,
+    lin_ef.
+    """
     at = est.at
-    forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
+    forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
     weights(at, est.hess, est.v, y)
-    pullback(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, est.G)
+    pullback(est.net, est.ints, est.v, est.words, mu, at.V, at.K, est.G)
     weigh_rows(est.v, at.c, est.G, est.g)  # eq:gL, eq:GL, eq:GLEF
     return finite(est.g)
+
+
+@implement(estimate, LinRows)
+def estimate_lin_rows(est, rule, prior, state, x, y, t, i, work):
+    """:func:`lin_rows` at the mean."""
+    return lin_rows(est, state.mu, x, y)
 
 
 @device
@@ -214,6 +222,12 @@ def add_parts(sums, scale, g, d):
         add_part(k, sums[k, 0], sums[k, 1], scale, g, d)
 
 
+@kernel
+def lin_alone(est, mu, x, y):
+    """:func:`lin_rows`, called from Python."""
+    return lin_rows(est, mu, x, y)
+
+
 class Setting(NamedTuple):
     """What an estimator is made of."""
 
@@ -316,7 +330,7 @@ class Host(NamedTuple):
     """Estimates in Python."""
 
     setting: Setting
-    builtin: Any  # what :func:`sampler` gives; None for other models
+    builtin: Any  # LinRows, or what :func:`sampler` gives; None for other models
     source: Source  # for the quantiles
     g: Any
     G: Any
@@ -324,6 +338,9 @@ class Host(NamedTuple):
 
 def host(s: Setting) -> Host:
     """The estimator of a loop in Python."""
+    if s.single and s.m.hess != "mc-ef":
+        inner = compiled(s)
+        return Host(s, inner, source(), inner.g, inner.G)
     g, G = s.result()
     return Host(s, sampler(s, g, G) if s.single else None, source(), g, G)
 
@@ -332,6 +349,8 @@ def host(s: Setting) -> Host:
 def estimate_host(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.lin_hess, lin_ef, mc_ef."""
     s, theta = est.setting, state.mu
+    if isinstance(est.builtin, LinRows):
+        return lin_alone(est.builtin, state.mu, x, y)
     if s.m.hess == "mc-ef":
         if s.samples is None:
             theta = np.empty((s.K, len(state.mu)))

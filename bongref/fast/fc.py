@@ -6,8 +6,8 @@ with few rows is one product with A for each of them and as many new rows of V; 
 absorbs them in one matrix product (:func:`flush`). F = γI with a diagonal Q only changes c, q and
 V. As long as A is zero (a diagonal prior) it is not read.
 
-fc_blr.py has blr, fc_bbb.py bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK
-from Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
+fc_loop.py has blr and bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK from
+Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
 in every step, so that the check of a state at the end of a time slice is enough, unless dynamics
 add to Σ before it.
 """
@@ -49,12 +49,6 @@ class State(NamedTuple):
     s: Any  # (capacity,)
     c: Any  # (1,)
     n: Any  # (2,) int64: n, and the order in which the next product goes through the rows of A
-
-
-class Prior(NamedTuple):
-    """The mean of q_{t|t-1}; its covariance is that of the state until the inner loop ends."""
-
-    mu: Any  # (P,)
 
 
 class Workspace(NamedTuple):
@@ -200,18 +194,6 @@ def multiple(g, x):
     return beta, off <= PARALLEL * top and 0.0 * beta == 0.0
 
 
-@device
-def times_gradient(state, g, rows, V, out, work):
-    """out = Σg, given V = rows Σ: no product where g is a multiple of a single row."""
-    if rows.shape[0] == 1:
-        beta, parallel = multiple(g, rows[0])
-        if parallel:
-            for i in range(len(g)):
-                out[i] = beta * V[0, i]
-            return
-    times(state, g, out, work)
-
-
 # --- BONG -----------------------------------------------------------------------------------------
 
 
@@ -266,7 +248,12 @@ def bong_mom(rule, prior, state, g, G, work):
     K, wrong = G.shape[0], 0.0
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
-    times_gradient(state, g, G, work.Z, work.v, work)
+    beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
+    if parallel:
+        for i in range(len(g)):
+            work.v[i] = beta * work.Z[0, i]
+    else:
+        times(state, g, work.v, work)
     for k in range(K):
         for j in range(k + 1):
             work.T[k, j] = (2.0 if j == k else 0.0) - work.T[k, j]

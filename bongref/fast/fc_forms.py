@@ -44,13 +44,14 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
     if m.rule in ("blr", "bbb"):
         name = f"{m.rule.capitalize()}{'Mom' if mom else ''}Loop"
         rule = getattr(fc_loop, name)(alpha, *([moving] if name == "BbbMomLoop" else []))
-        return rule, None, fc_loop.loop_state(state), fc_loop.Loop(min(BASIS, P))
+        now = fc_many.Dense(*(np.array(a, dtype=float, order="C") for a in state))
+        return rule, None, now, fc_loop.Loop(min(BASIS, P))
     rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2}[m.rule]
-    now = fc.covariance_state(state, rows)
+    deferred = fc.covariance_state(state, rows)
     rules = {
         "bong": (fc.Bong(1.0), fc.BongMom(1.0)), "bog": (fc.Bog(alpha), fc.BogMom(alpha, moving))
     }
-    return rules[m.rule][mom], fc.Prior(np.zeros(P)), now, fc.workspace(P, K, len(now.V))
+    return rules[m.rule][mom], None, deferred, fc.workspace(P, K, len(deferred.V))
 
 
 def finish(rule: Any, state: Any, work: Any) -> FC:

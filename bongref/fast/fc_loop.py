@@ -26,7 +26,6 @@ from scipy.linalg import solve_triangular
 from scipy.linalg.blas import dsymv
 
 from ..linalg import Array
-from ..states import FC
 from .fc import LOSS, PARALLEL, SHARP
 from .fc_many import Dense
 from .generic import begin, end, implement, step
@@ -324,8 +323,3 @@ def end_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
     grown = np.max(np.diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
     return OK
-
-
-def loop_state(state: FC) -> Dense:
-    """Arrays for a stream that begins at ``state``."""
-    return Dense(np.array(state.mu, dtype=float), np.array(state.Sigma, dtype=float, order="C"))

@@ -4,8 +4,7 @@ Reference: families.fc_nat, fc_mom.
 * fc: the precision Λ = Σ⁻¹ and its Cholesky factor, both with the parameters in reverse order: with
   JΛJ = LLᵀ, J the reversal, the Cholesky factor of Σ itself is JL⁻ᵀJ, so that samples and means
   need triangular solves and no inverse.
-* fc_mom: Σ and its Cholesky factor. blr works in the coordinates of the prior's factor, in which
-  the prior's precision is the identity.
+* fc_mom: Σ and its Cholesky factor.
 
 Matrices are in Fortran order with the lower triangle valid. Rows (K, P) in C order are (P, K)
 columns for BLAS.
@@ -23,7 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from ..linalg import Array
 from ..states import FC
 from .fc import mirror
-from .generic import begin, end, implement, place, predict, step
+from .generic import begin, implement, place, predict, step
 from .jit import kernel
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK
 
@@ -40,7 +39,7 @@ class Moments(NamedTuple):
     """N(mu, Sigma)."""
 
     mu: Array  # (P,)
-    Sigma: Array  # (P, P); within an inner loop of blr B, Σ = L₀BL₀ᵀ
+    Sigma: Array  # (P, P)
     L: Array  # (P, P): the Cholesky factor of Sigma
 
 
@@ -58,7 +57,6 @@ class Prior(NamedTuple):
     # (P, P): Λ₀ (blr in fc, bbb in fc_mom) or the Cholesky factor of Λ₀ (bbb in fc) or Σ₀ (blr in
     # fc_mom)
     matrix: Array
-    w: Array  # (P,): blr in fc_mom, μ = μ₀ + L₀w
     first: Array  # (1,): whether the next iteration is the first
 
 
@@ -208,7 +206,7 @@ def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work:
 # --- fc_mom: the covariance -----------------------------------------------------------------------
 
 
-@implement(place, BongMomMany, BogMomMany, BbbMomMany, host=True)
+@implement(place, BongMomMany, BlrMomMany, BogMomMany, BbbMomMany, host=True)
 def place_moments(rule: Any, prior: Prior, state: Moments, z: Array, work: Any) -> int:
     """Reference: gaussians.place."""
     z[:] = dtrmm(1.0, state.L, z.T, side=0, lower=1, overwrite_b=1).T
@@ -225,50 +223,21 @@ def bong_mom(rule: BongMomMany, prior: Prior, state: Moments, g: Array, G: Array
     return _factor(state.Sigma, state.L) or _finite(state.mu)
 
 
-@implement(place, BlrMomMany, host=True)
-def place_blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, z: Array, work: Any) -> int:
-    """Reference: gaussians.place, with the factor L₀R of Σ, B = RRᵀ."""
-    for L in (prior.matrix,) if prior.first[0] else (state.L, prior.matrix):
-        z[:] = dtrmm(1.0, L, z.T, side=0, lower=1, overwrite_b=1).T
-    z += state.mu
-    return OK
-
-
 @implement(step, BlrMomMany, host=True)
 def blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, g: Array, G: Array, work: Any) -> int:
-    """Reference: fc_mom.blr. With Σ₀ = L₀L₀ᵀ, Σ = L₀BL₀ᵀ, Y = L₀ᵀS: B becomes (1 + α)B − αB² −
-    αBYYᵀB, and no inverse is needed.
-    """
-    alpha, L0, B = rule.alpha, prior.matrix, state.Sigma
-    side = dtrmv(L0, g, lower=1, trans=1)
-    Y = dtrmm(1.0, L0, G.T, side=0, lower=1, trans_a=1)
-    if prior.first[0]:
-        B.fill(0.0)
-        B.T.reshape(-1)[:: len(g) + 1] = 1.0
-        prior.w[:] = alpha * side
-    else:
-        prior.w[:] += alpha * dsymv(1.0, B, side - prior.w, lower=1)
-        Y = dsymm(1.0, B, Y, side=0, lower=1)
-        np.copyto(state.L, B)
-        dsyrk(-alpha, _symmetric(state.L), beta=1 + alpha, c=B, lower=1, overwrite_c=1)
-    state.mu[:] = prior.mu + dtrmv(L0, prior.w, lower=1)  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    """Reference: fc_mom.blr, with ΣΛ₀Σ = YᵀY, Y = L₀⁻¹Σ. In the first iteration that is Σ."""
+    alpha, L0, d = rule.alpha, prior.matrix, prior.mu - state.mu
+    V = dsymm(1.0, state.Sigma, G.T, side=0, lower=1)
+    if not prior.first[0]:
+        g = g + dtrsv(L0, dtrsv(L0, d, lower=1), lower=1, trans=1)
+    state.mu[:] += alpha * dsymv(1.0, state.Sigma, g, lower=1)  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    if not prior.first[0]:
+        np.copyto(state.L, state.Sigma)
+        Y = dtrsm(1.0, L0, _symmetric(state.L), side=0, lower=1, overwrite_b=1)
+        dsyrk(-alpha, Y, beta=1 + alpha, c=state.Sigma, trans=1, lower=1, overwrite_c=1)
     prior.first[0] = False
-    dsyrk(-alpha, Y, beta=1.0, c=B, lower=1, overwrite_c=1)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
-    return _factor(B, state.L) or _finite(state.mu)
-
-
-@implement(end, BlrMomMany, host=True)
-def end_blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, work: Any) -> int:
-    """Σ = (L₀R)(L₀R)ᵀ, and its factor."""
-    if prior.first[0]:
-        np.copyto(state.L, prior.matrix)
-        return OK
-    for j in range(0, len(state.mu), 64):  # zeros above the diagonal of R
-        state.L[:j, j : j + 64] = 0.0
-        state.L[j : j + 64, j : j + 64] = np.tril(state.L[j : j + 64, j : j + 64])
-    dtrmm(1.0, prior.matrix, state.L, side=0, lower=1, overwrite_b=1)
-    dsyrk(1.0, state.L, beta=0.0, c=state.Sigma, lower=1, overwrite_c=1)
-    return OK
+    dsyrk(-alpha, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    return _factor(state.Sigma, state.L) or _finite(state.mu)
 
 
 @implement(step, BogMomMany, host=True)
@@ -364,7 +333,7 @@ def many_state(state: FC, family: str) -> Precision | Moments:
 def many_prior(P: int, loop: bool) -> Prior:
     """Arrays of what an inner loop keeps of the prior."""
     n = P if loop else 0
-    return Prior(np.zeros(n), np.zeros((n, n), order="F"), np.zeros(n), np.ones(1, dtype=bool))
+    return Prior(np.zeros(n), np.zeros((n, n), order="F"), np.ones(1, dtype=bool))
 
 
 def finish_many(state: Precision | Moments | Dense) -> FC:

@@ -24,7 +24,6 @@ import os
 import sys
 import tempfile
 import threading
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +43,6 @@ OPTIONS: dict[str, Any] = {
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
 
-compiling = {"seconds": 0.0}  # spent so far in this process
 _lock = threading.RLock()
 
 
@@ -150,7 +148,6 @@ def _first_use(name: str, key: str) -> Iterator[None]:
     """One process and one thread at a time for each kernel and types; prints a message if it takes
     longer than COMPILE_MESSAGE.
     """
-    start = time.perf_counter()
 
     def say() -> None:
         sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 15 s ...\n")
@@ -164,7 +161,6 @@ def _first_use(name: str, key: str) -> Iterator[None]:
             yield
         finally:
             timer.cancel()
-            compiling["seconds"] += time.perf_counter() - start
 
 
 @contextlib.contextmanager

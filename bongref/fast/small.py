@@ -125,13 +125,6 @@ def solve_upper(L, n, B, m):
             B[i, j] /= L[i, i]
 
 
-@device
-def solve(L, n, B, m):
-    """B = (L Lᵀ)⁻¹ B for the first m columns of B."""
-    solve_lower(L, n, B, m)
-    solve_upper(L, n, B, m)
-
-
 @ordered
 def solve_vector(L, n, x):
     """x = (L Lᵀ)⁻¹ x."""

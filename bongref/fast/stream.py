@@ -58,7 +58,7 @@ class Stream:
             n = threads.idle()
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
         self.draws = compiled and n == 1 and m.hess == "mc-ef"
-        if n == 1 and single and drawn and (compiled or m.hess != "mc-ef"):
+        if compiled and n == 1:
             self.est: Any = estimators.compiled(setting)
         elif single and drawn and m.hess == "mc-ef":
             self.est = estimators.shared(setting, n)

@@ -147,25 +147,20 @@ def cotangents(ints, v, theta, T, bias, first, V):
 
 
 @device
-def outer(v, there, m, here, n, bias, out, at):
-    """out[at:] = δ hᵀ, row-major, and then δ where bias = 1; δ (m,) at v[there], h (n,) at v[here].
-    """
-    for i in range(m):
-        r, d = at + i * n, v[there + i]
-        for j in range(n):
-            out[r + j] = d * v[here + j]
-    b = at + m * n
-    for i in range(m * bias):
-        out[b + i] = v[there + i]
-
-
-@device
 def outers(ints, v, bias, delta, h, row, at):
-    """row[at:] = δ hᵀ of every layer, with δ in the region at v[delta] and h in that at v[h]."""
+    """row[at:] = δ hᵀ of every layer, row-major, and δ for its bias; δ in the region at v[delta], h in
+    that at v[h].
+    """
     for k in range(1, ints.shape[1]):
-        n, m = ints[0, k - 1], ints[0, k]
-        outer(v, delta + ints[1, k], m, h + ints[1, k - 1], n, bias, row, at)
-        at += m * (n + bias)
+        n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], h + ints[1, k - 1]
+        for i in range(m):
+            r, d = at + i * n, v[there + i]
+            for j in range(n):
+                row[r + j] = d * v[here + j]
+        at += m * n
+        for i in range(m * bias):
+            row[at + i] = v[there + i]
+        at += m * bias
 
 
 @implement(pullback, Dense)
@@ -175,15 +170,6 @@ def dense_pullback(net, ints, v, words, theta, V, K, rows):
     for k in range(K):
         cotangents(ints, v, theta, net.total, net.bias, U(0), V + k * C)
         outers(ints, v, net.bias, DELTA * net.total, U(0), rows[k], U(0))
-
-
-@device
-def squared_row(c, w, g, d):
-    """d = −(w g)² and g = c g, entry by entry."""
-    for p in range(len(g)):
-        r = g[p]
-        d[p] = -(w * r) * (w * r)
-        g[p] = c * r
 
 
 @device
@@ -214,13 +200,8 @@ def dense_sums(net, ints, v, words, theta, V, K, c, g, d):
     T, bias, C = net.total, net.bias, ints[0, ints.shape[1] - 1]
     for k in range(K):
         cotangents(ints, v, theta, T, bias, U(0), V + k * C)
-        if K > U(1):
-            add_cotangents(v, T, U(0), k == 0, v[c + k], v[c + K + k])
-    if K == U(1):
-        outers(ints, v, bias, DELTA * T, U(0), g, U(0))
-        squared_row(v[c], v[c + K], g, d)
-    else:
-        sums_of_outers(ints, v, T, bias, U(0), g, d, U(0))
+        add_cotangents(v, T, U(0), k == 0, v[c + k], v[c + K + k])
+    sums_of_outers(ints, v, T, bias, U(0), g, d, U(0))
 
 
 @device
