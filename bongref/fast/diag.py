@@ -209,7 +209,7 @@ RULES = {
 def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, None]:
     """The rule, the prior's buffers, a copy of the state, and no workspace."""
     size = len(state.mu) if rule in ("blr", "bbb") else 0
-    prior, now = State(np.zeros(size), np.zeros(size)), State(np.array(state.mu), np.array(state.var))
+    prior, now = State(*np.zeros((2, size))), State(np.array(state.mu), np.array(state.var))
     return RULES[family][rule](alpha), prior, now, None
 
 

@@ -9,8 +9,8 @@ The rest are k × k matrices, and the covariance changes once, when the loop end
   D; in moments Σ = Σ₀ + ZᵀBZ.
 * bbb, with a single row in each iteration: U has orthonormal rows, and Σ⁻¹ (fc) or Σ (fc_mom) is
   that of the prior plus UᵀeU; with X = (I + eT)⁻¹ its inverse is H − Zᵀ(Xe)Z. An iteration brings
-  the new row, and needs in its span what Z has: such vectors wait until the change along what is new
-  in them is more than rounding.
+  the new row, and needs in its span what Z has: such vectors wait until the change along what is
+  new in them is more than rounding.
 
 Where a form would cost digits the status is UNSUPPORTED, and the reference takes the step.
 """
@@ -176,7 +176,7 @@ def end_blr_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
 
 
 def _directions(x: Array, work: Loop) -> tuple[Array, list[int]]:
-    """U with directions of the vectors that wait, and of x, behind its rows; which vector has brought
+    """U with directions of the vectors that wait, and of x, behind its rows; which vector brought
     each, −2 for x. Gram–Schmidt, repeated.
     """
     rows, brought = list(work.U), []

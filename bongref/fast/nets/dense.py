@@ -148,8 +148,8 @@ def cotangents(ints, v, theta, T, bias, first, V):
 
 @device
 def outers(ints, v, bias, delta, h, row, at):
-    """row[at:] = δ hᵀ of every layer, row-major, and δ for its bias; δ in the region at v[delta], h in
-    that at v[h].
+    """row[at:] = δ hᵀ of every layer, row-major, and δ for its bias; δ is in the region at
+    v[delta], h in that at v[h].
     """
     for k in range(1, ints.shape[1]):
         n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], h + ints[1, k - 1]
