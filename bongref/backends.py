@@ -123,27 +123,42 @@ class Reference:
 
 
 class Compiled:
-    """The compiled stream, and the reference for the steps that it refuses."""
+    """The compiled stream, and the reference for the steps that it refuses.
 
-    name, reason = "fast", ""
+    Where a kernel cannot be compiled at its first use, in the middle of a stream, the rest is the
+    reference's if ``fall_back`` says so, and else an error.
+    """
 
-    def __init__(self, problem: Problem, stream: Any) -> None:
+    def __init__(self, problem: Problem, stream: Any, fall_back: bool) -> None:
+        self.name, self.reason = "fast", ""
         self.stream, self.reference = stream, Reference(problem, "")
+        self.fall_back = fall_back
         self.traces: list[tuple[Symbol, ...]] = []
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """Some of the steps t, …, stop − 1: as many as fit into a time slice."""
-        with np.errstate(
-            over="ignore", invalid="ignore", divide="ignore"
-        ):  # such a step is refused
-            done: Advanced = self.stream.advance(state, t, stop)
+        if self.name == "reference":
+            return self.reference.advance(state, t, stop)
+        from .fast import Unavailable
+
+        try:  # a step that overflows is refused
+            with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+                done: Advanced = self.stream.advance(state, t, stop)
+        except Unavailable as error:
+            if not self.fall_back:
+                raise _no_backend(_failure(error)) from error
+            self.name, self.reason = "reference", _failure(error)
+            _warn(self.reason)
+            return self.reference.advance(state, t, stop)
         return self.reference.advance(done.state, done.t, stop) if done.refused else done
 
 
 def choose(backend: str, problem: Problem) -> Backend:
     """The backend that was asked for; for "auto" the compiled one wherever there is one."""
     stream, reason = compiled(backend, problem, _stream)
-    return Reference(problem, reason) if stream is None else Compiled(problem, stream)
+    if stream is None:
+        return Reference(problem, reason)
+    return Compiled(problem, stream, backend == "auto")
 
 
 def _stream(p: Problem) -> Any:
@@ -156,31 +171,40 @@ def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[
     """What ``make`` makes of the compiled path, or None and why there is none."""
     if backend == "reference":
         return None, "asked for"
-    made, reason = _made(p, make)
+    made, reason, broken = _made(p, make)
     if made is None and backend == "fast":
-        raise InvalidValue(f"backend='fast': {reason}; use 'reference' or 'auto'")
+        raise _no_backend(reason)
+    if broken:
+        _warn(reason)
     return made, reason
 
 
-def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
+def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str, bool]:
+    """What is made, or None, why there is nothing, and whether that is a failure of Numba."""
     try:
         from .fast import stream  # noqa: F401  whether it can be imported
         from .fast.support import why_not
     except Exception as error:
-        return None, _broken(error)
+        return None, _failure(error), True
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
-        return None, reason
+        return None, reason, False
     try:
-        return make(p), ""
+        return make(p), "", False
     except Exception as error:
-        return None, _broken(error)
+        return None, _failure(error), True
 
 
-def _broken(error: Exception) -> str:
-    """The compiled path does not work, or Numba cannot be imported: one warning, the reason."""
-    reason = f"the compiled path failed ({type(error).__name__}: {error})"
+def _no_backend(reason: str) -> InvalidValue:
+    return InvalidValue(f"backend='fast': {reason}; use 'reference' or 'auto'")
+
+
+def _failure(error: Exception) -> str:
+    return f"the compiled path failed ({type(error).__name__}: {error})"
+
+
+def _warn(reason: str) -> None:
+    """The compiled path does not work, or Numba cannot be imported: one warning."""
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
-    return reason
 
 
 def compile_seconds() -> float:

@@ -408,6 +408,41 @@ def test_a_kernel_that_numba_cannot_compile_is_unavailable():
         wrong(np.zeros(2))
 
 
+@pytest.mark.parametrize("model", ["wrap", "batches", "mlp"])
+@pytest.mark.parametrize("name", ["bong-lin-ef-dlr", "blr-mc-ef-diag", "bong-mc-ef-fc"])
+def test_a_stream_goes_on_with_the_reference_where_numba_fails(name, model, monkeypatch):
+    """Also where a kernel is compiled at its first step only: the reference's bits, the reason, and
+    one warning; with backend="fast" an error.
+    """
+    if config.DISABLE_JIT:
+        pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT=1")
+    net = br.models.mlp([2, 2, 1])
+    if model == "wrap":
+        built = net
+        net = br.models.wrap(lambda theta, x: built(theta, x), n_params=built.n_params)
+    X = np.linspace(-1, 1, 12).reshape((3, 2, 2) if model == "batches" else (6, 2))
+    Y = np.sin(X.sum(axis=-1, keepdims=True))
+    more = {"rank": 2} if "dlr" in name else {"n_samples": 3}
+    m = br.method(name, **more)
+    prior = m.prior(mu=np.full(net.n_params, 0.1), var=0.1)
+    lik = br.likelihoods.Gaussian(var=0.5)
+    go = lambda backend: br.run(m, net, lik, prior, list(X), list(Y), rng=1, backend=backend)
+    wanted = go("reference")
+    monkeypatch.setattr(br.fast.jit, "_types", lambda args: object())  # nothing is compiled yet
+
+    def broken(fn, key):
+        raise TypeError("a future Numba")
+
+    monkeypatch.setattr(br.fast.jit, "_cached", broken)
+    with pytest.warns(br.BongrefWarning, match="a future Numba") as seen:
+        got = go("auto")
+    assert len(seen) == 1 and got.info.backend == "reference"
+    assert "cannot compile" in got.info.reason and got.info.steps == len(X)
+    assert all(np.array_equal(a, b) for a, b in zip(got.state, wanted.state, strict=True))
+    with pytest.raises(ValueError, match="a future Numba"):
+        go("fast")
+
+
 # --- numba's public interface ------------------------------------------------------------------------------------------------------
 
 PUBLIC = {"numba", "numba.extending", "numba.typed"}
@@ -458,9 +493,9 @@ def test_only_numbas_documented_interface_is_used(file):
 
 
 def test_the_compiled_path_stays_small():
-    """At most 6,100 lines (the aim is 5,000); modules of at most 600, functions of at most 60 lines and 12 arguments."""
+    """At most 5,000 lines; modules of at most 600, functions of at most 60 lines and 12 arguments."""
     lengths = {f: len(f.read_text().splitlines()) for f in FILES}
-    assert sum(lengths.values()) <= 6100 and max(lengths.values()) <= 600, lengths
+    assert sum(lengths.values()) <= 5000 and max(lengths.values()) <= 600, lengths
     for file in FILES:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef):

@@ -15,7 +15,7 @@ import bongref as br
 from bongref import gaussians
 from bongref.curvature import Curv
 from bongref.dynamics import OU, Linear, Static, matrices, propagate
-from bongref.fast import fc, fc_bbb, fc_blr, fc_forms, fc_many
+from bongref.fast import fc, fc_forms, fc_loop, fc_many
 from bongref.fast.generic import begin, end, place, predict, step
 from bongref.fast.status import OK
 from bongref.filter import unchecked_step
@@ -308,12 +308,12 @@ FORMS = [
     ("bong-lin-hess-fc_mom", 50, 3, 1, fc.BongMom),
     ("bong-mc-ef-fc", 20, 5, 1, fc_many.BongMany),
     ("bong-mc-ef-fc_mom", 20, 5, 1, fc_many.BongMomMany),
-    ("blr-lin-ef-fc", 40, 1, 10, fc_blr.Blr),
-    ("blr-lin-hess-fc", 40, 2, 5, fc_blr.Blr),
+    ("blr-lin-ef-fc", 40, 1, 10, fc_loop.BlrLoop),
+    ("blr-lin-hess-fc", 40, 2, 5, fc_loop.BlrLoop),
     ("blr-lin-hess-fc", 12, 2, 5, fc_many.BlrMany),
     ("blr-mc-ef-fc", 12, 5, 3, fc_many.BlrMany),
-    ("blr-lin-ef-fc_mom", 40, 1, 10, fc_blr.BlrMom),
-    ("blr-lin-hess-fc_mom", 40, 2, 5, fc_blr.BlrMom),
+    ("blr-lin-ef-fc_mom", 40, 1, 10, fc_loop.BlrMomLoop),
+    ("blr-lin-hess-fc_mom", 40, 2, 5, fc_loop.BlrMomLoop),
     ("blr-lin-hess-fc_mom", 12, 2, 5, fc_many.BlrMomMany),
     ("blr-mc-ef-fc_mom", 12, 5, 3, fc_many.BlrMomMany),
     ("bog-lin-ef-fc", 12, 1, 1, fc.Bog),
@@ -322,10 +322,10 @@ FORMS = [
     ("bog-lin-ef-fc_mom", 12, 1, 1, fc.BogMom),
     ("bog-lin-hess-fc_mom", 30, 4, 1, fc.BogMom),
     ("bog-mc-ef-fc_mom", 12, 5, 1, fc_many.BogMomMany),
-    ("bbb-lin-ef-fc", 60, 1, 4, fc_bbb.Bbb),
+    ("bbb-lin-ef-fc", 60, 1, 4, fc_loop.BbbLoop),
     ("bbb-lin-hess-fc", 48, 2, 3, fc_many.BbbMany),
     ("bbb-mc-ef-fc", 12, 5, 3, fc_many.BbbMany),
-    ("bbb-lin-ef-fc_mom", 60, 1, 4, fc_bbb.BbbMom),
+    ("bbb-lin-ef-fc_mom", 60, 1, 4, fc_loop.BbbMomLoop),
     ("bbb-lin-hess-fc_mom", 48, 2, 3, fc_many.BbbMomMany),
     ("bbb-mc-ef-fc_mom", 12, 5, 3, fc_many.BbbMomMany),
 ]
@@ -507,7 +507,7 @@ def test_products_with_a_covariance_in_parts(P, n, c):
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
 def test_an_inner_loop_of_bbb_that_needs_a_longer_basis(size, monkeypatch):
     """In the middle of an update: the reference takes it."""
-    monkeypatch.setattr(fc_bbb, "BASIS", size)
+    monkeypatch.setattr(fc_forms, "BASIS", size)
     s = small_stream("bbb-lin-ef-fc", 60, 1, 4, T=2, alpha=0.01)
     assert fast(s)[2] > 0 and agree(s) is not None
 
@@ -520,7 +520,7 @@ def test_an_inverse_that_is_updated_along(often, kind):
     q = Filter(s, 1)
     for t, curvs in enumerate(s.curvs):
         if often and t % often == 0:
-            q.parts[3].count[fc_bbb.AGE] = fc_bbb.RENEWED
+            q.parts[3].age = fc_loop.RENEWED
         assert q.step(curvs) and not q.handed
     states, _, seen = reference(s, s.prior, *(c for one in s.curvs for c in one))
     for diff in compare.differences(q.state, states[-1], conditions(s, seen)):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import autograd.numpy as anp
@@ -434,3 +435,53 @@ def test_every_bit_generator_gives_its_own_stream_and_stands_where_the_reference
     ):
         assert d.agrees, d
     assert then == too
+
+
+# --- a diffuse prior and a sharp observation ------------------------------------------------------
+
+
+def exact_filter(family, X, y, mu, var, noise):
+    """bong on a linear model with Gaussian noise, in fractions: the Kalman filter, or its diagonal form."""
+    to = lambda a: np.vectorize(Fraction, otypes=[object])(a)
+    X, y, mu, noise = to(X), to(y), to(mu), Fraction(noise)
+    P = len(mu)
+    Sigma = np.array([[Fraction(var) * (i == j) for j in range(P)] for i in range(P)], dtype=object)
+    for x, target in zip(X, y, strict=True):
+        if family == "diag":
+            new = [1 / (1 / Sigma[i, i] + x[i] ** 2 / noise) for i in range(P)]
+            mu = mu + np.array(new, dtype=object) * x * (target - x @ mu) / noise
+            Sigma = np.array(
+                [[new[i] * (i == j) for j in range(P)] for i in range(P)], dtype=object
+            )
+        else:
+            gain, total = Sigma @ x, x @ Sigma @ x + noise
+            mu = mu + gain * (target - x @ mu) / total
+            Sigma = Sigma - np.outer(gain, gain) / total
+    return mu.astype(float), Sigma.astype(float)
+
+
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("ratio", [1e8, 1e12, 1e14, 1e16])
+@pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-lin-hess-diag"])
+def test_a_sharp_observation_keeps_the_digits_of_the_reference(name, ratio, seed):
+    """Prior variance over noise variance up to 1e16: an error of at most 16 times the reference's
+    from exact fractions, or its refusal at the same step.
+    """
+    rng, P, noise = np.random.default_rng(seed), 4, 2.0**-10
+    m, model, lik = br.method(name), br.models.linear(P, 1), br.likelihoods.Gaussian(var=noise)
+    mu, X, y = rng.standard_normal(P), rng.standard_normal((5, P)), rng.standard_normal(5)
+    prior, states = m.prior(mu=mu, var=noise * ratio), []
+    for backend in ("reference", "fast"):
+        try:
+            states.append(br.run(m, model, lik, prior, X, y[:, None], backend=backend).state)
+        except br.StreamEnded as error:
+            states.append(error.step)
+    if int in map(type, states):
+        assert states[0] == states[1]
+        return
+    exact = exact_filter(m.family, X, y, mu, noise * ratio, noise)
+    for wanted, *got in zip(exact, *states, strict=True):
+        wanted = np.diagonal(wanted) if wanted.ndim > got[0].ndim else wanted
+        reference, fast = (np.max(np.abs(a - wanted)) / np.max(np.abs(wanted)) for a in got)
+        assert fast <= 16 * (reference + np.finfo(float).eps)

@@ -104,6 +104,12 @@ DASK = """
     for how in ("threads", "processes"):
         assert all(np.array_equal(a, first) for a in dask.compute(*[dask.delayed(go)() for _ in range(4)], scheduler=how))
 """
+DISTRIBUTED = """
+    from dask.distributed import Client
+    with Client(n_workers=1, threads_per_worker=2, dashboard_address=None) as client:
+        jobs = [client.submit(go, pure=False) for _ in range(4)]
+        assert all(np.array_equal(a, first) for a in client.gather(jobs))
+"""
 
 
 def python(code, tmp_path, **env):
@@ -122,8 +128,14 @@ def python(code, tmp_path, **env):
 @compiled
 @pytest.mark.parametrize(
     ("code", "needs"),
-    [(FORK, "os"), (TWO_THREADS, "os"), (LOKY, "joblib"), (DASK, "dask")],
-    ids=["fork", "threads", "loky", "dask"],
+    [
+        (FORK, "os"),
+        (TWO_THREADS, "os"),
+        (LOKY, "joblib"),
+        (DASK, "dask"),
+        (DISTRIBUTED, "distributed"),
+    ],
+    ids=["fork", "threads", "loky", "dask", "distributed"],
 )
 def test_after_a_threaded_stream(code, needs, tmp_path):
     pytest.importorskip(needs)
@@ -148,8 +160,9 @@ def blas():
     return [pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"]
 
 
-def test_blas_has_its_threads_back_after_streams_in_several_threads():
-    c = case("blr-lin-hess-dlr", "mlp", "gaussian", "static", 3, T=30)
+@pytest.mark.parametrize("name", ["blr-lin-hess-dlr", "bong-mc-ef-fc", "blr-lin-hess-fc_mom"])
+def test_blas_has_its_threads_back_after_streams_in_several_threads(name):
+    c = case(name, "mlp", "gaussian", "static", 3, T=30)
     run(c, "fast")
     before = blas()
     with ThreadPoolExecutor(3) as pool:

@@ -1,4 +1,6 @@
-"""The compiled path: whole streams, steps and predictions in machine code, by Numba's public API alone. See docs/fast.md."""
+"""The compiled path: whole streams, steps and predictions in machine code, by Numba's public API
+alone. See docs/fast.md.
+"""
 
 
 class Unavailable(RuntimeError):

@@ -1,18 +1,21 @@
-"""The diagonal families (sec:diag-Nat, sec:diag-Mom) in compiled code. Reference: bongref.families.diag_nat and diag_mom.
+"""The diagonal families (sec:diag-Nat, sec:diag-Mom) in compiled code. Reference:
+bongref.families.diag_nat and diag_mom.
 
-A step is one pass over the parameters. d = diag(G) is never positive, since G = −S Sᵀ. A step in the natural parameters is computed
-with one division: σ² = v/(1 − …) in place of 1/(1/v − …), which is the same number to rounding.
+A step is one pass over the parameters. d = diag(G) is never positive, since G = −S Sᵀ. A step in
+the natural parameters is computed with one division: σ² = v/(1 − …) in place of 1/(1/v − …), which
+is the same number to rounding.
 """
 
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..states import Diag
-from .generic import begin, end, implement, place, predict, step
+from .generic import begin, implement, place, predict, step
 from .jit import device
 from .status import NOT_POSITIVE_DEFINITE, OK
 
@@ -24,45 +27,17 @@ class State(NamedTuple):
     var: Any  # (P,)
 
 
-class Bong(NamedTuple):
-    alpha: float  # 1
+Bong = namedtuple("Bong", "alpha")
+Blr = namedtuple("Blr", "alpha")
+Bog = namedtuple("Bog", "alpha")
+Bbb = namedtuple("Bbb", "alpha")
+BongMom = namedtuple("BongMom", "alpha")
+BlrMom = namedtuple("BlrMom", "alpha")
+BogMom = namedtuple("BogMom", "alpha")
+BbbMom = namedtuple("BbbMom", "alpha")
 
 
-class Blr(NamedTuple):
-    alpha: float
-
-
-class Bog(NamedTuple):
-    alpha: float
-
-
-class Bbb(NamedTuple):
-    alpha: float
-
-
-class BongMom(NamedTuple):
-    alpha: float  # 1
-
-
-class BlrMom(NamedTuple):
-    alpha: float
-
-
-class BogMom(NamedTuple):
-    alpha: float
-
-
-class BbbMom(NamedTuple):
-    alpha: float
-
-
-class Workspace(NamedTuple):
-    """Diagonal steps need no buffers."""
-
-    none: Any  # (0,)
-
-
-# --- natural parameters --------------------------------------------------------------------------------------------------------
+# --- natural parameters ---------------------------------------------------------------------------
 
 
 @device
@@ -96,9 +71,7 @@ def blr(rule, prior, state, g, G, work):
     for p in range(len(mu)):
         # eq:blr-diag-prec, sec:diag-Nat#37: v v0 / ((1 − α) v0 + α v − α v v0 d)
         v = var[p] * var0[p] / ((1.0 - alpha) * var0[p] + alpha * var[p] * (1.0 - var0[p] * G[p]))
-        m = mu[p] + alpha * v * (
-            (mu0[p] - mu[p]) / var0[p] + g[p]
-        )  # eq:blr-diag-mu, sec:diag-Nat#36
+        m = mu[p] + alpha * v * ((mu0[p] - mu[p]) / var0[p] + g[p])  # eq:blr-diag-mu, sec:diag-Nat#36
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
@@ -110,9 +83,7 @@ def bog(rule, prior, state, g, G, work):
     mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
     for p in range(len(mu)):
         v, m = var[p], mu[p]
-        ratio = 1.0 / (
-            1.0 - 4.0 * alpha * v * v * m * g[p] - 2.0 * alpha * v * v * v * G[p]
-        )  # eq:bog-diag-prec, sec:diag-Nat#43
+        ratio = 1.0 / (1.0 - 4.0 * alpha * v * v * m * g[p] - 2.0 * alpha * v * v * v * G[p])  # eq:bog-diag-prec, sec:diag-Nat#43
         m = ratio * m + alpha * ratio * v * v * g[p]  # eq:bog-diag-mu, sec:diag-Nat#42
         bad += is_bad(m, ratio * v)
         mu[p], var[p] = m, ratio * v
@@ -134,7 +105,7 @@ def bbb(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-# --- moments -------------------------------------------------------------------------------------------------------------------
+# --- moments --------------------------------------------------------------------------------------
 
 
 @implement(step, BongMom)
@@ -156,9 +127,7 @@ def blr_mom(rule, prior, state, g, G, work):
     for p in range(len(mu)):
         v, u = var[p], 1.0 / var0[p]
         m = mu[p] + alpha * v * ((mu0[p] - mu[p]) * u + g[p])  # eq:blr-diag-mom-mu, sec:diag-Mom#21
-        v = (
-            v + alpha * (v - v * v * u) + alpha * v * v * G[p]
-        )  # eq:blr-diag-mom-var, sec:diag-Mom#22
+        v = v + alpha * (v - v * v * u) + alpha * v * v * G[p]  # eq:blr-diag-mom-var, sec:diag-Mom#22
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
@@ -182,24 +151,14 @@ def bbb_mom(rule, prior, state, g, G, work):
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
     for p in range(len(mu)):
         v, u = var[p], 1.0 / var0[p]
-        m = (
-            mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]
-        )  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
-        v = (
-            v + 0.5 * alpha * (1.0 / v - u) + 0.5 * alpha * G[p]
-        )  # eq:bbb-diag-mom-var, sec:diag-Mom#30
+        m = mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
+        v = v + 0.5 * alpha * (1.0 / v - u) + 0.5 * alpha * G[p]  # eq:bbb-diag-mom-var, sec:diag-Mom#30
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
 
 
-# --- the rest of the family ----------------------------------------------------------------------------------------------------
-
-
-@implement(begin, Bong, Bog, BongMom, BogMom)
-def begin_once(rule, prior, state, work):
-    """bong and bog start at the prior, which is ``state``."""
-    return OK
+# --- the rest of the family -----------------------------------------------------------------------
 
 
 @implement(begin, Blr, Bbb, BlrMom, BbbMom)
@@ -207,12 +166,6 @@ def begin_loop(rule, prior, state, work):
     """blr and bbb need the prior in every iteration."""
     prior.mu[:] = state.mu
     prior.var[:] = state.var
-    return OK
-
-
-@implement(end, Bong, Blr, Bog, Bbb, BongMom, BlrMom, BogMom, BbbMom)
-def end_diag(rule, prior, state, work):
-    """Nothing is deferred."""
     return OK
 
 
@@ -253,18 +206,13 @@ RULES = {
 }
 
 
-def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, Workspace]:
-    """The rule, the prior's buffers, a copy of the state, and the workspace."""
-    here = State(np.array(state.mu), np.array(state.var))
+def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, None]:
+    """The rule, the prior's buffers, a copy of the state, and no workspace."""
     size = len(state.mu) if rule in ("blr", "bbb") else 0
-    return (
-        RULES[family][rule](alpha),
-        State(np.zeros(size), np.zeros(size)),
-        here,
-        Workspace(np.zeros(0)),
-    )
+    prior, now = State(*np.zeros((2, size))), State(np.array(state.mu), np.array(state.var))
+    return RULES[family][rule](alpha), prior, now, None
 
 
-def finish(rule: Any, state: State, work: Workspace) -> Diag:
+def finish(rule: Any, state: State, work: None) -> Diag:
     """A copy of the state."""
     return Diag(state.mu.copy(), state.var.copy())

@@ -6,8 +6,7 @@ parameters has unit stride. A step reads the parameters twice, in blocks that st
 second-level cache: once for the small matrices (Gram matrices, some of them with weights 1/Υ), once
 for the new state, written in place. All tall products are BLAS on one block.
 
-dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share,
-dlr_tall.py the steps that threads share.
+dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share.
 """
 
 from __future__ import annotations
@@ -18,25 +17,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..states import DLR
-from . import dlr_gradient, dlr_projection, dlr_tall  # noqa: F401  their steps
-from .dlr_blocks import (
-    NOISE,
-    SAMPLES,
-    SPARE,
-    U_,
-    VALUES,
-    X_,
-    Y_,
-    Bbb,
-    Blr,
-    Bog,
-    Bong,
-    State,
-    load,
-    weigh,
-    workspace,
-)
-from .generic import begin, end, implement, place, predict
+from . import dlr_blocks as of
+from . import dlr_gradient, dlr_projection  # noqa: F401  their steps
+from .dlr_blocks import SAMPLES, Bbb, Blr, Bog, Bong, State, load, weigh, workspace
+from .generic import begin, implement, place, predict
 from .jit import device
 from .small import add_dot, block, cholesky, dot, fill, not_finite, solve_lower, triangle
 from .status import NOT_FINITE, OK, UNSUPPORTED
@@ -74,13 +58,12 @@ def noise_directions(At, R, D, gram):
 
 @implement(place, Bong, Blr, Bog, Bbb)
 def place_dlr(rule, prior, state, z, work):
-    """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ."""
-    R, P, D = state.Wt.shape[0], len(state.mu), work.few[VALUES]
+    """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ.
+    """
+    R, P, D = state.Wt.shape[0], len(state.mu), work.few[of.VALUES]
     root, At, AV, V = (
-        work.tall[0],
-        work.tall[1 : 1 + R],
-        work.tall[1 + R : 1 + 2 * R],
-        block(work.small[NOISE], R, R),
+        work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R],
+        block(work.small[of.NOISE], R, R)
     )
     for p in range(P):
         if not state.Ups[p] > 0.0:
@@ -94,7 +77,7 @@ def place_dlr(rule, prior, state, z, work):
     for first in range(0, z.shape[0], SAMPLES):
         some = z[first : first + SAMPLES]
         m = some.shape[0]
-        S, change = block(work.small[SPARE], m, R), work.tall[1 + 2 * R : 1 + 2 * R + m]
+        S, change = block(work.small[of.SPARE], m, R), work.tall[1 + 2 * R : 1 + 2 * R + m]
         dot(some, AV.T, S)
         for k in range(m):
             for r in range(R):
@@ -120,13 +103,14 @@ class Linear(NamedTuple):
 
 @implement(predict, Linear)
 def predict_dlr(dynamics, state, work):
-    """Reference: dynamics.propagate: n = F² + QΥ, Υ' = Υ/n, W' = L⁻¹(F W/n), L Lᵀ = I + Wᵀ(Q/n)W."""
+    """Reference: dynamics.propagate: n = F² + QΥ, Υ' = Υ/n, W' = L⁻¹(F W/n), L Lᵀ = I + Wᵀ(Q/n)W.
+    """
     P, R, some, wrong, f, q = len(state.mu), state.Wt.shape[0], 0, 0.0, dynamics.F, dynamics.Q
-    E = block(work.small[NOISE], R, R)
+    E = block(work.small[of.NOISE], R, R)
     fill(E, 0.0)
     for at in range(0, P, work.width):
         w = min(work.width, P - at)
-        X, Y, u = block(work.blocks[X_], R, w), block(work.blocks[Y_], R, w), work.few[U_]
+        X, Y, u = block(work.blocks[of.X], R, w), block(work.blocks[of.Y], R, w), work.few[of.U]
         for p in range(w):
             n = f[at + p] * f[at + p] + q[at + p] * state.Ups[at + p]
             u[p] = q[at + p] / n
@@ -134,14 +118,14 @@ def predict_dlr(dynamics, state, work):
             wrong += 0.0 if n > 0.0 and state.Ups[at + p] > 0.0 else 1.0
         load(state.Wt, 1.0, at, X, 0)
         weigh(X, R, u, Y)
-        add_dot(X, Y.T, E, work.small[SPARE])
+        add_dot(X, Y.T, E, work.small[of.SPARE])
     for r in range(R):
         E[r, r] += 1.0
     if wrong != 0.0 or some == 0 or not cholesky(E, R):
         return UNSUPPORTED
     for at in range(0, P, work.width):
         w = min(work.width, P - at)
-        X, u = block(work.blocks[X_], R, w), work.few[U_]
+        X, u = block(work.blocks[of.X], R, w), work.few[of.U]
         mu, Ups = state.mu[at : at + w], state.Ups[at : at + w]
         for p in range(w):
             n = f[at + p] * f[at + p] + q[at + p] * Ups[p]
@@ -159,12 +143,6 @@ def predict_dlr(dynamics, state, work):
     return OK if wrong == 0.0 else NOT_FINITE
 
 
-@implement(begin, Bong, Bog)
-def begin_once(rule, prior, state, work):
-    """Bong and bog start at the prior, which ``state`` holds."""
-    return OK
-
-
 @implement(begin, Blr, Bbb)
 def begin_loop(rule, prior, state, work):
     """The prior of the inner loop."""
@@ -174,82 +152,25 @@ def begin_loop(rule, prior, state, work):
     return OK
 
 
-@implement(end, Bong, Blr, Bog, Bbb)
-def end_dlr(rule, prior, state, work):
-    """Every step has written its state."""
-    return OK
-
-
 RULES = {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb}
 
 
 def start(
-    rule: str, alpha: float, state: DLR, K: int, samples: bool = False, parts: int = 1
+    rule: str, alpha: float, state: DLR, K: int, samples: bool = False
 ) -> tuple[Any, State, State, Any]:
     """(rule, prior, state, workspace) of a stream that begins at ``state``, with K rows in each
     step.
-
-    With several ``parts`` the steps run in Python, and threads share the parameters (dlr_tall.py).
     """
-    P, R = state.W.shape
+    (P, R), loop = state.W.shape, rule in ("blr", "bbb")
     now = State(
-        np.array(state.mu, dtype=float),
-        np.array(state.Ups, dtype=float),
+        np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float),
         np.array(np.transpose(state.W), dtype=float, order="C"),
     )
-    loop = rule in ("blr", "bbb")
-    prior = State(
-        np.zeros(P if loop else 0), np.zeros(P if loop else 0), np.zeros((R if loop else 0, P))
-    )
-    if parts == 1:
-        return RULES[rule](float(alpha)), prior, now, workspace(P, R, K, rule, samples)
-    works = [workspace(P, R, K, rule, samples and k == 0) for k in range(parts)]
-    return (
-        dlr_tall.RULES[rule](float(alpha)),
-        prior,
-        now,
-        dlr_tall.Ranges(works, [(P * k // parts, P * (k + 1) // parts) for k in range(parts)]),
-    )
+    size = P if loop else 0
+    prior = State(np.zeros(size), np.zeros(size), np.zeros((R if loop else 0, P)))
+    return RULES[rule](float(alpha)), prior, now, workspace(P, R, K, rule, samples)
 
 
 def finish(rule: Any, state: State, work: Any) -> DLR:
     """A copy of the state."""
     return DLR(state.mu.copy(), state.Ups.copy(), state.Wt.T.copy())
-
-
-# --- the steps that threads share -----------------------------------------------------------------
-
-
-@implement(begin, *dlr_tall.RULES.values(), host=True)
-def begin_tall(rule: Any, prior: State, state: State, work: Any) -> int:
-    """As :func:`begin_once` and :func:`begin_loop`."""
-    for old, now in zip(prior, state, strict=True):
-        if old.size:
-            old[...] = now
-    return OK
-
-
-@implement(end, *dlr_tall.RULES.values(), host=True)
-def end_tall(rule: Any, prior: State, state: State, work: Any) -> int:
-    """Every step has written its state."""
-    return OK
-
-
-class TallLinear(NamedTuple):
-    """:class:`Linear` for the steps that threads share."""
-
-    F: Any
-    b: Any
-    Q: Any
-
-
-@implement(predict, TallLinear, host=True)
-def predict_tall(dynamics: TallLinear, state: State, work: dlr_tall.Ranges) -> int:
-    """As :func:`predict_dlr`."""
-    return int(predict_dlr(Linear(*dynamics), state, work.works[0]))
-
-
-@implement(place, *dlr_tall.RULES.values(), host=True)
-def place_tall(rule: Any, prior: State, state: State, z: Any, work: dlr_tall.Ranges) -> int:
-    """As :func:`place_dlr`."""
-    return int(place_dlr(Bong(1.0), prior, state, z, work.works[0]))

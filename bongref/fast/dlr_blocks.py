@@ -4,6 +4,7 @@ in the second-level cache.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,20 +24,10 @@ class State(NamedTuple):
     Wt: Any  # (R, P)
 
 
-class Bong(NamedTuple):
-    alpha: float  # 1
-
-
-class Blr(NamedTuple):
-    alpha: float
-
-
-class Bog(NamedTuple):
-    alpha: float
-
-
-class Bbb(NamedTuple):
-    alpha: float
+Bong = namedtuple("Bong", "alpha")
+Blr = namedtuple("Blr", "alpha")
+Bog = namedtuple("Bog", "alpha")
+Bbb = namedtuple("Bbb", "alpha")
 
 
 class Workspace(NamedTuple):
@@ -44,16 +35,16 @@ class Workspace(NamedTuple):
     number of rows in X.
     """
 
-    blocks: Any  # (4, (n + 1) · width): see X_, …; :func:`small.block` gives them their shape
+    blocks: Any  # (4, (n + 1) · width): see X, …; :func:`small.block` gives them their shape
     small: Any  # (8, (n + 1)²): small matrices, see GRAM, …
     few: Any  # (5, max(n + 1, width)): vectors, see VALUES, …
     tall: Any  # (1 + 2 R + SAMPLES, P) with samples: see place_dlr
     width: int
 
 
-X_, Y_, Z_, E_ = range(4)  # of Workspace.blocks
+X, Y, Z, E = range(4)  # of Workspace.blocks
 GRAM, WEIGHTED, ROWS, CROSS, ANGLES, SPARE, NOISE, EXTRA = range(8)  # of Workspace.small
-VALUES, DOTS, U_, A_, D_ = range(5)  # of Workspace.few
+VALUES, DOTS, U, A, D = range(5)  # of Workspace.few
 
 
 def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Workspace:
@@ -62,11 +53,8 @@ def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Works
     width = min(P, max(16, BLOCK // (n + 1) // 16 * 16))
     side, tall = max(n + 1, SAMPLES), np.zeros((1 + 2 * R + SAMPLES if samples else 0, P))
     return Workspace(
-        np.zeros((4, (n + 1) * width)),
-        np.zeros((8, side * side)),
-        np.zeros((5, max(n + 1, width))),
-        tall,
-        width,
+        np.zeros((4, (n + 1) * width)), np.zeros((8, side * side)),
+        np.zeros((5, max(n + 1, width))), tall, width
     )
 
 

@@ -2,36 +2,17 @@
 families.dlr.
 
 Everything goes through R × R matrices from one pass over the parameters, and a second pass writes
-the new state. Passes are over a range of parameters, which threads can share (dlr_tall.py).
+the new state.
 """
 
 from __future__ import annotations
 
-from .dlr_blocks import (
-    A_,
-    ANGLES,
-    CROSS,
-    D_,
-    DOTS,
-    E_,
-    EXTRA,
-    GRAM,
-    ROWS,
-    SPARE,
-    U_,
-    WEIGHTED,
-    X_,
-    Y_,
-    Z_,
-    Bbb,
-    Bog,
-    columns,
-    inverse,
-    weigh,
-)
+from . import dlr_blocks as of
+from . import small as algebra
+from .dlr_blocks import Bbb, Bog, columns, inverse, weigh
 from .generic import implement, step
-from .jit import device, inlined
-from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite, solve
+from .jit import device
+from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ is positive
@@ -49,7 +30,8 @@ def invert(M, E):
             E[r, k] = 1.0 if r == k else 0.0
     if not cholesky(M, R):
         return NOT_POSITIVE_DEFINITE
-    solve(M, R, E, R)
+    algebra.solve_lower(M, R, E, R)
+    algebra.solve_upper(M, R, E, R)
     return OK
 
 
@@ -80,42 +62,42 @@ def add_rows(Z, alpha, at, Wt):
     return wrong
 
 
-@inlined
-def bog_measure(state, rows, lo, hi, work):
-    """M = WᵀΥ⁻¹W and C = WᵀΥ⁻¹S over the parameters lo, …, hi − 1; how many Υ are not positive."""
-    R, K, below = state.Wt.shape[0], rows.shape[0], 0
-    M, C = block(work.small[GRAM], R, R), block(work.small[CROSS], R, K)
+@device
+def bog_measure(state, rows, work):
+    """M = WᵀΥ⁻¹W and C = WᵀΥ⁻¹S; how many Υ are not positive."""
+    P, R, K, below = len(state.mu), state.Wt.shape[0], rows.shape[0], 0
+    M, C = block(work.small[of.GRAM], R, R), block(work.small[of.CROSS], R, K)
     fill(M, 0.0)
     fill(C, 0.0)
-    for at in range(lo, hi, work.width):
-        w = min(work.width, hi - at)
-        W, S = columns(state.Wt, at, w, work.blocks[X_]), columns(rows, at, w, work.blocks[E_])
-        A, u = block(work.blocks[Y_], R, w), work.few[U_, :w]
+    for at in range(0, P, work.width):
+        w = min(work.width, P - at)
+        W, S = columns(state.Wt, at, w, work.blocks[of.X]), columns(rows, at, w, work.blocks[of.E])
+        A, u = block(work.blocks[of.Y], R, w), work.few[of.U, :w]
         below += inverse(state.Ups, at, u)
         weigh(W, R, u, A)
-        add_gram(A, W, M, work.small[SPARE])
-        add_dot(A, S.T, C, work.small[SPARE])
+        add_gram(A, W, M, work.small[of.SPARE])
+        add_dot(A, S.T, C, work.small[of.SPARE])
     return below
 
 
 @device
 def bog_small(small, R, K):
     """WᵀB = EC with E = (I + WᵀΥ⁻¹W)⁻¹; -> status."""
-    E = block(small[WEIGHTED], R, R)
-    code = invert(block(small[GRAM], R, R), E)
-    dot(E, block(small[CROSS], R, K), block(small[ANGLES], R, K))
+    E = block(small[of.WEIGHTED], R, R)
+    code = invert(block(small[of.GRAM], R, R), E)
+    dot(E, block(small[of.CROSS], R, K), block(small[of.ANGLES], R, K))
     return code
 
 
-@inlined
-def bog_renew(state, g, rows, alpha, lo, hi, work):
-    """The new state for the parameters lo, …, hi − 1; 0 if it is finite."""
-    R, K, wrong = state.Wt.shape[0], rows.shape[0], 0.0
-    EC = block(work.small[ANGLES], R, K)
-    for at in range(lo, hi, work.width):
-        w = min(work.width, hi - at)
-        W, S = columns(state.Wt, at, w, work.blocks[X_]), columns(rows, at, w, work.blocks[E_])
-        B, Z, u = block(work.blocks[Y_], K, w), block(work.blocks[Z_], R, w), work.few[U_, :w]
+@device
+def bog_renew(state, g, rows, alpha, work):
+    """The new state; 0 if it is finite."""
+    P, R, K, wrong = len(state.mu), state.Wt.shape[0], rows.shape[0], 0.0
+    EC = block(work.small[of.ANGLES], R, K)
+    for at in range(0, P, work.width):
+        w = min(work.width, P - at)
+        W, S = columns(state.Wt, at, w, work.blocks[of.X]), columns(rows, at, w, work.blocks[of.E])
+        B, Z, u = block(work.blocks[of.Y], K, w), block(work.blocks[of.Z], R, w), work.few[of.U, :w]
         inverse(state.Ups, at, u)
         dot(EC.T, W, B)
         wrong += bog_block(state, g, S, B, u, alpha, at)
@@ -127,9 +109,9 @@ def bog_renew(state, g, rows, alpha, lo, hi, work):
 @implement(step, Bog)
 def bog(rule, prior, state, g, G, work):
     """Reference: dlr.bog_woodbury, with WᵀB = (I + WᵀΥ⁻¹W)⁻¹ WᵀΥ⁻¹S."""
-    P, R, K = len(state.mu), state.Wt.shape[0], G.shape[0]
-    code = UNSUPPORTED if bog_measure(state, G, 0, P, work) > 0 else bog_small(work.small, R, K)
-    if code == OK and not bog_renew(state, g, G, rule.alpha, 0, P, work) == 0.0:
+    R, K = state.Wt.shape[0], G.shape[0]
+    code = UNSUPPORTED if bog_measure(state, G, work) > 0 else bog_small(work.small, R, K)
+    if code == OK and not bog_renew(state, g, G, rule.alpha, work) == 0.0:
         code = NOT_FINITE
     return code
 
@@ -161,15 +143,10 @@ def bbb_mean(prior, state, g, alpha, at, side):
     """A block of μ gains α(Υ₀δ + W₀W₀ᵀδ + g), with W₀W₀ᵀδ in ``side``; 0 if it is finite."""
     w, wrong = len(side), 0.0
     mu, m0, u0, more = (
-        state.mu[at : at + w],
-        prior.mu[at : at + w],
-        prior.Ups[at : at + w],
-        g[at : at + w],
+        state.mu[at : at + w], prior.mu[at : at + w], prior.Ups[at : at + w], g[at : at + w]
     )
     for p in range(w):
-        mu[p] += alpha * (
-            u0[p] * (m0[p] - mu[p]) + side[p] + more[p]
-        )  # eq:bbb-dlr-mu, sec:DLR-deriv#40
+        mu[p] += alpha * (u0[p] * (m0[p] - mu[p]) + side[p] + more[p])  # eq:bbb-dlr-mu, sec:DLR-deriv#40
         wrong += 0.0 * mu[p]
     return wrong
 
@@ -210,36 +187,35 @@ def bbb_add(e, Z, a, alpha, at, Wt):
     return wrong
 
 
-@inlined
-def bbb_measure(prior, state, rows, lo, hi, work):
-    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb` over the parameters lo, …, hi − 1; how
+@device
+def bbb_measure(prior, state, rows, work):
+    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb`; how
     many Υ are not positive.
     """
-    R, below, spare = state.Wt.shape[0], 0, work.small[SPARE]
-    K, dots = rows.shape[0], work.few[DOTS, :R]
-    M, N = block(work.small[GRAM], R, R), block(work.small[ROWS], R, R)
-    C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
+    P, R, below, spare = len(state.mu), state.Wt.shape[0], 0, work.small[of.SPARE]
+    K, dots = rows.shape[0], work.few[of.DOTS, :R]
+    M, N = block(work.small[of.GRAM], R, R), block(work.small[of.ROWS], R, R)
+    C0, CS = block(work.small[of.CROSS], R, R), block(work.small[of.ANGLES], R, K)
     fill(M, 0.0)
     fill(N, 0.0)
     fill(C0, 0.0)
     fill(CS, 0.0)
     dots[:] = 0.0
-    for at in range(lo, hi, work.width):
-        w = min(work.width, hi - at)
-        W, W0 = columns(state.Wt, at, w, work.blocks[X_]), columns(prior.Wt, at, w, work.blocks[Z_])
+    for at in range(0, P, work.width):
+        w = min(work.width, P - at)
+        W = columns(state.Wt, at, w, work.blocks[of.X])
+        W0 = columns(prior.Wt, at, w, work.blocks[of.Z])
         A, B, u, a = (
-            block(work.blocks[Y_], R, w),
-            block(work.blocks[E_], R, w),
-            work.few[U_, :w],
-            work.few[A_, :w],
+            block(work.blocks[of.Y], R, w), block(work.blocks[of.E], R, w), work.few[of.U, :w],
+            work.few[of.A, :w]
         )
         below += bbb_weights(prior, state, at, u, a)
         weigh(W, R, u, A)
         add_gram(A, W, M, spare)
         add_dot(A, W0.T, C0, spare)
-        add_dot(A, columns(rows, at, w, work.blocks[E_]).T, CS, spare)
-        difference(prior, state, at, work.few[D_, :w])
-        add_dot(block(work.few[D_], 1, w), W0.T, block(dots, 1, R), spare)
+        add_dot(A, columns(rows, at, w, work.blocks[of.E]).T, CS, spare)
+        difference(prior, state, at, work.few[of.D, :w])
+        add_dot(block(work.few[of.D], 1, w), W0.T, block(dots, 1, R), spare)
         weigh(W, R, a, B)
         add_dot(A, B.T, N, spare)
     return below
@@ -248,43 +224,42 @@ def bbb_measure(prior, state, rows, lo, hi, work):
 @device
 def bbb_small(small, R, K):
     """E and the coefficients L of :func:`bbb`; -> status."""
-    E, L = block(small[WEIGHTED], R, R), block(small[EXTRA], R, 2 * R + K)
-    code = invert(block(small[GRAM], R, R), E)
-    C0, CS, N = block(small[CROSS], R, R), block(small[ANGLES], R, K), block(small[ROWS], R, R)
-    bbb_coefficients(E, N, C0, CS, block(small[SPARE], R, R), L)
+    E, L = block(small[of.WEIGHTED], R, R), block(small[of.EXTRA], R, 2 * R + K)
+    code = invert(block(small[of.GRAM], R, R), E)
+    C0, CS = block(small[of.CROSS], R, R), block(small[of.ANGLES], R, K)
+    N = block(small[of.ROWS], R, R)
+    bbb_coefficients(E, N, C0, CS, block(small[of.SPARE], R, R), L)
     return code
 
 
-@inlined
-def bbb_renew(prior, state, g, rows, alpha, lo, hi, work):
-    """The new state for the parameters lo, …, hi − 1; 0 if it is finite."""
-    R, K, half, wrong = state.Wt.shape[0], rows.shape[0], 0.5 * alpha, 0.0
+@device
+def bbb_renew(prior, state, g, rows, alpha, work):
+    """The new state; 0 if it is finite."""
+    P, R, K, half, wrong = len(state.mu), state.Wt.shape[0], rows.shape[0], 0.5 * alpha, 0.0
     E, N, L = (
-        block(work.small[WEIGHTED], R, R),
-        block(work.small[ROWS], R, R),
-        block(work.small[EXTRA], R, 2 * R + K),
+        block(work.small[of.WEIGHTED], R, R), block(work.small[of.ROWS], R, R),
+        block(work.small[of.EXTRA], R, 2 * R + K)
     )
-    C0, CS = block(work.small[CROSS], R, R), block(work.small[ANGLES], R, K)
-    for at in range(lo, hi, work.width):
-        w = min(work.width, hi - at)
-        W0, side = columns(prior.Wt, at, w, work.blocks[E_]), block(work.few[D_], 1, w)
+    C0, CS = block(work.small[of.CROSS], R, R), block(work.small[of.ANGLES], R, K)
+    for at in range(0, P, work.width):
+        w = min(work.width, P - at)
+        W0, side = columns(prior.Wt, at, w, work.blocks[of.E]), block(work.few[of.D], 1, w)
         A, ZX, e = (
-            block(work.blocks[Y_], R, w),
-            block(work.blocks[Z_], 2 * R + K, w),
-            block(work.blocks[X_], R, w),
+            block(work.blocks[of.Y], R, w), block(work.blocks[of.Z], 2 * R + K, w),
+            block(work.blocks[of.X], R, w)
         )
-        u, a, Ups = work.few[U_, :w], work.few[A_, :w], state.Ups[at : at + w]
-        dot(block(work.few[DOTS], 1, R), W0, side)
+        u, a, Ups = work.few[of.U, :w], work.few[of.A, :w], state.Ups[at : at + w]
+        dot(block(work.few[of.DOTS], 1, R), W0, side)
         wrong += bbb_mean(prior, state, g, alpha, at, side[0])
         bbb_weights(prior, state, at, u, a)
-        weigh(columns(state.Wt, at, w, work.blocks[X_]), R, u, A)
+        weigh(columns(state.Wt, at, w, work.blocks[of.X]), R, u, A)
         dot(E, A, ZX[:R])
         dot(C0.T, ZX[:R], ZX[R : 2 * R])
         dot(CS.T, ZX[:R], ZX[2 * R :])
         dot(N, ZX[:R], e)
         bbb_curvature(A, ZX[:R], e, u, a, half, Ups)
         bbb_complete(W0, u, half, ZX[R : 2 * R], Ups)
-        bbb_complete(columns(rows, at, w, work.blocks[E_]), u, half, ZX[2 * R :], Ups)
+        bbb_complete(columns(rows, at, w, work.blocks[of.E]), u, half, ZX[2 * R :], Ups)
         dot(L, ZX, e)
         wrong += bbb_add(e, ZX[:R], a, alpha, at, state.Wt) + not_finite(Ups)
     return wrong
@@ -298,11 +273,11 @@ def bbb(rule, prior, state, g, G, work):
     with C = AᵀX for X = W₀ and S, WᵀΣX = EC, WᵀΣW = I − E, and Σ Diag(Υ₀ − Υ) ΣW = aΣW − ΣW N E
     (eq:bbb-dlr-Woodbury).
     """
-    P, R, K = len(state.mu), state.Wt.shape[0], G.shape[0]
+    R, K = state.Wt.shape[0], G.shape[0]
     code = (
-        UNSUPPORTED if bbb_measure(prior, state, G, 0, P, work) > 0 else bbb_small(work.small, R, K)
+        UNSUPPORTED if bbb_measure(prior, state, G, work) > 0 else bbb_small(work.small, R, K)
     )
-    if code == OK and not bbb_renew(prior, state, g, G, rule.alpha, 0, P, work) == 0.0:
+    if code == OK and not bbb_renew(prior, state, g, G, rule.alpha, work) == 0.0:
         code = NOT_FINITE
     return code
 

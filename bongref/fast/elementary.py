@@ -1,8 +1,10 @@
-"""exp, erfcx and tanh of arrays as plain arithmetic, which LLVM turns into vector instructions; the library's are a call per number.
+"""exp, erfcx and tanh of arrays as plain arithmetic, which LLVM turns into vector instructions; the
+library's are a call per number.
 
-Each is within 4 units in the last place (tests compare with mpmath). Polynomials are evaluated as two of half the length, in even
-and odd powers, which a processor computes at the same time. e^x is left in two factors, f and k with e^x = 2^k f, until an array
-of them is scaled at once: reading the bits of a number as an integer takes a view of an array.
+Each is within 4 units in the last place (tests compare with mpmath). Polynomials are evaluated as
+two of half the length, in even and odd powers, which a processor computes at the same time. e^x is
+left in two factors, f and k with e^x = 2^k f, until an array of them is scaled at once: reading the
+bits of a number as an integer takes a view of an array.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 
 from .jit import ordered
 
-BLOCK = 8  # buffers have a multiple of this length, so that vectorised loops over them have no remainder
+BLOCK = 8  # buffers have a multiple of this length, so that vectorised loops have no remainder
 LOG2E = 1 / math.log(2)
 LN2_HIGH = (
     2977044471.0 * 2.0**-32
@@ -44,14 +46,18 @@ def reduced_exp(x):
 
 @ordered
 def powers_of_two(words, at, n):
-    """2^k from k + MAGIC, in place for n numbers; ``words`` is a view of them as int64: the last bits move to the exponent."""
+    """2^k from k + MAGIC, in place for n numbers; ``words`` is a view of them as int64: the last
+    bits move to the exponent.
+    """
     for i in range(n):
         words[at + i] = ((words[at + i] + 1023) & 0x7FF) << 52
 
 
 @ordered
 def erfcx(t):
-    """e^{t²} erfc(t) for 0 <= t <= 27: (1 + 2t) erfcx(t) is a polynomial of s = (t − 3.75)/(t + 3.75). Reference: scipy.special.erfcx."""
+    """e^{t²} erfc(t) for 0 <= t <= 27: (1 + 2t) erfcx(t) is a polynomial of s = (t − 3.75)/(t +
+    3.75). Reference: scipy.special.erfcx.
+    """
     s = (t - 3.75) / (t + 3.75)
     w = s * s
     odd, even = -1.0095099872908544405e-9, -5.1127090302803347311e-9
@@ -71,7 +77,9 @@ def erfcx(t):
 
 @ordered
 def tanh(x, e):
-    """tanh(x) with e = e^{−2|x|}: (1 − e)/(1 + e), and near 0, where that would cancel, x times a polynomial of x². Reference: numpy.tanh."""
+    """tanh(x) with e = e^{−2|x|}: (1 − e)/(1 + e), and near 0, where that would cancel, x times a
+    polynomial of x². Reference: numpy.tanh.
+    """
     w = x * x
     p = 0.00006841284675266270802
     p = p * w - 0.0002290052385512275912

@@ -1,11 +1,14 @@
-"""The estimators of (g, G) in compiled code: lin-hess, lin-ef and mc-ef. Reference: bongref.curvature.
+"""The estimators of (g, G) in compiled code: lin-hess, lin-ef and mc-ef. Reference:
+bongref.curvature.
 
-The diagonal families take diag(G) (P,), for which no row of the Jacobian has to be written; the others rows (K, P), G = −rowsᵀ rows.
+The diagonal families take diag(G) (P,), for which no row of the Jacobian has to be written; the
+others rows (K, P), G = −rowsᵀ rows.
 
     LinDiag, LinRows    the network linearised at μ
     McDiag, McRows      samples that the kernel draws itself (PCG64)
     Shared              the same samples with threads, in a loop in Python
-    Host                everything else, in Python: given samples, other generators, models of the user's, mini-batches
+    Host                everything else, in Python: given samples, other generators, models of the
+                        user's, mini-batches
 """
 
 from __future__ import annotations
@@ -39,21 +42,12 @@ class LinDiag(NamedTuple):
     G: Any  # (P,)
 
 
-class LinRows(NamedTuple):
-    """The same for a family that takes the rows of the Jacobian."""
-
-    net: Any
-    ints: Any
-    v: Any
-    words: Any
-    at: Places
-    hess: int
-    g: Any
-    G: Any  # (K, P)
+class LinRows(LinDiag):
+    """The same for a family that takes the rows of the Jacobian, G (K, P)."""
 
 
 class McDiag(NamedTuple):
-    """mc-ef for a diagonal family: sums over the samples in ``PARTS`` parts, which threads can share."""
+    """mc-ef for a diagonal family: sums over the samples in ``PARTS`` parts."""
 
     net: Any
     ints: Any
@@ -61,27 +55,17 @@ class McDiag(NamedTuple):
     words: Any
     at: Places
     source: Source
-    buffers: Any  # (2, P): a sample, σ
-    sums: Any  # (2, P): g and diag G of one part
+    buffers: Any  # (4, P): a sample, σ, and g and diag G of one part
     n_samples: int
-    g: Any
+    g: Any  # (P,)
     G: Any  # (P,)
 
 
-class McRows(NamedTuple):
-    """mc-ef for the other families: the samples become the rows."""
-
-    net: Any
-    ints: Any
-    v: Any
-    words: Any
-    at: Places
-    source: Source
-    g: Any
-    G: Any  # (M, P)
+class McRows(McDiag):
+    """mc-ef for the other families: the samples become the rows of G (M, P); no buffers."""
 
 
-# --- linearised ----------------------------------------------------------------------------------------------------------------
+# --- linearised -----------------------------------------------------------------------------------
 
 
 @implement(estimate, LinDiag)
@@ -90,9 +74,7 @@ def estimate_lin_diag(est, rule, prior, state, x, y, t, i, work):
     at = est.at
     forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
     weights(at, est.hess, est.v, y)
-    sums(
-        est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, at.c, est.g, est.G
-    )  # eq:gL, eq:GL, eq:GLEF
+    sums(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
     return OK
 
 
@@ -112,15 +94,23 @@ def weigh_rows(v, c, rows, g):
             row[p] *= w
 
 
-@implement(estimate, LinRows)
-def estimate_lin_rows(est, rule, prior, state, x, y, t, i, work):
-    """Reference: curvature.lin_hess, lin_ef."""
+@device
+def lin_rows(est, mu, x, y):
+    """est.g and est.G with the network linearised at μ; -> status. Reference: curvature.lin_hess,
+    lin_ef.
+    """
     at = est.at
-    forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
+    forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
     weights(at, est.hess, est.v, y)
-    pullback(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, est.G)
+    pullback(est.net, est.ints, est.v, est.words, mu, at.V, at.K, est.G)
     weigh_rows(est.v, at.c, est.G, est.g)  # eq:gL, eq:GL, eq:GLEF
     return finite(est.g)
+
+
+@implement(estimate, LinRows)
+def estimate_lin_rows(est, rule, prior, state, x, y, t, i, work):
+    """:func:`lin_rows` at the mean."""
+    return lin_rows(est, state.mu, x, y)
 
 
 @device
@@ -132,21 +122,22 @@ def finite(g):
     return NOT_FINITE if bad > 0 else OK
 
 
-# --- Monte Carlo ---------------------------------------------------------------------------------------------------------------
+# --- Monte Carlo ----------------------------------------------------------------------------------
 
 
 @device
-def gradient_sums(net, ints, v, words, at, source, buffers, mu, x, y, n, g):
-    """g[0] = Σ_m ∇_m and g[1] = −Σ_m ∇_m² over the next n samples θ = μ + σ z, σ = buffers[1]."""
-    g[:] = 0.0
-    theta, deviations, first, second = buffers[0], buffers[1], g[0], g[1]
+def gradient_sums(est, mu, x, y, n, first, second):
+    """first = Σ_m ∇_m and second = −Σ_m ∇_m² over the next n samples θ = μ + σ z."""
+    theta, deviations, at = est.buffers[0], est.buffers[1], est.at
+    first[:] = 0.0
+    second[:] = 0.0
     for _ in range(n):
-        fill(source, theta, U(0), U(len(theta)))
+        fill(est.source, theta, U(0), U(len(theta)))
         for p in range(len(mu)):
             theta[p] = mu[p] + deviations[p] * theta[p]  # sec:pseudocode#17
-        forward(net, ints, v, words, theta, x, at.o)
-        score(at, v, y, at.V)
-        accumulate(net, ints, v, words, theta, at.V, first, second)  # sec:pseudocode#18
+        forward(est.net, est.ints, est.v, est.words, theta, x, at.o)
+        score(at, est.v, y, at.V)
+        accumulate(est.net, est.ints, est.v, est.words, theta, at.V, first, second)  # sec:pseudocode#18
 
 
 @device
@@ -156,16 +147,8 @@ def part(n, k):
 
 
 @device
-def roots(var, out):
-    """out = √var."""
-    for p in range(len(out)):
-        out[p] = math.sqrt(var[p])
-
-
-@device
-def add_part(k, sums, scale, g, d):
-    """(g, d) = scale · the sums of part 0, or += those of part k."""
-    a, b = sums[0], sums[1]
+def add_part(k, a, b, scale, g, d):
+    """(g, d) = scale · the sums (a, b) of part 0, or += those of part k."""
     if k == 0:
         for p in range(len(g)):
             g[p], d[p] = 0.0, 0.0
@@ -177,86 +160,72 @@ def add_part(k, sums, scale, g, d):
 @implement(estimate, McDiag)
 def estimate_mc_diag(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.mc_ef, and curvature.diagonal."""
-    roots(state.var, est.buffers[1])
-    M = est.n_samples
+    M, deviations, a, b = est.n_samples, est.buffers[1], est.buffers[2], est.buffers[3]
+    for p in range(len(deviations)):
+        deviations[p] = math.sqrt(state.var[p])
     for k in range(PARTS):
-        n = part(M, k + 1) - part(M, k)
-        gradient_sums(
-            est.net,
-            est.ints,
-            est.v,
-            est.words,
-            est.at,
-            est.source,
-            est.buffers,
-            state.mu,
-            x,
-            y,
-            n,
-            est.sums,
-        )
-        add_part(k, est.sums, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
+        gradient_sums(est, state.mu, x, y, part(M, k + 1) - part(M, k), a, b)
+        add_part(k, a, b, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
     return OK
 
 
 @device
-def gradient_rows(net, ints, v, words, at, x, y, theta, scale):
+def gradient_rows(est, x, y, theta, scale):
     """The rows θ_m of theta become scale · ∇log p(y | f(x, θ_m))."""
+    at, v = est.at, est.v
     for m in range(len(theta)):
-        forward(net, ints, v, words, theta[m], x, at.o)
+        forward(est.net, est.ints, v, est.words, theta[m], x, at.o)
         score(at, v, y, at.V)
         for c in range(at.C):
             v[at.V + c] *= scale
-        pullback(net, ints, v, words, theta[m], at.V, U(1), theta[m : m + 1])
-
-
-@device
-def row_sum(rows, scale, g):
-    """g = scale · Σ_m rows_m."""
-    for p in range(len(g)):
-        g[p] = 0.0
-    for m in range(len(rows)):
-        row = rows[m]
-        for p in range(len(g)):
-            g[p] += scale * row[p]
+        pullback(est.net, est.ints, v, est.words, theta[m], at.V, U(1), theta[m : m + 1])
 
 
 @implement(estimate, McRows)
 def estimate_mc_rows(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.mc_ef."""
-    scale = 1.0 / math.sqrt(len(est.G))
+    scale, g = 1.0 / math.sqrt(len(est.G)), est.g
     for m in range(len(est.G)):
         fill(est.source, est.G[m], U(0), U(len(state.mu)))
     status = place(rule, prior, state, est.G, work)  # sec:pseudocode#17
     if status != OK:
         return status
-    gradient_rows(
-        est.net, est.ints, est.v, est.words, est.at, x, y, est.G, scale
-    )  # sec:pseudocode#18, sec:pseudocode#21
-    row_sum(est.G, scale, est.g)  # eq:gMC
-    return finite(est.g)
+    gradient_rows(est, x, y, est.G, scale)  # sec:pseudocode#18, sec:pseudocode#21
+    for p in range(len(g)):
+        g[p] = 0.0
+    for m in range(len(est.G)):
+        row = est.G[m]
+        for p in range(len(g)):
+            g[p] += scale * row[p]  # eq:gMC
+    return finite(g)
 
 
-# --- in Python -----------------------------------------------------------------------------------------------------------------
+# --- in Python ------------------------------------------------------------------------------------
 
 
 @kernel
-def rows_alone(net, ints, v, words, at, x, y, theta, scale):
+def rows_alone(est, x, y, theta, scale):
     """:func:`gradient_rows`, called from Python."""
-    gradient_rows(net, ints, v, words, at, x, y, theta, scale)
+    gradient_rows(est, x, y, theta, scale)
 
 
 @kernel
-def sums_alone(net, ints, v, words, at, source, buffers, mu, x, y, n, g):
+def sums_alone(est, mu, x, y, n, first, second):
     """:func:`gradient_sums`, called from Python."""
-    gradient_sums(net, ints, v, words, at, source, buffers, mu, x, y, n, g)
+    gradient_sums(est, mu, x, y, n, first, second)
 
 
 @kernel
 def add_parts(sums, scale, g, d):
     """:func:`add_part` of all parts, called from Python."""
     for k in range(len(sums)):
-        add_part(k, sums[k], scale, g, d)
+        add_part(k, sums[k, 0], sums[k, 1], scale, g, d)
+
+
+@kernel
+def lin_alone(est, mu, x, y):
+    """:func:`lin_rows`, called from Python."""
+    return lin_rows(est, mu, x, y)
 
 
 class Setting(NamedTuple):
@@ -270,9 +239,20 @@ class Setting(NamedTuple):
     single: bool  # a built-in model and one observation at a time
     K: int  # the most columns of S
 
+    @property
+    def diagonal(self) -> bool:
+        return self.m.family in ("diag", "diag_mom")
+
+    def result(self) -> tuple[Any, Any]:
+        """(g, G)."""
+        P = self.model.n_params
+        return np.zeros(P), np.zeros(P if self.diagonal else (self.K, P))
+
 
 def network(s: Setting, K: int) -> tuple[Any, ...]:
-    """The compiled network, its table and workspace, and the likelihood's places in it, with K cotangents."""
+    """The compiled network, its table and workspace, and the likelihood's places in it, with K
+    cotangents.
+    """
     (net, ints), C = nets.describe(s.model), s.model.n_outputs
     v, words = nets.workspace(net, likelihoods.extra(C, K))
     at = likelihoods.places(s.lik, C, K, int(net.size))
@@ -280,165 +260,118 @@ def network(s: Setting, K: int) -> tuple[Any, ...]:
     return net, ints, v, words, at
 
 
+def sampler(s: Setting, *result: Any) -> Any:
+    """mc-ef of one thread, with the arrays (g, G) of the result."""
+    kind, P = (McDiag, s.model.n_params) if s.diagonal else (McRows, 0)
+    return kind(*network(s, 1), source(), np.zeros((4, P)), s.K, *result)
+
+
 def compiled(s: Setting) -> Any:
     """The estimator of a loop that is compiled as a whole."""
-    P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
     if s.m.hess == "mc-ef":
-        if diagonal:
-            buffers = np.zeros((2, P)), np.zeros((2, P))
-            return McDiag(*network(s, 1), source(), *buffers, s.K, np.zeros(P), np.zeros(P))
-        return McRows(*network(s, 1), source(), np.zeros(P), np.zeros((s.K, P)))
+        return sampler(s, *s.result())
     hess = likelihoods.LIN_HESS if s.m.hess == "lin-hess" else likelihoods.LIN_EF
     K = likelihoods.n_rows(s.lik, s.model.n_outputs, hess)
-    kind, G = (LinDiag, np.zeros(P)) if diagonal else (LinRows, np.zeros((K, P)))
-    return kind(*network(s, K), hess, np.zeros(P), G)
-
-
-def host(s: Setting) -> Any:
-    """The estimator of a loop in Python."""
-    P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
-    G = np.zeros(P) if diagonal else np.zeros((s.K, P))
-    return Host(
-        s.m,
-        s.model,
-        s.lik,
-        s.rng,
-        s.samples,
-        diagonal,
-        network(s, 1) if s.single else None,
-        source(),
-        np.zeros(P),
-        G,
-    )
-
-
-class Worker(NamedTuple):
-    """What one thread works with."""
-
-    network: Any  # as :func:`network` gives it
-    source: Source
-    buffers: Any  # (2, P) for a diagonal family
+    return (LinDiag if s.diagonal else LinRows)(*network(s, K), hess, *s._replace(K=K).result())
 
 
 class Shared(NamedTuple):
-    """mc-ef with threads. Which thread does what changes no bit: samples are independent, and sums are added in the order of the parts."""
+    """mc-ef with threads. Which thread does what changes no bit: samples are independent, and sums
+    are added in the order of the parts.
+    """
 
-    rng: Any
-    diagonal: bool
-    workers: list[Worker]
+    setting: Setting
+    workers: list[Any]  # a McDiag or McRows for each thread
     sums: Any  # (PARTS, 2, P) for a diagonal family
-    n_samples: int
     g: Any
     G: Any  # (P,) or (M, P)
 
 
 def shared(s: Setting, n: int) -> Shared:
     """The estimator of a loop in Python with n threads."""
-    P, diagonal = s.model.n_params, s.m.family in ("diag", "diag_mom")
-    Q = P if diagonal else 0
-    workers = [Worker(network(s, 1), source(), np.zeros((2, Q))) for _ in range(n)]
-    return Shared(
-        s.rng,
-        diagonal,
-        workers,
-        np.zeros((PARTS, 2, Q)),
-        s.K,
-        np.zeros(P),
-        np.zeros(P) if diagonal else np.zeros((s.K, P)),
-    )
+    g, G = s.result()
+    sums = np.zeros((PARTS, 2, len(g) if s.diagonal else 0))
+    return Shared(s, [sampler(s, g, G) for _ in range(n)], sums, g, G)
 
 
 @implement(estimate, Shared, host=True)
 def estimate_shared(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.mc_ef, and curvature.diagonal."""
-    begin, n, M, P = state_of(est.rng), len(est.workers), est.n_samples, len(state.mu)
-    if est.diagonal:
+    rng, M, P, n = est.setting.rng, est.setting.K, len(state.mu), len(est.workers)
+    begin, scale = state_of(rng), 1 / math.sqrt(M)
 
-        def sums_of(k: int) -> None:
-            worker = est.workers[k]
-            worker.buffers[1] = np.sqrt(state.var)
-            for j in range(k, PARTS, n):
-                first, count = part(M, j), part(M, j + 1) - part(M, j)
-                restart(worker.source, *begin, first * P)
-                sums_alone(
-                    *worker.network,
-                    worker.source,
-                    worker.buffers,
-                    state.mu,
-                    x,
-                    y,
-                    count,
-                    est.sums[j],
-                )
+    def sums_of(k: int) -> None:
+        worker = est.workers[k]
+        worker.buffers[1] = np.sqrt(state.var)
+        for j in range(k, PARTS, n):
+            first, count = part(M, j), part(M, j + 1) - part(M, j)
+            restart(worker.source, *begin, first * P)
+            sums_alone(worker, state.mu, x, y, count, *est.sums[j])
 
+    def draw(k: int, rows: slice) -> None:
+        restart(est.workers[k].source, *begin, rows.start * P)
+        fill_array(est.workers[k].source, est.G[rows].reshape(-1))
+
+    if est.setting.diagonal:
         threads.together(n, sums_of)
         add_parts(est.sums, 1.0 / M, est.g, est.G)  # eq:gMC, eq:GMCEF
     else:
-
-        def draw(k: int, rows: slice) -> None:
-            restart(est.workers[k].source, *begin, rows.start * P)
-            fill_array(est.workers[k].source, est.G[rows].reshape(-1))
-
         threads.share(n, M, draw)
         status = place(rule, prior, state, est.G, work)
         if status != OK:
             return status
-        scale = 1 / math.sqrt(M)
-        threads.share(
-            n, M, lambda k, rows: rows_alone(*est.workers[k].network, x, y, est.G[rows], scale)
-        )
+        threads.share(n, M, lambda k, rows: rows_alone(est.workers[k], x, y, est.G[rows], scale))
         est.g[:] = est.G.sum(axis=0) * scale  # eq:gMC
-    skip(est.rng, M * P)
+    skip(rng, M * P)
     return OK if np.all(np.isfinite(est.g)) else NOT_FINITE
 
 
 class Host(NamedTuple):
     """Estimates in Python."""
 
-    m: Any
-    model: Any
-    lik: Any
-    rng: Any
-    samples: Any  # (T, I, M, P), or None
-    diagonal: bool
-    builtin: Any  # what :func:`network` gives; None for other models
-    source: Any  # for the quantiles
+    setting: Setting
+    builtin: Any  # LinRows, or what :func:`sampler` gives; None for other models
+    source: Source  # for the quantiles
     g: Any
     G: Any
+
+
+def host(s: Setting) -> Host:
+    """The estimator of a loop in Python."""
+    if s.single and s.m.hess != "mc-ef":
+        inner = compiled(s)
+        return Host(s, inner, source(), inner.g, inner.G)
+    g, G = s.result()
+    return Host(s, sampler(s, g, G) if s.single else None, source(), g, G)
 
 
 @implement(estimate, Host, host=True)
 def estimate_host(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.lin_hess, lin_ef, mc_ef."""
-    if est.m.hess == "mc-ef":
-        rows = (
-            np.empty((est.m.params["n_samples"], len(state.mu)))
-            if est.samples is None
-            else est.samples[t, i].copy()
-        )
-        if est.samples is None:
-            est.rng.random(out=rows.reshape(-1))
-            transform(rows.reshape(-1), est.source)
-            status = place(rule, prior, state, rows, work)
+    s, theta = est.setting, state.mu
+    if isinstance(est.builtin, LinRows):
+        return lin_alone(est.builtin, state.mu, x, y)
+    if s.m.hess == "mc-ef":
+        if s.samples is None:
+            theta = np.empty((s.K, len(state.mu)))
+            s.rng.random(out=theta.reshape(-1))
+            transform(theta.reshape(-1), est.source)
+            status = place(rule, prior, state, theta, work)
             if status != OK:
                 return status
-        if est.builtin is not None:
-            scale = 1 / math.sqrt(len(rows))
-            rows_alone(*est.builtin, x, y, rows, scale)
-            g = rows.sum(axis=0) * scale
         else:
-            g, rows = _transposed(curvature.mc_ef(est.model, est.lik, x, y, rows))
+            theta = s.samples[t, i].copy()
+    if s.m.hess == "mc-ef" and est.builtin is not None:
+        rows_alone(est.builtin, x, y, theta, 1 / math.sqrt(len(theta)))
+        g, rows = theta.sum(axis=0) / math.sqrt(len(theta)), theta
     else:
-        estimator = curvature.lin_hess if est.m.hess == "lin-hess" else curvature.lin_ef
-        g, rows = _transposed(estimator(est.model, est.lik, x, y, state.mu))
+        estimator = getattr(curvature, s.m.hess.replace("-", "_"))
+        curv = estimator(s.model, s.lik, x, y, theta)
+        g, rows = curv.g, np.ascontiguousarray(curv.S.T)
     est.g[:] = g
-    if est.diagonal:
+    if s.diagonal:
         est.G[:] = -np.einsum("kp,kp->p", rows, rows)
     else:
         est.G[: len(rows)] = rows
         est.G[len(rows) :] = 0.0
     return OK if np.all(np.isfinite(rows)) and np.all(np.isfinite(g)) else NOT_FINITE
-
-
-def _transposed(curv: curvature.Curv) -> tuple[Any, Any]:
-    return curv.g, np.ascontiguousarray(curv.S.T)

@@ -1,10 +1,9 @@
-"""The five families: which module has the compiled steps of a method, and what Python needs of it."""
+"""The five families: which module has the compiled steps of a method, and what Python needs of it.
+"""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from ..dynamics import Static, matrices
 from ..states import State
@@ -21,7 +20,9 @@ class Parts(NamedTuple):
 
 
 def start(m: Any, state: Any, K: int, moving: bool) -> Parts:
-    """Arrays for a stream of ``m`` that begins at ``state``, with at most K columns in S; ``moving``: there are dynamics."""
+    """Arrays for a stream of ``m`` that begins at ``state``, with at most K columns in S;
+    ``moving``: there are dynamics.
+    """
     alpha = float(m.params.get("alpha", 1))
     if m.family in ("diag", "diag_mom"):
         return Parts(*diag.start(m.family, m.rule, alpha, state))
@@ -39,14 +40,23 @@ def finish(m: Any, parts: Parts) -> State:
 
 
 def dynamics(m: Any, P: int, K: int, given: Any) -> Any:
-    """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the family takes them; empty arrays where θ does not move."""
-    empty = np.zeros(0)
-    F, b, Q = (empty, empty, empty) if isinstance(given, Static) else matrices(given, P)
+    """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the family takes them."""
+    if isinstance(given, Static):
+        return Still(True)
+    F, b, Q = matrices(given, P)
     if m.family in ("diag", "diag_mom"):
         return diag.Linear(F, b, Q)
     return dlr.Linear(F, b, Q) if m.family == "dlr" else fc_forms.linear(m, P, K, F, b, Q)
 
 
+class Still(NamedTuple):
+    """θ does not move. A type of its own without a ``predict``, so that none is compiled."""
+
+    still: bool
+
+
 def must_be_checked(m: Any) -> bool:
-    """Whether only the covariance itself tells, at the end of a time slice, if it is still positive definite."""
+    """Whether only the covariance itself tells, at the end of a time slice, if it is still positive
+    definite.
+    """
     return m.name.startswith("bog-") and m.family == "fc_mom"

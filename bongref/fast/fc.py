@@ -6,8 +6,8 @@ with few rows is one product with A for each of them and as many new rows of V; 
 absorbs them in one matrix product (:func:`flush`). F = γI with a diagonal Q only changes c, q and
 V. As long as A is zero (a diagonal prior) it is not read.
 
-fc_blr.py has blr, fc_bbb.py bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK
-from Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
+fc_loop.py has blr and bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK from
+Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
 in every step, so that the check of a state at the end of a time slice is enough, unless dynamics
 add to Σ before it.
 """
@@ -15,15 +15,16 @@ add to Σ before it.
 from __future__ import annotations
 
 import math
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..linalg import is_diagonal
 from ..states import FC
-from .generic import begin, end, implement, predict, step
+from .generic import end, implement, predict, step
 from .jit import device, kernel
-from .small import EPS, block, cholesky, dot, inner, lu_inverse, not_finite, solve_lower
+from .small import EPS, block, cholesky, dot, inner, not_finite, solve_lower
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 DEFERRED = 32  # rows of V at least
@@ -34,8 +35,7 @@ TILE = 128  # rows of A that absorb V in one product
 PARALLEL = 32 * EPS
 # 1 + xᵀΣx beyond which rounding decides what is left of the variance: the reference takes the step
 SHARP = 1e10
-# rounding that Woodbury's identity may cost bog and bbb, in units of the largest entry of the
-# result
+# rounding that a low-rank change may cost bog and bbb, relative to the result's largest entry
 LOSS = 64.0
 
 
@@ -51,12 +51,6 @@ class State(NamedTuple):
     n: Any  # (2,) int64: n, and the order in which the next product goes through the rows of A
 
 
-class Prior(NamedTuple):
-    """The mean of q_{t|t-1}; its covariance is that of the state until the inner loop ends."""
-
-    mu: Any  # (P,)
-
-
 class Workspace(NamedTuple):
     """Buffers of the steps with K rows."""
 
@@ -70,12 +64,8 @@ class Workspace(NamedTuple):
     right: Any  # flat (capacity · P)
 
 
-class Bong(NamedTuple):
-    alpha: float  # 1
-
-
-class BongMom(NamedTuple):
-    alpha: float  # 1
+Bong = namedtuple("Bong", "alpha")
+BongMom = namedtuple("BongMom", "alpha")
 
 
 class BogMom(NamedTuple):
@@ -83,8 +73,7 @@ class BogMom(NamedTuple):
     check: bool  # whether Σ is checked at the end of each update, because dynamics add to it
 
 
-class Bog(NamedTuple):
-    alpha: float
+Bog = namedtuple("Bog", "alpha")
 
 
 # --- Σ --------------------------------------------------------------------------------------------
@@ -205,18 +194,6 @@ def multiple(g, x):
     return beta, off <= PARALLEL * top and 0.0 * beta == 0.0
 
 
-@device
-def times_gradient(state, g, rows, V, out, work):
-    """out = Σg, given V = rows Σ: no product where g is a multiple of a single row."""
-    if rows.shape[0] == 1:
-        beta, parallel = multiple(g, rows[0])
-        if parallel:
-            for i in range(len(g)):
-                out[i] = beta * V[0, i]
-            return
-    times(state, g, out, work)
-
-
 # --- BONG -----------------------------------------------------------------------------------------
 
 
@@ -271,7 +248,12 @@ def bong_mom(rule, prior, state, g, G, work):
     K, wrong = G.shape[0], 0.0
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
-    times_gradient(state, g, G, work.Z, work.v, work)
+    beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
+    if parallel:
+        for i in range(len(g)):
+            work.v[i] = beta * work.Z[0, i]
+    else:
+        times(state, g, work.v, work)
     for k in range(K):
         for j in range(k + 1):
             work.T[k, j] = (2.0 if j == k else 0.0) - work.T[k, j]
@@ -309,107 +291,48 @@ def bog_mom(rule, prior, state, g, G, work):
     return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
 
 
-@device
-def scale_by_sizes(n, T, C, U, Z):
-    """T to a diagonal of ones, C and the rows of Z to match; False if a size is not positive and
-    finite.
-    """
-    for k in range(n):
-        for j in range(k + 1):
-            T[k, j] = T[j, k] = 0.5 * (inner(U[k], Z[j]) + inner(U[j], Z[k]))
-    for k in range(n):
-        if not 0.0 < T[k, k] < math.inf:
-            return False
-    for k in range(n):
-        size = math.sqrt(T[k, k])
-        for i in range(Z.shape[1]):
-            Z[k, i] /= size
-            U[k, i] /= size
-        for j in range(n):
-            T[k, j], C[k, j] = T[k, j] / size, C[k, j] * size
-        for j in range(n):
-            T[j, k], C[j, k] = T[j, k] / size, C[j, k] * size
-    return True
-
-
-@device
-def bog_coefficients(n, T, C):
-    """(B, spread): B = C(I + TC)⁻¹ with Σ_t = Σ − Zᵀ B Z, and the condition number of I + TC; 0 if
-    Σ_t⁻¹ is not positive definite.
-    """
-    values, E = np.linalg.eigh(T[:n, :n].copy())
-    for k in range(n):
-        for i in range(n):
-            E[i, k] *= math.sqrt(max(values[k], 0.0))
-    inside = np.dot(np.dot(E.T.copy(), C[:n, :n].copy()), E)
-    for k in range(n):
-        inside[k, k] += 1.0
-    B = np.zeros((n, n))
-    if not cholesky(0.5 * (inside + inside.T), n):  # the eigenvalues of Σ½ Σ_t⁻¹ Σ½ that are not 1
-        return B, 0.0
-    N, back = np.dot(T[:n, :n].copy(), C[:n, :n].copy()), np.zeros((n, n))
-    for k in range(n):
-        N[k, k] += 1.0
-    spread = lu_inverse(N, back, n)
-    B[:] = np.dot(C[:n, :n].copy(), back)
-    return 0.5 * (B + B.T), spread
-
-
 @implement(step, Bog)
 def bog(rule, prior, state, g, G, work):
-    """Reference: fc_nat.bog with a single row x and g = βx, by Woodbury where that costs no digits
-    (UNSUPPORTED elsewhere).
+    """Reference: fc_nat.bog with a single row x and g = βx, by Sherman and Morrison where that
+    costs no digits (UNSUPPORTED elsewhere).
 
-    Σ_t⁻¹ = Σ⁻¹ + UᵀCU with U = [Σx, μ]; Σ_t = Σ − ZᵀBZ with Z = UΣ; μ_t = μ − ZᵀBUμ + α Σ_t Σg, in
-    which Σ_t Σg = β(Z₀ − ZᵀB UΣU₀).
+    With u = Σx and a = u − βμ: Σ_t⁻¹ = Σ⁻¹ + 2α aaᵀ − 2αβ² μμᵀ. The first term makes Σ' of Σ, the
+    second Σ_t of Σ'; μ_t = Σ_t(Σ⁻¹μ + αβu).
     """
-    n, alpha = 2, rule.alpha
+    alpha, U, Z, mu = rule.alpha, work.U, work.Z, state.mu
     beta, parallel = multiple(g, G[0])
     if not (parallel and G.shape[0] == 1):
         return UNSUPPORTED
-    at = reserve(state, n, DEFERRED, work)
-    C = 2.0 * alpha * np.array([[1.0, -beta], [-beta, 0.0]])
-    times(state, G[0], work.U[0], work)
-    work.U[1] = state.mu
-    for k in range(n):
-        times(state, work.U[k], work.Z[k], work)
-    size = math.sqrt(max(inner(work.U[0], work.Z[0]), 0.0))
-    if not scale_by_sizes(n, work.T, C, work.U, work.Z):
+    at = reserve(state, 2, DEFERRED, work)
+    times(state, G[0], U[0], work)
+    times(state, U[0], Z[0], work)
+    times(state, mu, Z[1], work)
+    u, a, s, m, v = U[0], U[1], state.V[at], state.V[at + 1], work.v
+    for i in range(len(g)):
+        a[i], s[i] = u[i] - beta * mu[i], Z[0, i] - beta * Z[1, i]  # s = Σa
+    size = 2.0 * alpha * inner(a, s)
+    c, along = 2.0 * alpha / (1.0 + size), inner(s, mu)  # Σ' = Σ − c ssᵀ
+    for i in range(len(g)):
+        m[i] = Z[1, i] - c * along * s[i]  # Σ'μ
+    less = 1.0 - 2.0 * alpha * beta * beta * inner(mu, m)
+    if not 0.0 < less < math.inf:  # Σ_t⁻¹ is not positive definite
         return UNSUPPORTED
-    B, spread = bog_coefficients(n, work.T, C)
-    values, E = np.linalg.eigh(B)
-    variances(state, work.v)
-    before, top = np.max(work.v), 0.0
-    for k in range(n):
-        row = state.V[at + k]
-        np.dot(np.ascontiguousarray(E[:, k]), work.Z[:n], row)
-        state.s[at + k] = 1.0 if values[k] > 0.0 else -1.0
-        root = math.sqrt(abs(values[k]))
-        for i in range(len(g)):
-            row[i] *= root
-            work.v[i] -= state.s[at + k] * row[i] * row[i]
-            top = max(top, abs(work.Z[k, i]))
-    if not (
-        spread > 0.0
-        and spread * max(np.max(np.abs(B)) * top * top, before) <= LOSS * np.max(work.v)
-    ):
-        return UNSUPPORTED
-    most, after = 0.0, 0.0
-    weights = np.zeros(n)
-    for k in range(n):
-        weights[k] = alpha * beta * size if k == 0 else 0.0
-        for j in range(n):
-            weights[k] -= B[k, j] * (
-                inner(work.U[j], state.mu) + alpha * beta * size * work.T[j, 0]
-            )
-        most = max(most, abs(weights[k]))
-    for k in range(n):
-        row = work.Z[k]
-        for i in range(len(g)):
-            state.mu[i] += weights[k] * row[i]  # eq:bog-FC-nat-mu, sec:FC-Nat#36
-    after = np.max(np.abs(state.mu))
-    state.n[0] = at + n  # eq:bog-FC-nat-prec, sec:FC-Nat#37
-    return OK if spread * most * top <= LOSS * max(after, 1e-300) else UNSUPPORTED
+    d, slope = 2.0 * alpha * beta * beta / less, alpha * beta  # Σ_t = Σ' + d mmᵀ
+    back = c * (inner(a, mu) + slope * inner(s, u))
+    for i in range(len(g)):
+        Z[0, i] = mu[i] + slope * Z[0, i] - back * s[i]  # Σ'(Σ⁻¹μ + αβu)
+    forth = d * inner(mu, Z[0])
+    variances(state, v)
+    before, largest, loss = np.max(v), np.max(np.abs(mu)), (1.0 + size) / less
+    for i in range(len(g)):
+        largest = max(largest, max(abs(back * s[i]), abs(forth * m[i])))
+        mu[i] = Z[0, i] + forth * m[i]  # eq:bog-FC-nat-mu, sec:FC-Nat#36
+        s[i], m[i] = math.sqrt(c) * s[i], math.sqrt(d) * m[i]  # eq:bog-FC-nat-prec, sec:FC-Nat#37
+        v[i] += m[i] * m[i] - s[i] * s[i]
+    state.s[at], state.s[at + 1] = 1.0, -1.0
+    state.n[0] = at + 2
+    kept = loss * before <= LOSS * np.max(v) and loss * largest <= LOSS * np.max(np.abs(mu))
+    return OK if kept else UNSUPPORTED
 
 
 # --- dynamics -------------------------------------------------------------------------------------
@@ -476,18 +399,6 @@ def mirror(A):
 # --- the state of a stream ------------------------------------------------------------------------
 
 
-@implement(begin, Bong, BongMom, Bog, BogMom)
-def begin_once(rule, prior, state, work):
-    """Bong and bog start at the prior, which ``state`` holds."""
-    return OK
-
-
-@implement(end, Bong, BongMom, Bog)
-def end_once(rule, prior, state, work):
-    """Every step has written its state."""
-    return OK
-
-
 @implement(end, BogMom)
 def end_bog_mom(rule, prior, state, work):
     """Whether Σ is positive definite, where dynamics would hide that it is not."""
@@ -527,14 +438,8 @@ def workspace(P: int, K: int, capacity: int) -> Workspace:
     n = K + 2
     tile, left, right = np.zeros(TILE * P), np.zeros(capacity * TILE), np.zeros(capacity * P)
     return Workspace(
-        np.zeros((n, P)),
-        np.zeros((n, P)),
-        np.zeros(P),
-        np.zeros(capacity),
-        np.zeros((n, n)),
-        tile,
-        left,
-        right,
+        np.zeros((n, P)), np.zeros((n, P)), np.zeros(P), np.zeros(capacity), np.zeros((n, n)), tile,
+        left, right
     )
 
 

@@ -4,8 +4,7 @@ Reference: families.fc_nat, fc_mom.
 * fc: the precision Λ = Σ⁻¹ and its Cholesky factor, both with the parameters in reverse order: with
   JΛJ = LLᵀ, J the reversal, the Cholesky factor of Σ itself is JL⁻ᵀJ, so that samples and means
   need triangular solves and no inverse.
-* fc_mom: Σ and its Cholesky factor. blr works in the coordinates of the prior's factor, in which
-  the prior's precision is the identity.
+* fc_mom: Σ and its Cholesky factor.
 
 Matrices are in Fortran order with the lower triangle valid. Rows (K, P) in C order are (P, K)
 columns for BLAS.
@@ -13,6 +12,7 @@ columns for BLAS.
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +22,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from ..linalg import Array
 from ..states import FC
 from .fc import mirror
-from .generic import begin, end, implement, place, predict, step
+from .generic import begin, implement, place, predict, step
 from .jit import kernel
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK
 
@@ -39,8 +39,15 @@ class Moments(NamedTuple):
     """N(mu, Sigma)."""
 
     mu: Array  # (P,)
-    Sigma: Array  # (P, P); within an inner loop of blr B, Σ = L₀BL₀ᵀ
+    Sigma: Array  # (P, P)
     L: Array  # (P, P): the Cholesky factor of Sigma
+
+
+class Dense(NamedTuple):
+    """N(mu, Sigma) with both triangles, for fc_loop.py."""
+
+    mu: Array  # (P,)
+    Sigma: Array  # (P, P)
 
 
 class Prior(NamedTuple):
@@ -50,40 +57,17 @@ class Prior(NamedTuple):
     # (P, P): Λ₀ (blr in fc, bbb in fc_mom) or the Cholesky factor of Λ₀ (bbb in fc) or Σ₀ (blr in
     # fc_mom)
     matrix: Array
-    w: Array  # (P,): blr in fc_mom, μ = μ₀ + L₀w
     first: Array  # (1,): whether the next iteration is the first
 
 
-class BongMany(NamedTuple):
-    alpha: float  # 1
-
-
-class BlrMany(NamedTuple):
-    alpha: float
-
-
-class BogMany(NamedTuple):
-    alpha: float
-
-
-class BbbMany(NamedTuple):
-    alpha: float
-
-
-class BongMomMany(NamedTuple):
-    alpha: float  # 1
-
-
-class BlrMomMany(NamedTuple):
-    alpha: float
-
-
-class BogMomMany(NamedTuple):
-    alpha: float
-
-
-class BbbMomMany(NamedTuple):
-    alpha: float
+BongMany = namedtuple("BongMany", "alpha")
+BlrMany = namedtuple("BlrMany", "alpha")
+BogMany = namedtuple("BogMany", "alpha")
+BbbMany = namedtuple("BbbMany", "alpha")
+BongMomMany = namedtuple("BongMomMany", "alpha")
+BlrMomMany = namedtuple("BlrMomMany", "alpha")
+BogMomMany = namedtuple("BogMomMany", "alpha")
+BbbMomMany = namedtuple("BbbMomMany", "alpha")
 
 
 @kernel
@@ -199,10 +183,7 @@ def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work:
     two cancel.
     """
     alpha, mu, (g, rows), L0 = (
-        rule.alpha,
-        np.ascontiguousarray(state.mu[::-1]),
-        _reversed(g, G),
-        prior.matrix,
+        rule.alpha, np.ascontiguousarray(state.mu[::-1]), _reversed(g, G), prior.matrix
     )
     if not prior.first[0]:
         d = np.ascontiguousarray((prior.mu - state.mu)[::-1])
@@ -225,7 +206,7 @@ def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work:
 # --- fc_mom: the covariance -----------------------------------------------------------------------
 
 
-@implement(place, BongMomMany, BogMomMany, BbbMomMany, host=True)
+@implement(place, BongMomMany, BlrMomMany, BogMomMany, BbbMomMany, host=True)
 def place_moments(rule: Any, prior: Prior, state: Moments, z: Array, work: Any) -> int:
     """Reference: gaussians.place."""
     z[:] = dtrmm(1.0, state.L, z.T, side=0, lower=1, overwrite_b=1).T
@@ -238,56 +219,25 @@ def bong_mom(rule: BongMomMany, prior: Prior, state: Moments, g: Array, G: Array
     """Reference: fc_mom.bong_lowrank."""
     state.mu[:] += dsymv(1.0, state.Sigma, g, lower=1)  # eq:bong-FC-mom-mu, sec:FC-Mom#21
     V = dsymm(1.0, state.Sigma, G.T, side=0, lower=1)
-    dsyrk(
-        -1.0, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1
-    )  # eq:bong-FC-mom-cov, sec:FC-Mom#22
+    dsyrk(-1.0, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1)  # eq:bong-FC-mom-cov, sec:FC-Mom#22
     return _factor(state.Sigma, state.L) or _finite(state.mu)
-
-
-@implement(place, BlrMomMany, host=True)
-def place_blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, z: Array, work: Any) -> int:
-    """Reference: gaussians.place, with the factor L₀R of Σ, B = RRᵀ."""
-    for L in (prior.matrix,) if prior.first[0] else (state.L, prior.matrix):
-        z[:] = dtrmm(1.0, L, z.T, side=0, lower=1, overwrite_b=1).T
-    z += state.mu
-    return OK
 
 
 @implement(step, BlrMomMany, host=True)
 def blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, g: Array, G: Array, work: Any) -> int:
-    """Reference: fc_mom.blr. With Σ₀ = L₀L₀ᵀ, Σ = L₀BL₀ᵀ, Y = L₀ᵀS: B becomes (1 + α)B − αB² −
-    αBYYᵀB, and no inverse is needed.
-    """
-    alpha, L0, B = rule.alpha, prior.matrix, state.Sigma
-    side = dtrmv(L0, g, lower=1, trans=1)
-    Y = dtrmm(1.0, L0, G.T, side=0, lower=1, trans_a=1)
-    if prior.first[0]:
-        B.fill(0.0)
-        B.T.reshape(-1)[:: len(g) + 1] = 1.0
-        prior.w[:] = alpha * side
-    else:
-        prior.w[:] += alpha * dsymv(1.0, B, side - prior.w, lower=1)
-        Y = dsymm(1.0, B, Y, side=0, lower=1)
-        np.copyto(state.L, B)
-        dsyrk(-alpha, _symmetric(state.L), beta=1 + alpha, c=B, lower=1, overwrite_c=1)
-    state.mu[:] = prior.mu + dtrmv(L0, prior.w, lower=1)  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    """Reference: fc_mom.blr, with ΣΛ₀Σ = YᵀY, Y = L₀⁻¹Σ. In the first iteration that is Σ."""
+    alpha, L0, d = rule.alpha, prior.matrix, prior.mu - state.mu
+    V = dsymm(1.0, state.Sigma, G.T, side=0, lower=1)
+    if not prior.first[0]:
+        g = g + dtrsv(L0, dtrsv(L0, d, lower=1), lower=1, trans=1)
+    state.mu[:] += alpha * dsymv(1.0, state.Sigma, g, lower=1)  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    if not prior.first[0]:
+        np.copyto(state.L, state.Sigma)
+        Y = dtrsm(1.0, L0, _symmetric(state.L), side=0, lower=1, overwrite_b=1)
+        dsyrk(-alpha, Y, beta=1 + alpha, c=state.Sigma, trans=1, lower=1, overwrite_c=1)
     prior.first[0] = False
-    dsyrk(-alpha, Y, beta=1.0, c=B, lower=1, overwrite_c=1)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
-    return _factor(B, state.L) or _finite(state.mu)
-
-
-@implement(end, BlrMomMany, host=True)
-def end_blr_mom(rule: BlrMomMany, prior: Prior, state: Moments, work: Any) -> int:
-    """Σ = (L₀R)(L₀R)ᵀ, and its factor."""
-    if prior.first[0]:
-        np.copyto(state.L, prior.matrix)
-        return OK
-    for j in range(0, len(state.mu), 64):  # zeros above the diagonal of R
-        state.L[:j, j : j + 64] = 0.0
-        state.L[j : j + 64, j : j + 64] = np.tril(state.L[j : j + 64, j : j + 64])
-    dtrmm(1.0, prior.matrix, state.L, side=0, lower=1, overwrite_b=1)
-    dsyrk(1.0, state.L, beta=0.0, c=state.Sigma, lower=1, overwrite_c=1)
-    return OK
+    dsyrk(-alpha, V, beta=1.0, c=state.Sigma, lower=1, overwrite_c=1)  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    return _factor(state.Sigma, state.L) or _finite(state.mu)
 
 
 @implement(step, BogMomMany, host=True)
@@ -326,7 +276,7 @@ class Moving(NamedTuple):
 
 
 @implement(predict, Moving, host=True)
-def predict_many(dynamics: Moving, state: Precision | Moments, work: Any) -> int:
+def predict_many(dynamics: Moving, state: Precision | Moments | Dense, work: Any) -> int:
     """Reference: dynamics.propagate."""
     F, b, Q = dynamics
     state.mu[:] = (F * state.mu if F.ndim == 1 else F @ state.mu) + b  # sec:pseudocode#3
@@ -336,15 +286,20 @@ def predict_many(dynamics: Moving, state: Precision | Moments, work: Any) -> int
     return _assign(state, Sigma)
 
 
-def _covariance(state: Precision | Moments) -> Array:
+def _covariance(state: Precision | Moments | Dense) -> Array:
     """Σ, a new array with both triangles."""
+    if isinstance(state, Dense):
+        return state.Sigma.copy()
     if isinstance(state, Moments):
         return _symmetric(state.Sigma.copy(order="F"))
     return np.ascontiguousarray(_symmetric(_invert(state.L.copy(order="F")))[::-1, ::-1])
 
 
-def _assign(state: Precision | Moments, Sigma: Array) -> int:
+def _assign(state: Precision | Moments | Dense, Sigma: Array) -> int:
     """The matrices of a state from Σ; -> status."""
+    if isinstance(state, Dense):
+        state.Sigma[:] = 0.5 * (Sigma + Sigma.T)
+        return OK
     if isinstance(state, Moments):
         state.Sigma[:] = Sigma
         return _factor(state.Sigma, state.L)
@@ -354,24 +309,12 @@ def _assign(state: Precision | Moments, Sigma: Array) -> int:
     return code or _factor(state.Lam, state.L)
 
 
-@implement(begin, BongMany, BogMany, BongMomMany, BogMomMany, host=True)
-def begin_once(rule: Any, prior: Prior, state: Any, work: Any) -> int:
-    """Bong and bog start at the prior, which ``state`` holds."""
-    return OK
-
-
 @implement(begin, BlrMany, BbbMany, BlrMomMany, BbbMomMany, host=True)
 def begin_loop(rule: Any, prior: Prior, state: Any, work: Any) -> int:
     """What the rule needs of the prior; bbb in fc_mom takes Λ₀ in its first step."""
     prior.mu[:], prior.first[0] = state.mu, True
     if not isinstance(rule, BbbMomMany):
         np.copyto(prior.matrix, state.Lam if isinstance(rule, BlrMany) else state.L)
-    return OK
-
-
-@implement(end, BongMany, BlrMany, BogMany, BbbMany, BongMomMany, BogMomMany, BbbMomMany, host=True)
-def end_many(rule: Any, prior: Prior, state: Any, work: Any) -> int:
-    """Every step has written its state."""
     return OK
 
 
@@ -390,9 +333,9 @@ def many_state(state: FC, family: str) -> Precision | Moments:
 def many_prior(P: int, loop: bool) -> Prior:
     """Arrays of what an inner loop keeps of the prior."""
     n = P if loop else 0
-    return Prior(np.zeros(n), np.zeros((n, n), order="F"), np.zeros(n), np.ones(1, dtype=bool))
+    return Prior(np.zeros(n), np.zeros((n, n), order="F"), np.ones(1, dtype=bool))
 
 
-def finish_many(state: Precision | Moments) -> FC:
+def finish_many(state: Precision | Moments | Dense) -> FC:
     """A copy of the state."""
     return FC(state.mu.copy(), _covariance(state))

@@ -1,15 +1,19 @@
 """How functions are compiled, cached on disk, and announced at their first use.
 
-* ``device`` functions are called from compiled code; they are compiled into each kernel that uses them.
-* ``kernel`` functions are called from Python; they are compiled at their first use with each combination of types and cached.
+* ``device`` functions are called from compiled code; they are compiled into each kernel that uses
+  them.
+* ``kernel`` functions are called from Python; they are compiled at their first use with each
+  combination of types and cached.
 
-Full ``fastmath`` would let the compiler assume that there is no NaN. ``reassoc`` allows sums in another order, which is what
-lets LLVM use vector units, and ``contract`` allows a·b + c to be rounded once; NaN and infinities keep their meaning. Functions
-whose order of operations carries digits (a computed rounding error, a number rounded by adding a large one) are ``ordered``.
+Full ``fastmath`` would let the compiler assume that there is no NaN. ``reassoc`` allows sums in
+another order, which is what lets LLVM use vector units, and ``contract`` allows a·b + c to be
+rounded once; NaN and infinities keep their meaning. Functions whose order of operations carries
+digits (a computed rounding error, a number rounded by adding a large one) are ``ordered``.
 
-Numba looks only at the file of a kernel to see whether its cache is fresh, and two processes that compile different signatures
-at the same time can take the same file name. Here the cache folder is named by a hash of all sources of the compiled path, and
-a file lock lets one process compile while the others wait.
+Numba looks only at the file of a kernel to see whether its cache is fresh, and two processes that
+compile different signatures at the same time can take the same file name. Here the cache folder is
+named by a hash of all sources of the compiled path, and has a folder and a lock for each kernel and
+combination of types: other processes wait for a kernel that one compiles, or compile others.
 """
 
 from __future__ import annotations
@@ -35,15 +39,13 @@ from .tuning import COMPILE_MESSAGE
 
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {
-    "error_model": "numpy",
-    "nogil": True,
-    "fastmath": {"reassoc", "contract"},
+    "error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}
 }
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
 
-compiling = {"seconds": 0.0}  # spent so far in this process
 _lock = threading.RLock()
+compiling = {"seconds": 0.0}  # spent so far in this process
 
 
 def _digest() -> str:
@@ -53,13 +55,13 @@ def _digest() -> str:
 
 
 def _folder() -> Path | None:
-    """The cache folder of these sources: in NUMBA_CACHE_DIR, beside the package, or in the user's cache; None where none is writable."""
+    """The cache folder of these sources: in NUMBA_CACHE_DIR, beside the package, or in the user's
+    cache; None where none is writable.
+    """
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    bases = (
-        [Path(config.CACHE_DIR)]
-        if config.CACHE_DIR
-        else [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
-    )
+    bases = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [
+        Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())
+    ]
     for base in bases:
         folder = base / f"bongref-{_digest()}"
         with contextlib.suppress(OSError):
@@ -82,53 +84,64 @@ def ordered(fn: Callable[..., Any]) -> Any:
     return register_jitable(**{**OPTIONS, "fastmath": {"contract"}})(fn)
 
 
-def inlined(fn: Callable[..., Any]) -> Any:
-    """A device function that is put in place of its call: for one that has a single caller, which saves its compilation."""
-    return register_jitable(inline="always", **OPTIONS)(fn)
-
-
 def _types(a: Any) -> Any:
-    """What Numba's types of these arguments depend on; ``numba.typeof`` itself takes 0.3 ms for a NamedTuple."""
+    """What Numba's types of these arguments depend on; ``numba.typeof`` itself takes 0.3 ms for a
+    NamedTuple.
+    """
     if isinstance(a, np.ndarray):
         return a.dtype.char, a.ndim, a.flags.c_contiguous, a.flags.writeable
     return (type(a), *[_types(v) for v in a]) if isinstance(a, tuple) else type(a)
 
 
 class Kernel:
-    """A function that is called from Python: compiled at its first use with each combination of types, or taken from the cache."""
+    """A function that is called from Python: compiled at its first use with each combination of
+    types, or taken from the cache.
+    """
 
     def __init__(self, fn: Callable[..., Any]):
         self.function, self.name = fn, f"{fn.__module__.removeprefix('bongref.')}.{fn.__name__}"
-        self.known: set[Any] = set()
-        before = config.CACHE_DIR
-        try:
-            if FOLDER is not None:
-                config.CACHE_DIR = str(FOLDER)
-            self.compiled: Any = njit(cache=FOLDER is not None, **OPTIONS)(fn)
-        finally:
-            config.CACHE_DIR = before
+        self.known: dict[Any, Any] = {}  # what Numba has made of it, by types
 
     def __call__(self, *args: Any) -> Any:
-        if config.DISABLE_JIT:
-            with np.errstate(
-                all="ignore"
-            ):  # as in compiled code: integers wrap around, infinities and NaN go through
-                return self.compiled(*args)
+        if config.DISABLE_JIT:  # as in compiled code integers wrap around, NaN goes through
+            with np.errstate(all="ignore"):
+                return self.function(*args)
         types = _types(args)
-        if types in self.known:
-            return self.compiled(*args)
-        with _first_use(self.name):
+        compiled = self.known.get(types)
+        return self._first(types, args) if compiled is None else compiled(*args)
+
+    def machine_code(self, args: tuple[Any, ...]) -> Any:
+        """What Numba has made for arguments like these, after a call with such."""
+        return self.known[_types(args)]
+
+    def _first(self, types: Any, args: Any) -> Any:
+        """The first call with these types; a failure is Unavailable."""
+        key = hashlib.sha256(f"{self.name} {types}".encode()).hexdigest()[:16]
+        with _first_use(self.name, key):
             try:
-                result = self.compiled(*args)
+                compiled = _cached(self.function, key)
+                result = compiled(*args)
             except (MemoryError, KeyboardInterrupt):
                 raise
             except Exception as error:
                 what = str(error).strip().split("\n")[0]
                 raise Unavailable(
-                    f"numba {numba.__version__} cannot compile {self.name}: {type(error).__name__}: {what}"
+                    f"numba {numba.__version__} cannot compile {self.name}: "
+                    f"{type(error).__name__}: {what}"
                 ) from error
-        self.known.add(types)
+        self.known[types] = compiled
         return result
+
+
+def _cached(fn: Callable[..., Any], key: str) -> Any:
+    """The function as Numba compiles it, with a cache folder of its own."""
+    before = config.CACHE_DIR
+    try:
+        if FOLDER is not None:
+            config.CACHE_DIR = str(FOLDER / key)
+        return njit(cache=FOLDER is not None, **OPTIONS)(fn)
+    finally:
+        config.CACHE_DIR = before
 
 
 def kernel(fn: Callable[..., Any]) -> Kernel:
@@ -137,17 +150,18 @@ def kernel(fn: Callable[..., Any]) -> Kernel:
 
 
 @contextlib.contextmanager
-def _first_use(name: str) -> Iterator[None]:
-    """One process and one thread at a time; prints a message if it takes longer than COMPILE_MESSAGE."""
-    start = time.perf_counter()
+def _first_use(name: str, key: str) -> Iterator[None]:
+    """One process and one thread at a time for each kernel and types; prints a message if it takes
+    longer than COMPILE_MESSAGE.
+    """
 
     def say() -> None:
         sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 15 s ...\n")
         sys.stderr.flush()
 
-    timer = threading.Timer(COMPILE_MESSAGE, say)
+    timer, start = threading.Timer(COMPILE_MESSAGE, say), time.perf_counter()
     timer.daemon = True
-    with _lock, _file_lock():
+    with _lock, _file_lock(key):
         timer.start()
         try:
             yield
@@ -157,14 +171,14 @@ def _first_use(name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _file_lock() -> Iterator[None]:
-    """An exclusive lock on the cache folder, where the system has such locks."""
+def _file_lock(key: str) -> Iterator[None]:
+    """An exclusive lock on one kernel's cache, where the system has such locks."""
     try:
         import fcntl
 
         if FOLDER is None:
             raise OSError
-        handle = os.open(FOLDER / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+        handle = os.open(FOLDER / f"{key}.lock", os.O_RDWR | os.O_CREAT, 0o666)
     except (ImportError, OSError):
         yield
         return

@@ -1,4 +1,6 @@
-"""The likelihoods: score and information as weighted cotangents of the outputs. Reference: bongref.likelihoods."""
+"""The likelihoods: score and information as weighted cotangents of the outputs. Reference:
+bongref.likelihoods.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +17,9 @@ LIN_HESS, LIN_EF = 0, 1
 
 
 class Places(NamedTuple):
-    """Where the vectors of an observation are in the workspace v, one after the other; C outputs, K cotangents."""
+    """Where the vectors of an observation are in the workspace v, one after the other; C outputs, K
+    cotangents.
+    """
 
     kind: int  # of the likelihood
     C: np.uint64
@@ -48,7 +52,8 @@ def load(lik: Any, at: Places, v: Any) -> None:
 
 
 def n_rows(lik: Any, C: int, hess: int) -> int:
-    """The number of cotangents of :func:`weights`: the rank of the information, or one for lin-ef."""
+    """The number of cotangents of :func:`weights`: the rank of the information, or one for lin-ef.
+    """
     return 1 if hess == LIN_EF else C - 1 if lik.name == "categorical" else C
 
 
@@ -67,7 +72,9 @@ def sigmoid(x):
 
 @ordered
 def softmax(v, o, C, p):
-    """v[p:] = e^{o_k} / Σ e^o, corrected for the rounding of o_k − max o. Reference: likelihoods.softmax."""
+    """v[p:] = e^{o_k} / Σ e^o, corrected for the rounding of o_k − max o. Reference:
+    likelihoods.softmax.
+    """
     at = U(0)
     for i in range(C):
         at = i if v[o + i] > v[o + at] else at
@@ -114,9 +121,10 @@ def score(at, v, y, s):
 def categorical_weights(at, v, y):
     """:func:`weights` of a softmax: R = diag p − p pᵀ has rank C − 1.
 
-    Its factors L D Lᵀ, with the most probable class last, have rows e_k − Σ_{j after k} (p_j/t_k) e_j, t_k = Σ_{j after k} p_j, and
-    weights p_k t_k/(p_k + t_k); e_y − p is the sum of the rows with coefficients −p_k/(p_k + t_k) before y, t_y/(p_y + t_y) at y, and
-    0 after it. No term cancels.
+    Its factors L D Lᵀ, with the most probable class last, have rows e_k − Σ_{j after k} (p_j/t_k)
+    e_j, t_k = Σ_{j after k} p_j, and weights p_k t_k/(p_k + t_k); e_y − p is the sum of the rows
+    with coefficients −p_k/(p_k + t_k) before y, t_y/(p_y + t_y) at y, and 0 after it. No term
+    cancels.
     """
     C, K, p, top = at.C, at.K, at.p, U(0)
     softmax(v, at.o, C, p)
@@ -137,9 +145,11 @@ def categorical_weights(at, v, y):
 
 @ordered
 def weights(at, hess, v, y):
-    """Cotangents V (K, C) with Σ_k c_k V_k = ∂log p/∂o and Σ_k w_k² V_kᵀ V_k the information (R, or R⁻¹ of a Gaussian).
+    """Cotangents V (K, C) with Σ_k c_k V_k = ∂log p/∂o and Σ_k w_k² V_kᵀ V_k the information (R, or
+    R⁻¹ of a Gaussian).
 
-    For lin-ef one cotangent, the score. Reference: Likelihood.score and .info_factor, in curvature.lin_hess and lin_ef.
+    For lin-ef one cotangent, the score. Reference: Likelihood.score and .info_factor, in
+    curvature.lin_hess and lin_ef.
     """
     C, K, V, c, w, o = at.C, at.K, at.V, at.c, at.c + at.K, at.o
     if hess == LIN_EF:

@@ -1,12 +1,15 @@
-"""Standard normal variates from uniform ones, by the quantile function. Reference: gaussians.normals.
+"""Standard normal variates from uniform ones, by the quantile function. Reference:
+gaussians.normals.
 
-A uniform variate is k/2⁵³, k the first 53 of 64 bits; the reference takes Φ⁻¹ at the middle of its cell. By symmetry that is ∓Φ⁻¹(r/2⁵³)
-with r = j + ½, j = k or, where the first bit is 1, k with all bits inverted. On each of 32 intervals of each octave of r the quantile is
-a polynomial of degree 7 to rounding; its coefficients are a row of a table: no branches, no logarithm.
+A uniform variate is k/2⁵³, k the first 53 of 64 bits; the reference takes Φ⁻¹ at the middle of its
+cell. By symmetry that is ∓Φ⁻¹(r/2⁵³) with r = j + ½, j = k or, where the first bit is 1, k with all
+bits inverted. On each of 32 intervals of each octave of r the quantile is a polynomial of degree 7
+to rounding; its coefficients are a row of a table: no branches, no logarithm.
 
-The bits are those of PCG64, NumPy's default: a state of 128 bits that each step multiplies and increments modulo 2¹²⁸. n steps are one
-such step with other constants, so that CHAINS chains give every CHAINS-th number each, independently of one another, and the generator
-goes forward by any number of draws at once. Numbers of other generators are drawn by NumPy.
+The bits are those of PCG64, NumPy's default: a state of 128 bits that each step multiplies and
+increments modulo 2¹²⁸. n steps are one such step with other constants, so that CHAINS chains give
+every CHAINS-th number each, independently of one another, and the generator goes forward by any
+number of draws at once. Numbers of other generators are drawn by NumPy.
 """
 
 from __future__ import annotations
@@ -32,7 +35,9 @@ N, JUMP, USED, NONE, ONE_MORE = (np.uint64(k) for k in (CHAINS, 3 * CHAINS, 3 * 
 
 @functools.cache
 def table() -> np.ndarray:
-    """(53 · 32, 8): for each interval of (½, 2⁵²) the coefficients of −Φ⁻¹((c + x)/2⁵³) in powers of x, c its middle."""
+    """(53 · 32, 8): for each interval of (½, 2⁵²) the coefficients of −Φ⁻¹((c + x)/2⁵³) in powers
+    of x, c its middle.
+    """
     interval = np.arange(53 * 32)
     octave = 2.0 ** (interval // 32 - 1)
     half, centre = octave / 64, octave * (1 + (interval % 32 + 0.5) / 32)
@@ -45,9 +50,12 @@ def table() -> np.ndarray:
 
 
 class Source(NamedTuple):
-    """The chains of a PCG64 and one block of variates that are drawn and not yet used, N = CHAINS of them."""
+    """The chains of a PCG64 and one block of variates that are drawn and not yet used, N = CHAINS
+    of them.
+    """
 
-    words: Any  # (3 N + 5,) uint64: the states' halves, the last numbers, the jump of N steps, how many of the block are used
+    # (3 N + 5,) uint64: the states' halves, the last numbers, the jump of N steps, how many used
+    words: Any
     values: Any  # (3 N,): the block; r; the middle of its interval
     bits: Any  # values.view(int64)
     coefficients: Any  # the table, flat
@@ -72,15 +80,14 @@ def source() -> Source:
     """Buffers; :func:`restart` sets the chains."""
     values = np.zeros(3 * CHAINS)
     return Source(
-        np.full(3 * CHAINS + 5, CHAINS, np.uint64),
-        values,
-        values.view(np.int64),
-        table().reshape(-1),
+        np.full(3 * CHAINS + 5, CHAINS, np.uint64), values, values.view(np.int64),
+        table().reshape(-1)
     )
 
 
 def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
-    """The next variate is the one that the generator with this state gives after ``skip`` others."""
+    """The next variate is the one that the generator with this state gives after ``skip`` others.
+    """
     a, c = jump(increment, skip)
     here = (state * a + c) % MODULUS
     for k in range(CHAINS):
@@ -92,7 +99,9 @@ def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
 
 @device
 def advance(words):
-    """The next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump: 128-bit arithmetic in halves."""
+    """The next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump:
+    128-bit arithmetic in halves.
+    """
     ah, al, ch, cl = words[JUMP], words[JUMP + U(1)], words[JUMP + U(2)], words[JUMP + U(3)]
     a0, a1 = al & MASK32, al >> U32
     for k in range(N):
@@ -163,7 +172,9 @@ def fill_array(source, z):
 
 @kernel
 def transform(u, source):
-    """Uniform variates (n,) become normal ones in place: those that NumPy has drawn with another generator."""
+    """Uniform variates (n,) become normal ones in place: those that NumPy has drawn with another
+    generator.
+    """
     for a in range(0, len(u), CHAINS):
         n = min(CHAINS, len(u) - a)
         for k in range(n):
@@ -182,11 +193,12 @@ def state_of(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def skip(rng: np.random.Generator, n: int) -> None:
-    """The generator goes forward by n draws of doubles; half a draw that is left over from 32-bit numbers stays."""
+    """The generator goes forward by n draws of doubles; half a draw that is left over from 32-bit
+    numbers stays.
+    """
     whole: dict[str, Any] = dict(rng.bit_generator.state)
     state, increment = state_of(rng)
     a, c = jump(increment, n)
     rng.bit_generator.state = {
-        **whole,
-        "state": {"state": (state * a + c) % MODULUS, "inc": increment},
+        **whole, "state": {"state": (state * a + c) % MODULUS, "inc": increment}
     }

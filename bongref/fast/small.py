@@ -125,13 +125,6 @@ def solve_upper(L, n, B, m):
             B[i, j] /= L[i, i]
 
 
-@device
-def solve(L, n, B, m):
-    """B = (L Lᵀ)⁻¹ B for the first m columns of B."""
-    solve_lower(L, n, B, m)
-    solve_upper(L, n, B, m)
-
-
 @ordered
 def solve_vector(L, n, x):
     """x = (L Lᵀ)⁻¹ x."""
@@ -169,60 +162,3 @@ def triangle(A, T):
                 T[j, i] -= h * first
                 for p in range(len(b)):
                     b[p] -= h * a[p]
-
-
-@ordered
-def lu_inverse(N, X, n):
-    """X = N⁻¹ by elimination with row exchanges, N is overwritten; the condition number of N in the
-    1-norm, 0 if it is singular.
-    """
-    before, after = norm(N, n), 0.0
-    for i in range(n):
-        for j in range(n):
-            X[i, j] = 1.0 if i == j else 0.0
-    for k in range(n):
-        at = k
-        for i in range(k + 1, n):
-            at = i if abs(N[i, k]) > abs(N[at, k]) else at
-        if not abs(N[at, k]) > 0.0:
-            return 0.0
-        for j in range(n):
-            N[k, j], N[at, j] = N[at, j], N[k, j]
-            X[k, j], X[at, j] = X[at, j], X[k, j]
-        scale = 1.0 / N[k, k]
-        for j in range(n):
-            N[k, j] *= scale
-            X[k, j] *= scale
-        for i in range(n):
-            factor = N[i, k]
-            if i != k:
-                for j in range(n):
-                    N[i, j] -= factor * N[k, j]
-                    X[i, j] -= factor * X[k, j]
-    after = norm(X, n)
-    return before * after
-
-
-@device
-def norm(N, n):
-    """The 1-norm of the first n rows and columns."""
-    top = 0.0
-    for j in range(n):
-        total = 0.0
-        for i in range(n):
-            total += abs(N[i, j])
-        top = max(top, total)
-    return top
-
-
-@device
-def product(A, B, n, m, l, out):
-    """The first n rows and l columns of out = A B, with m terms each, for parts of square buffers."""
-    for i in range(n):
-        row = out[i, :l]
-        for j in range(l):
-            row[j] = 0.0
-        for k in range(m):
-            other, a = B[k, :l], A[i, k]
-            for j in range(l):
-                row[j] += a * other[j]

@@ -1,10 +1,8 @@
-"""What a compiled step, and a compiled stream, has to say about its result. Everything but OK is left to the reference."""
+"""What a compiled step, and a compiled stream, has to say about its result. Everything but OK is
+left to the reference.
+"""
 
 OK = 0
-NOT_POSITIVE_DEFINITE = (
-    1  # the covariance or precision is not positive definite, or too close to it to be sure
-)
+NOT_POSITIVE_DEFINITE = 1  # the covariance or precision is not, or too close to it to be sure
 NOT_FINITE = 2  # a gradient, a Hessian or a state has an infinity or NaN
 UNSUPPORTED = 3  # this step has no compiled form, e.g. Υ <= 0 in the DLR family
-
-NAMES = ("OK", "NOT_POSITIVE_DEFINITE", "NOT_FINITE", "UNSUPPORTED")

@@ -1,4 +1,6 @@
-"""The compiled steps with the signatures of the family modules: ``step(m, prior, current, curv)``, for tests and the adapter."""
+"""The compiled steps with the signatures of the family modules: ``step(m, prior, current, curv)``,
+for tests and the adapter.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,9 @@ def why_not(m: Any, curv: Curv) -> str:
 
 
 def step(m: Any, prior: State, current: State | None, curv: Curv) -> tuple[State, int]:
-    """q_{t,i} and the status. Reference: filter.step; blr and bbb in the full-covariance families need current = prior."""
+    """q_{t,i} and the status. Reference: filter.step; blr and bbb in the full-covariance families
+    need current = prior.
+    """
     diagonal = m.family in ("diag", "diag_mom")
     G = curvature.diagonal(curv) if diagonal else np.ascontiguousarray(curv.S.T)
     g, G = np.array(curv.g, float), np.array(G, float)

@@ -1,4 +1,6 @@
-"""The driver of a compiled stream: what the loop runs on, time slices, and steps that are left to the reference."""
+"""The driver of a compiled stream: what the loop runs on, time slices, and steps that are left to
+the reference.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +13,12 @@ import numpy as np
 from ..backends import Advanced
 from ..gaussians import is_valid
 from ..states import State
-from . import estimators, families, threads
+from . import Unavailable, estimators, families, threads
 from .generic import is_host, step
 from .loop import compiled_steps, steps
 from .normals import is_pcg, restart, skip, state_of
 from .status import OK
-from .tuning import FIRST_STEPS, SHARED_NUMBERS, TIME_SLICE
+from .tuning import FIRST_RATES, GROWTH, NETWORK, SHARED_NUMBERS, TIME_SLICE
 
 
 class Live(NamedTuple):
@@ -31,112 +33,110 @@ NOTHING = Live(None, -1, None)
 
 
 class Stream:
-    """A compiled filter of one stream. ``data`` has xs (T, ...), ys (T, C) and seen (T,), or lists of mini-batches and of other inputs."""
+    """A compiled filter of one stream.
+
+    ``data`` has xs (T, ...), ys (T, C) and seen (T,), or lists of mini-batches and of other inputs.
+    """
 
     def __init__(
         self, m: Any, model: Any, lik: Any, data: Any, dynamics: Any, rng: Any, samples: Any
     ):
         self.m, self.rng = m, rng
         xs, ys, P = data.xs, data.ys, model.n_params
-        single = model.kind != "wrap" and not any(
-            model.is_batch(x) for x in (xs[:1] if isinstance(xs, np.ndarray) else xs)
-        )
-        self.X = (
-            np.ascontiguousarray(np.reshape(np.asarray(xs, float), (len(xs), -1))) if single else xs
-        )
-        self.Y = np.ascontiguousarray(np.asarray(ys, float)) if single else ys
+        first = xs[:1] if isinstance(xs, np.ndarray) else xs
+        single = model.kind != "wrap" and not any(model.is_batch(x) for x in first)
+        self.X, self.Y = (_floats(xs, True), _floats(ys, False)) if single else (xs, ys)
         self.seen = np.ascontiguousarray(data.seen, dtype=bool)
         self.K = _columns(m, model, ys, samples, single)
         self.dynamics = families.dynamics(m, P, self.K, dynamics)
         empty = self._start(m.prior(mu=np.zeros(P)))
-        compiled = (
-            single
-            and not is_host(step, type(empty.rule))
-            and (m.hess.startswith("lin") or (samples is None and is_pcg(rng)))
-        )
+        # mc-ef in compiled code draws its own samples
+        drawn = m.hess != "mc-ef" or (samples is None and is_pcg(rng))
+        compiled = single and drawn and not is_host(step, type(empty.rule))
+        n = 1
+        if single and drawn and m.hess == "mc-ef" and self.K * P >= SHARED_NUMBERS:
+            n = threads.idle()
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
-        built = single and m.hess == "mc-ef" and samples is None and is_pcg(rng)
-        n = threads.idle() if built and self.K * P >= SHARED_NUMBERS else 1
-        self.drawn = compiled and n == 1 and m.hess == "mc-ef"
-        if n > 1 or (built and not compiled):
-            self.est: Any = estimators.shared(setting, n)
+        self.draws = compiled and n == 1 and m.hess == "mc-ef"
+        if compiled and n == 1:
+            self.est: Any = estimators.compiled(setting)
+        elif single and drawn and m.hess == "mc-ef":
+            self.est = estimators.shared(setting, n)
         else:
-            self.est = estimators.compiled(setting) if compiled else estimators.host(setting)
+            self.est = estimators.host(setting)
         self.steps: Any = compiled_steps if compiled and n == 1 else steps
-        self.live, self.pace = NOTHING, FIRST_STEPS
+        self.live, self.pace = NOTHING, _first_steps(m, P, self.K)
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
     def _start(self, state: State) -> Any:
-        return families.start(self.m, state, self.K, len(self.dynamics.b) > 0)
+        moving = not isinstance(self.dynamics, families.Still)
+        return families.start(self.m, state, self.K, moving)
 
     def _run(self, parts: Any, first: int, stop: int) -> tuple[int, int]:
         """The loop over some steps; -> status and step."""
-        rule, prior, state, work = parts
-        limit = (
-            threads.one_blas_thread() if self.m.family == "dlr" else contextlib.nullcontext()
-        )  # tall products
-        quiet = np.errstate(all="ignore")
-        with limit, quiet:
-            return self.steps(
-                rule,
-                self.est,
-                self.dynamics,
-                prior,
-                state,
-                work,
-                self.X,
-                self.Y,
-                self.seen,
-                self.m.n_iter,
-                first,
-                stop,
-            )
+        tall = self.m.family == "dlr"
+        limit = threads.one_blas_thread() if tall else contextlib.nullcontext()
+        data = self.X, self.Y, self.seen, self.m.n_iter, first, stop
+        with limit, np.errstate(all="ignore"):
+            return self.steps(parts.rule, self.est, self.dynamics, *parts[1:], *data)
 
     # --- time slices
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """Some of the steps t, …, stop − 1, about TIME_SLICE seconds of them.
 
-        The generator is left where the steps that are done have led it. Where a step cannot be taken, the slice is taken again up
-        to it: the loop works in place, and the state after the last good step is gone when it finds out.
+        The generator is left where the steps that are done have led it. Where a step cannot be
+        taken, the slice is taken again up to it: the loop works in place, and the state after the
+        last good step is gone when it finds out. Raises Unavailable where a kernel cannot be
+        compiled, with the generator as it was.
         """
         first, last = t, min(stop, t + self.pace)
         generator = None if self.rng is None else self.rng.bit_generator.state
         start = time.perf_counter()
-        parts = (
-            self.live.parts
-            if self.live.picture is state and self.live.t == first
-            else self._start(state)
-        )
-        self.live = NOTHING
-        refused = False
+        try:
+            new, parts, last, refused = self._slice(state, first, last, generator)
+        except Unavailable:
+            self._rewind(generator)
+            raise
+        if last == first:
+            return Advanced(state, first, True)
+        if self.draws:
+            seen, (M, P) = int(np.count_nonzero(self.seen[first:last])), (self.K, len(state.mu))
+            skip(self.rng, seen * self.m.n_iter * M * P)
+        if last - first == self.pace:
+            ratio = min(GROWTH, TIME_SLICE / max(time.perf_counter() - start, 1e-6))
+            self.pace = max(1, int(self.pace * ratio))
+        self.live = Live(new, last, parts)
+        return Advanced(new, last, refused)
+
+    def _slice(self, state: State, first: int, last: int, generator: Any) -> tuple[Any, ...]:
+        """(state, its arrays, last, refused) after the steps first, …, last − 1, or as many of them
+        as there are before one that cannot be taken.
+        """
+        same = self.live.picture is state and self.live.t == first
+        parts = self.live.parts if same else self._start(state)
+        self.live, refused = NOTHING, False
         while last > first:
-            if self.drawn:
+            if self.draws:
                 restart(self.est.source, *state_of(self.rng))
             status, at = self._run(parts, first, last)
             new = families.finish(self.m, parts) if status == OK else None
             if new is not None and (not families.must_be_checked(self.m) or is_valid(new)):
-                break
+                return new, parts, last, refused
             refused, last = True, at if status != OK else first + (last - first) // 2
             parts = self._start(state)
-            if generator is not None:
-                self.rng.bit_generator.state = generator
-        else:
-            return Advanced(state, first, True)
-        if self.drawn:
-            skip(
-                self.rng,
-                int(np.count_nonzero(self.seen[first:last]))
-                * self.m.n_iter
-                * self.m.params["n_samples"]
-                * len(state.mu),
-            )
-        if last - first == self.pace:
-            self.pace = max(
-                1, int(self.pace * min(16.0, TIME_SLICE / max(time.perf_counter() - start, 1e-6)))
-            )
-        self.live = Live(new, last, parts)
-        return Advanced(new, last, refused)
+            self._rewind(generator)
+        return state, parts, first, True
+
+    def _rewind(self, generator: Any) -> None:
+        if generator is not None:
+            self.rng.bit_generator.state = generator
+
+
+def _floats(rows: Any, flat: bool) -> Any:
+    """Rows as one C-contiguous array, each of them ``flat``."""
+    a = np.asarray(rows, float)
+    return np.ascontiguousarray(a.reshape(len(a), -1) if flat else a)
 
 
 def _columns(m: Any, model: Any, ys: Any, samples: Any, single: bool) -> int:
@@ -148,3 +148,14 @@ def _columns(m: Any, model: Any, ys: Any, samples: Any, single: bool) -> int:
     if single:
         return model.n_outputs
     return max((np.size(y) for y in ys if y is not None), default=1)
+
+
+def _first_steps(m: Any, P: int, K: int) -> int:
+    """How many steps the first time slice has, by a guess of their cost: each slice ends with a
+    copy of the state, which for a full covariance costs more than a step.
+    """
+    few, many = FIRST_RATES
+    seconds = NETWORK * (K + m.params.get("rank", 0)) * P / few
+    if m.family in ("fc", "fc_mom"):
+        seconds += (P**3 + K * P**2) / many if m.hess == "mc-ef" else 2 * K * P**2 / few
+    return max(1, int(TIME_SLICE / (m.n_iter * seconds)))

@@ -1,9 +1,10 @@
 """Threads of Python around kernels that release the GIL.
 
-They are safe wherever Python's own threads are: after a fork (the pool belongs to the process that made it), in several threads at
-once, in worker processes. Handing work to a thread and waiting for it takes about 64 µs, so that they are started only for work of
-some hundred microseconds (tuning.py). Numba's own threads (prange) are not used: their layers abort a process that forks after a
-parallel region (GNU OpenMP) or that uses them from two threads at once (workqueue).
+They are safe wherever Python's own threads are: after a fork (the pool belongs to the process that
+made it), in several threads at once, in worker processes. Handing work to a thread and waiting for
+it takes about 64 µs, so that they are started only for work of some hundred microseconds
+(tuning.py). Numba's own threads (prange) are not used: their layers abort a process that forks
+after a parallel region (GNU OpenMP) or that uses them from two threads at once (workqueue).
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ _lock = threading.Lock()
 
 
 def available() -> int:
-    """How many threads may run: NUMBA_NUM_THREADS, by default the processors that this process may use. Plain Python has one."""
+    """How many threads may run: NUMBA_NUM_THREADS, by default the processors that this process may
+    use. Plain Python has one.
+    """
     if config.DISABLE_JIT:
         return 1
     cores = (
@@ -33,7 +36,9 @@ def available() -> int:
 
 
 def idle() -> int:
-    """How many threads can help now: not those whose processors other work keeps busy (by the load of the last minute)."""
+    """How many threads can help now: not those whose processors other work keeps busy (by the load
+    of the last minute).
+    """
     if available() == 1 or not hasattr(os, "getloadavg"):
         return available()
     others = max(0.0, os.getloadavg()[0] - 1.0)  # this process counts too
@@ -61,12 +66,16 @@ def together(n: int, work: Callable[[int], Any]) -> None:
 
 
 def share(n: int, count: int, work: Callable[[int, slice], Any]) -> None:
-    """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts depend on n and count alone."""
+    """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts
+    depend on n and count alone.
+    """
     together(n, lambda k: work(k, slice(count * k // n, count * (k + 1) // n)))
 
 
 def _after_fork() -> None:
-    """A forked process has none of its parent's threads, and a lock that one of them held would stay held."""
+    """A forked process has none of its parent's threads, and a lock that one of them held would
+    stay held.
+    """
     global _lock
     _lock = threading.Lock()
     _pools.clear()
@@ -76,7 +85,7 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
 
-# --- the threads of BLAS -------------------------------------------------------------------------------------------------------
+# --- the threads of BLAS --------------------------------------------------------------------------
 
 
 @functools.cache
@@ -88,7 +97,9 @@ def _controller() -> Any:
 
 
 class _Limit:
-    """How many streams hold BLAS to one thread now, and what lifts the limit when the last one ends."""
+    """How many streams hold BLAS to one thread now, and what lifts the limit when the last one
+    ends.
+    """
 
     count = 0
     limiter: Any = None
@@ -96,7 +107,9 @@ class _Limit:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Inside, every BLAS has one thread; when the last of several streams leaves, each has as many as before the first one."""
+    """Inside, every BLAS has one thread; when the last of several streams leaves, each has as many
+    as before the first one.
+    """
     with _lock:
         if _Limit.count == 0:
             _Limit.limiter = _controller().limit(limits=1, user_api="blas")

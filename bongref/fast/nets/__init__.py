@@ -1,4 +1,6 @@
-"""Networks in machine code. ``describe`` gives the numbers of a model, ``workspace`` its buffers; see interface.py."""
+"""Networks in machine code. ``describe`` gives the numbers of a model, ``workspace`` its buffers;
+see interface.py.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,8 @@ def relu(v, z, h, d, n):
 
 @device
 def activate(code, v, words, z, h, d, s, m, n):
-    """v[h:] = act(v[z:]) and v[d:] = act'(v[z:]) for n numbers, a multiple of BLOCK; v[s:] are 3 m numbers of scratch, m >= n.
+    """v[h:] = act(v[z:]) and v[d:] = act'(v[z:]) for n numbers, a multiple of BLOCK; v[s:] are 3 m
+    numbers of scratch, m >= n.
 
     ``words`` is v.view(int64); all places are unsigned.
     """

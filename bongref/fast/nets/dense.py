@@ -1,7 +1,9 @@
-"""Linear models and MLPs: outputs, and cotangents pulled back through the layers. Reference: models._dense_layers, Model.vjp.
+"""Linear models and MLPs: outputs, and cotangents pulled back through the layers. Reference:
+models._dense_layers, Model.vjp.
 
-Every row V_k ∂f/∂θ is, in each layer, the outer product δ_k hᵀ of the cotangent before the activation and the layer's input
-(and δ_k for the bias). A diagonal family needs only sums of rows and of their squares, which are outer products too.
+Every row V_k ∂f/∂θ is, in each layer, the outer product δ_k hᵀ of the cotangent before the
+activation and the layer's input (and δ_k for the bias). A diagonal family needs only sums of rows
+and of their squares, which are outer products too.
 """
 
 from __future__ import annotations
@@ -22,11 +24,14 @@ SLOPES, DELTA, SUM, SQUARED, H2 = (
 
 
 class Dense(NamedTuple):
-    """Dense layers, with a table ``ints`` (2, L + 1): their sizes, and where their values begin in a region.
+    """Dense layers, with a table ``ints`` (2, L + 1): their sizes, and where their values begin in
+    a region.
 
-    v begins with regions of ``total`` numbers, the values of all layers one after the other: inputs of the layers; SLOPES derivatives
-    of the activations; DELTA cotangents before them; SUM Σ_k c_k δ_k; SQUARED −Σ_k (w_k δ_k)²; H2 squares of the inputs. Then one
-    layer before its activation, and scratch. Integers are unsigned: an index that may be negative keeps LLVM from vectorising a loop.
+    v begins with regions of ``total`` numbers, the values of all layers one after the other: inputs
+    of the layers; SLOPES derivatives of the activations; DELTA cotangents before them; SUM Σ_k c_k
+    δ_k; SQUARED −Σ_k (w_k δ_k)²; H2 squares of the inputs. Then one layer before its activation,
+    and scratch. Integers are unsigned: an index that may be negative keeps LLVM from vectorising a
+    loop.
     """
 
     size: np.uint64  # numbers of v
@@ -51,7 +56,9 @@ def describe(model: Any) -> tuple[Dense, Any]:
 
 @device
 def affine(theta, at, v, here, n, m, bias, z):
-    """v[z:] (m,) = W h + b with W (m, n) row-major at θ[at], b after it where bias = 1, and h (n,) at v[here]. Four rows at a time."""
+    """v[z:] (m,) = W h + b with W (m, n) row-major at θ[at], b after it where bias = 1, and h (n,)
+    at v[here]. Four rows at a time.
+    """
     b, fours = at + m * n, m // U(4) * U(4)
     for q in range(fours // U(4)):
         i = q * U(4)
@@ -75,7 +82,9 @@ def affine(theta, at, v, here, n, m, bias, z):
 
 @device
 def transposed(theta, at, v, there, n, m, z, here):
-    """z[here:] (n,) = Wᵀ δ with W (m, n) row-major at θ[at] and δ (m,) at v[there]. Four rows at a time."""
+    """z[here:] (n,) = Wᵀ δ with W (m, n) row-major at θ[at] and δ (m,) at v[there]. Four rows at a
+    time.
+    """
     fours = m // U(4) * U(4)
     for j in range(n):
         z[here + j] = 0.0
@@ -96,7 +105,9 @@ def transposed(theta, at, v, there, n, m, z, here):
 
 @device
 def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
-    """The layers whose θ begins at θ[base], from the input at v[first] on; -> the place of the outputs. Regions begin at v[first]."""
+    """The layers whose θ begins at θ[base], from the input at v[first] on; -> the place of the
+    outputs. Regions begin at v[first].
+    """
     z, last, at = first + H2 * T + T, ints.shape[1] - 1, base
     for k in range(1, last + 1):
         n, m, there = ints[0, k - 1], ints[0, k], first + ints[1, k]
@@ -121,7 +132,9 @@ def dense_forward(net, ints, v, words, theta, x, o):
 
 @device
 def cotangents(ints, v, theta, T, bias, first, V):
-    """δ, the cotangents of what every layer gives before its activation, for those of the outputs at v[V]; θ ends with the layers'."""
+    """δ, the cotangents of what every layer gives before its activation, for those of the outputs
+    at v[V]; θ ends with the layers'.
+    """
     last, at, D = ints.shape[1] - 1, U(len(theta)), first + DELTA * T
     for i in range(ints[0, last]):
         v[D + ints[1, last] + i] = v[V + i]
@@ -134,24 +147,20 @@ def cotangents(ints, v, theta, T, bias, first, V):
 
 
 @device
-def outer(v, there, m, here, n, bias, out, at):
-    """out[at:] = δ hᵀ, row-major, and then δ where bias = 1; δ (m,) at v[there], h (n,) at v[here]."""
-    for i in range(m):
-        r, d = at + i * n, v[there + i]
-        for j in range(n):
-            out[r + j] = d * v[here + j]
-    b = at + m * n
-    for i in range(m * bias):
-        out[b + i] = v[there + i]
-
-
-@device
 def outers(ints, v, bias, delta, h, row, at):
-    """row[at:] = δ hᵀ of every layer, with δ in the region at v[delta] and h in that at v[h]."""
+    """row[at:] = δ hᵀ of every layer, row-major, and δ for its bias; δ is in the region at
+    v[delta], h in that at v[h].
+    """
     for k in range(1, ints.shape[1]):
-        n, m = ints[0, k - 1], ints[0, k]
-        outer(v, delta + ints[1, k], m, h + ints[1, k - 1], n, bias, row, at)
-        at += m * (n + bias)
+        n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], h + ints[1, k - 1]
+        for i in range(m):
+            r, d = at + i * n, v[there + i]
+            for j in range(n):
+                row[r + j] = d * v[here + j]
+        at += m * n
+        for i in range(m * bias):
+            row[at + i] = v[there + i]
+        at += m * bias
 
 
 @implement(pullback, Dense)
@@ -161,15 +170,6 @@ def dense_pullback(net, ints, v, words, theta, V, K, rows):
     for k in range(K):
         cotangents(ints, v, theta, net.total, net.bias, U(0), V + k * C)
         outers(ints, v, net.bias, DELTA * net.total, U(0), rows[k], U(0))
-
-
-@device
-def squared_row(c, w, g, d):
-    """d = −(w g)² and g = c g, entry by entry."""
-    for p in range(len(g)):
-        r = g[p]
-        d[p] = -(w * r) * (w * r)
-        g[p] = c * r
 
 
 @device
@@ -184,7 +184,9 @@ def add_cotangents(v, T, start, first, c, w):
 
 @device
 def sums_of_outers(ints, v, T, bias, first, g, d, at):
-    """g[at:] and d[at:] from SUM and SQUARED: the outer products of the sums, as δ_k alone depends on k."""
+    """g[at:] and d[at:] from SUM and SQUARED: the outer products of the sums, as δ_k alone depends
+    on k.
+    """
     H = first + H2 * T
     for i in range(T):
         v[H + i] = v[first + i] * v[first + i]
@@ -198,13 +200,8 @@ def dense_sums(net, ints, v, words, theta, V, K, c, g, d):
     T, bias, C = net.total, net.bias, ints[0, ints.shape[1] - 1]
     for k in range(K):
         cotangents(ints, v, theta, T, bias, U(0), V + k * C)
-        if K > U(1):
-            add_cotangents(v, T, U(0), k == 0, v[c + k], v[c + K + k])
-    if K == U(1):
-        outers(ints, v, bias, DELTA * T, U(0), g, U(0))
-        squared_row(v[c], v[c + K], g, d)
-    else:
-        sums_of_outers(ints, v, T, bias, U(0), g, d, U(0))
+        add_cotangents(v, T, U(0), k == 0, v[c + k], v[c + K + k])
+    sums_of_outers(ints, v, T, bias, U(0), g, d, U(0))
 
 
 @device

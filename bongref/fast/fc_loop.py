@@ -1,0 +1,325 @@
+r"""Inner loops of blr and bbb in the full-covariance families with few rows, on BLAS from Python:
+q_{t,i} as a change of the prior in few directions. Reference: families.fc_nat, fc_mom.
+
+The loop starts at the prior Σ₀, and an iterate differs from it only in the span of few vectors U
+(k, P). Each is multiplied once, with H = Σ₀, or with H = Σ₀⁻¹ for bbb in moments: Z = UH, T = UZᵀ.
+The rest are k × k matrices, and the covariance changes once, when the loop ends.
+
+* blr: U are the rows of all iterations so far. In natural parameters Σ⁻¹ = Σ₀⁻¹ + UᵀDU with weights
+  D; in moments Σ = Σ₀ + ZᵀBZ.
+* bbb, with a single row in each iteration: U has orthonormal rows, and Σ⁻¹ (fc) or Σ (fc_mom) is
+  that of the prior plus UᵀeU; with X = (I + eT)⁻¹ its inverse is H − Zᵀ(Xe)Z. An iteration brings
+  the new row, and needs in its span what Z has: such vectors wait until the change along what is
+  new in them is more than rounding.
+
+Where a form would cost digits the status is UNSUPPORTED, and the reference takes the step.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from typing import Any
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.linalg.blas import dsymv
+
+from ..linalg import Array
+from .fc import LOSS, PARALLEL, SHARP
+from .fc_many import Dense
+from .generic import begin, end, implement, step
+from .small import EPS
+from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
+
+NEGLIGIBLE = EPS / 256  # a relative change that is none
+RENEWED = 64  # updates after which an inverse that is updated along is computed anew
+
+BlrLoop = namedtuple("BlrLoop", "alpha")
+BlrMomLoop = namedtuple("BlrMomLoop", "alpha")
+BbbLoop = namedtuple("BbbLoop", "alpha")
+BbbMomLoop = namedtuple("BbbMomLoop", "alpha moving")  # moving: dynamics change Σ between updates
+
+
+class Loop:
+    """What an inner loop keeps of the prior and of its iterations: the workspace."""
+
+    mu0: Array  # (P,)
+    U: Array  # (k, P)
+    Z: Array  # (k, P): UH
+    T: Array  # (k, k): UHUᵀ
+    d: Array  # (k,): √D of blr; w of bbb, μ = μ₀ − Zᵀw
+    B: Array  # (k, k): B of blr, e of bbb
+    F: Any  # (k, k): a Cholesky factor of blr, X of bbb
+    waiting: list[int]  # rows of Z, or −1 for μ₀
+
+    def __init__(self, most: int):
+        self.most = most  # vectors of a basis at most
+        self.inverse: Any = None  # (P, P): Σ₀⁻¹ for bbb in moments
+        self.age = RENEWED  # of that inverse
+
+    def clear(self, mu: Array) -> None:
+        """A loop without iterations that starts at a mean."""
+        self.mu0, self.waiting = mu.copy(), []
+        self.U, self.Z = np.zeros((2, 0, len(mu)))
+        self.d, (self.T, self.B, self.F) = np.zeros(0), np.zeros((3, 0, 0))
+
+
+def _cholesky(A: Array) -> Array | None:
+    """The lower Cholesky factor; None if A is not positive definite."""
+    try:
+        return np.linalg.cholesky(A) if np.isfinite(A).all() else None
+    except np.linalg.LinAlgError:
+        return None
+
+
+def _multiple(g: Array, x: Array) -> tuple[float, bool]:
+    """(β, whether g = βx but for rounding)."""
+    size = x @ x
+    beta = g @ x / size if size > 0 else 0.0
+    return beta, bool(np.max(np.abs(g - beta * x)) <= PARALLEL * np.max(np.abs(g)))
+
+
+def _grown(A: Array, n: int) -> Array:
+    """A with rows and columns of zeros, (n, n)."""
+    out = np.zeros((n, n))
+    out[: len(A), : len(A)] = A
+    return out
+
+
+def _times(H: Array, rows: Array) -> Array:
+    """rows H, H symmetric: of a single row one triangle is read."""
+    return dsymv(1.0, H.T, rows[0], lower=1)[None] if len(rows) == 1 else rows @ H
+
+
+# --- BLR ------------------------------------------------------------------------------------------
+
+
+@implement(begin, BlrLoop, BlrMomLoop, host=True)
+def begin_blr(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """q_{t,0} = q_{t|t-1}. Reference: fc_nat.start, fc_mom.start."""
+    work.clear(state.mu)
+    return OK
+
+
+def _take(state: Dense, g: Array, rows: Array, work: Loop) -> tuple[Array, Array]:
+    """The new rows behind those so far, with their products; δ = μ_{t|t-1} − μ, and Σ₀g."""
+    new = _times(state.Sigma, rows)
+    work.U, work.Z = np.vstack([work.U, rows]), np.vstack([work.Z, new])
+    work.T = work.U @ work.Z.T
+    work.T = 0.5 * (work.T + work.T.T)
+    beta, parallel = _multiple(g, rows[0])
+    along = beta * new[0] if len(rows) == 1 and parallel else _times(state.Sigma, g[None])[0]
+    return work.mu0 - state.mu, along
+
+
+@implement(step, BlrLoop, host=True)
+def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+    """Reference: fc_nat.blr_increment, with 0 < α ≤ 1."""
+    if not rule.alpha <= 1:
+        return UNSUPPORTED
+    delta, along = _take(state, g, G, work)
+    new = np.full(len(G), math.sqrt(rule.alpha))
+    work.d = d = np.concatenate([math.sqrt(1 - rule.alpha) * work.d, new])  # eq:BLR-FC-Nat-prec
+    F = d[:, None] * work.T * d
+    if not np.max(np.diagonal(F)) <= SHARP:
+        return UNSUPPORTED if np.isfinite(F).all() else NOT_FINITE
+    work.F = L = _cholesky(F + np.eye(len(d)))
+    if L is None:
+        return NOT_FINITE
+    b = solve_triangular(L, d * (work.U @ delta + work.Z @ g), lower=True)
+    b = d * solve_triangular(L, b, lower=True, trans=1)
+    state.mu[:] += rule.alpha * (delta + along - b @ work.Z)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    return OK if np.isfinite(state.mu).all() else NOT_FINITE
+
+
+@implement(end, BlrLoop, host=True)
+def end_blr(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
+    V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True)
+    state.Sigma[:] -= V.T @ V  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    return OK
+
+
+@implement(step, BlrMomLoop, host=True)
+def blr_mom(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+    """Reference: fc_mom.blr_increment and is_valid_increment, with 0 < α ≤ 1: B stays negative
+    definite.
+    """
+    alpha, m = rule.alpha, len(work.U)
+    if not alpha <= 1:
+        return UNSUPPORTED
+    delta, along = _take(state, g, G, work)
+    k, b = len(work.U), work.B @ (work.U[:m] @ delta + work.Z[:m] @ g)
+    state.mu[:] += alpha * (delta + along + b @ work.Z[:m])  # eq:blr-FC-mom-mu, sec:FC-Mom#25
+    N = np.vstack([work.B @ work.T[:m], np.eye(k)[m:]])  # B YᵀZ; its last columns (I + AΣ) S
+    M, new = N[:m, :m] @ work.B, N[:, m:]
+    B = _grown((1 - alpha) * work.B - 0.5 * alpha * (M + M.T), k)
+    work.B = B - alpha * new @ new.T  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    work.F = F = _cholesky(-work.B)
+    if F is None or not np.isfinite(state.mu).all():
+        return UNSUPPORTED if F is None else NOT_FINITE
+    # Σ₀ + ZᵀBZ is positive definite exactly if I − FᵀTF is
+    inside = np.eye(k) - F.T @ work.T @ F
+    return OK if _cholesky(0.5 * (inside + inside.T)) is not None else NOT_POSITIVE_DEFINITE
+
+
+@implement(end, BlrMomLoop, host=True)
+def end_blr_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ."""
+    V = work.F.T @ work.Z
+    state.Sigma[:] -= V.T @ V
+    return OK
+
+
+# --- BBB ------------------------------------------------------------------------------------------
+
+
+def _directions(x: Array, work: Loop) -> tuple[Array, list[int]]:
+    """U with directions of the vectors that wait, and of x, behind its rows; which vector brought
+    each, −2 for x. Gram–Schmidt, repeated.
+    """
+    rows, brought = list(work.U), []
+    for at in [*work.waiting, -2]:
+        v = x if at == -2 else work.mu0 if at == -1 else work.Z[at]
+        y, least = v, 64 * EPS * math.sqrt(v @ v)
+        for _ in range(3):
+            before, Q = math.sqrt(y @ y), np.reshape(rows, (-1, len(x)))
+            y = y - (Q @ y) @ Q
+            if 2 * math.sqrt(y @ y) > before:
+                break
+        if (size := math.sqrt(y @ y)) > least:
+            rows.append(y / size)
+            brought.append(at)
+    return np.reshape(rows, (-1, len(x))), brought
+
+
+def _extend(H: Array, U: Array, brought: list[int], D: Array, moves: Array, work: Loop) -> Array:
+    """The basis with the new directions along which D, the change of e, or ``moves``, that of the
+    mean, are more than rounding; their indices. The vectors of the others go on waiting.
+    """
+    k, n, top = len(work.U), len(U), np.trace(H)
+    sizes = np.sqrt(np.concatenate([np.diagonal(work.T), np.full(n - k, top)]))
+    least = NEGLIGIBLE * np.max(np.abs(work.mu0))
+    matter = (np.abs(D) @ sizes * math.sqrt(top) > NEGLIGIBLE) | (np.abs(moves) > least)
+    matter[:k] = True
+    kept = np.flatnonzero(matter)
+    work.waiting = [at for at, m in zip(brought, matter[k:], strict=True) if not m and at > -2]
+    work.waiting += range(k, len(kept))
+    work.U = U[kept]
+    work.Z = np.vstack([work.Z, *(_times(H, u[None]) for u in work.U[k:])])
+    T = work.U @ work.Z.T
+    work.T = 0.5 * (T + T.T)
+    work.B = _grown(work.B, len(kept)) + D[np.ix_(kept, kept)]
+    return kept
+
+
+def _invert(before: Array, sign: float, rows: Array, work: Loop) -> bool:
+    """X = (I + eT)⁻¹; False if H⁻¹ + UᵀeU is not positive definite, or where the new variances,
+    those ``before`` plus sign · diag rowsᵀ(e or Xe)rows, would have lost digits.
+    """
+    L, k = _cholesky(work.T), len(work.T)
+    if L is None or _cholesky(np.eye(k) + L.T @ work.B @ L) is None:
+        return False
+    N = np.eye(k) + work.B @ work.T
+    work.F = np.linalg.inv(N)
+    spread = np.linalg.norm(N, 1) * np.linalg.norm(work.F, 1)
+    inner = work.B if sign > 0 else work.F @ work.B
+    change = sign * np.einsum("ip,ip->p", rows, inner @ rows)
+    largest = max(np.max(before), np.max(np.abs(change)))
+    return bool(spread * largest <= LOSS * np.max(before + change))
+
+
+@implement(begin, BbbLoop, host=True)
+def begin_bbb(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """An empty basis; the mean waits."""
+    work.clear(state.mu)
+    work.waiting = [-1]
+    return OK
+
+
+@implement(step, BbbLoop, host=True)
+def bbb(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+    """Reference: fc_nat.bbb. Σᵢ⁻¹ = Σ₀⁻¹ + UᵀeU, μᵢ = μ₀ − Zᵀw.
+
+    With Σ = Σ₀ − ZᵀMZ, M = Xe: r = UΣ(g + Λ₀(μ₀ − μ)), v = UΣx, and Σ − ΣΛ₀Σ = Zᵀ(XeXᵀ)Z.
+    """
+    x, alpha, k = G[0], rule.alpha, len(work.U)
+    (beta, parallel), Sx = _multiple(g, x), _times(state.Sigma, G[:1])[0]
+    if not (parallel and len(G) == 1 and np.isfinite(Sx).all()):
+        return UNSUPPORTED
+    U, brought = _directions(Sx, work)
+    if len(U) > work.most:
+        return UNSUPPORTED
+    J, M, w, zx = U @ work.Z.T, work.F @ work.B, work.d, work.Z @ x
+    J[:k] = work.T
+    a, Ux = U @ state.mu, U @ Sx
+    v, r = Ux - J @ (M @ zx), beta * Ux + J @ (w - M @ (beta * zx + work.T @ w))
+    total = (J @ M) @ (J @ work.F).T
+    D = np.outer(r, a) + np.outer(a, r) - np.outer(v, v) + 0.5 * (total + total.T)
+    D = -2 * alpha * D  # eq:bbb-FC-nat-prec, sec:FC-Nat#43
+    move = alpha * r - D @ a
+    kept = _extend(state.Sigma, U, brought, D, move * np.trace(state.Sigma), work)
+    if not _invert(np.diagonal(state.Sigma), -1.0, work.Z, work):
+        return UNSUPPORTED
+    work.d = np.concatenate([w, np.zeros(len(kept) - k)]) - work.F @ move[kept]
+    state.mu[:] = work.mu0 - work.d @ work.Z  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
+    return OK if np.isfinite(state.mu).all() else UNSUPPORTED
+
+
+def _gain(A: Array, B: Array, rows: Array) -> None:
+    """A += rowsᵀ B rows, symmetric."""
+    change = rows.T @ (B @ rows)
+    A += 0.5 * (change + change.T)
+
+
+@implement(end, BbbLoop, host=True)
+def end_bbb(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """Σ loses Zᵀ(Xe)Z."""
+    _gain(state.Sigma, -work.F @ work.B, work.Z)
+    return OK
+
+
+@implement(begin, BbbMomLoop, host=True)
+def begin_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where dynamics have changed Σ."""
+    work.clear(state.mu)
+    if work.age >= RENEWED or rule.moving:
+        try:
+            work.inverse, work.age = np.linalg.inv(state.Sigma), 0
+            work.inverse = 0.5 * (work.inverse + work.inverse.T)
+        except np.linalg.LinAlgError:
+            work.inverse = None
+    return OK
+
+
+@implement(step, BbbMomLoop, host=True)
+def bbb_mom(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+    """Reference: fc_mom.bbb. Σᵢ = Σ₀ + UᵀeU, Σᵢ⁻¹ = Σ₀⁻¹ − Zᵀ(Xe)Z, Z = UΣ₀⁻¹."""
+    x, alpha, k = G[0], rule.alpha, len(work.U)
+    beta, parallel = _multiple(g, x)
+    if not (parallel and len(G) == 1 and np.isfinite(x @ x) and work.inverse is not None):
+        return UNSUPPORTED
+    U, brought = _directions(x, work)
+    if len(U) > work.most:
+        return UNSUPPORTED
+    J = U @ work.Z.T
+    J[:k] = work.T
+    d, v, total = U @ (work.mu0 - state.mu), U @ x, J @ (work.F @ work.B) @ J.T
+    D = -0.5 * alpha * (0.5 * (total + total.T) + np.outer(v, v))  # bbb-FC-mom-cov, sec:FC-Mom#34
+    moves = alpha * np.trace(work.inverse) * (np.abs(d) + np.abs(alpha * beta * v))
+    kept = _extend(work.inverse, U, brought, D, moves, work)
+    valid = _invert(np.diagonal(state.Sigma), 1.0, work.U, work)
+    state.mu[:] += alpha * (g + d[kept] @ work.Z)  # bbb-FC-mom-mu, sec:FC-Mom#33
+    return OK if valid and np.isfinite(state.mu).all() else UNSUPPORTED
+
+
+@implement(end, BbbMomLoop, host=True)
+def end_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+    """Σ gains UᵀeU, its inverse loses Zᵀ(Xe)Z."""
+    top = np.max(np.diagonal(work.inverse))
+    _gain(work.inverse, -work.F @ work.B, work.Z)
+    _gain(state.Sigma, work.B, work.U)
+    grown = np.max(np.diagonal(work.inverse))
+    work.age = work.age + 1 if top <= 2 * grown else RENEWED
+    return OK
