@@ -30,10 +30,10 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
     layers: Any = model
     if getattr(model, "kind", "wrap") == "wrap":
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(layers.init(seed), _fan_in_variances(layers.layout, model.n_params))
+    return m.prior(layers.init(seed), fan_in_variances(layers.layout, model.n_params))
 
 
-def _fan_in_variances(layout: Any, P: int) -> Array:
+def fan_in_variances(layout: Any, P: int) -> Array:
     """1/n_in for a weight (n_out, n_in) or a kernel (kh, kw, c_in, c_out), 1 for a bias."""
     var = np.ones(P)
     for p in layout:

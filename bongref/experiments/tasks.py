@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import checks, likelihoods, models
+from ..defaults import fan_in_variances
 from ..errors import InvalidValue
 from ..linalg import Array
 from . import datasets, tables
@@ -70,14 +71,10 @@ class Task(NamedTuple):
     def prior_variances(self, var: float | None = None) -> Array:
         """The prior variance of every parameter, (P,)."""
         model = self.model()
-        var = self.facts["prior_var"] if var is None else var
-        out = np.full(model.n_params, float(var))
+        scale = float(self.facts["prior_var"] if var is None else var)
         if self.facts["prior"] == "fan-in":
-            for param in model.layout:
-                if len(param.shape) > 1:  # a weight (n_out, n_in), a kernel (kh, kw, c_in, c_out)
-                    fan_in = param.shape[1] if len(param.shape) == 2 else np.prod(param.shape[:-1])
-                    out[param.where] /= fan_in
-        return out
+            return scale * fan_in_variances(model.layout, model.n_params)
+        return np.full(model.n_params, scale)
 
     def stream(self, seed: int, steps: int | None = None) -> tuple[Array, Array]:
         """The first ``steps`` training rows in the order of a seed."""
