@@ -115,11 +115,18 @@ def test_a_run_that_diverges_is_a_result():
     assert [row["t"] for row in record["rows"]] == [1] and record["step"] > 1
 
 
-def test_an_overflow_says_so():
-    spec = one_spec("moons", {"n": 40, "n_test": 20}, "bog-lin-ef-diag_mom",
-                    {"alpha": [1e200]}, metrics={"error": [40]})  # fmt: skip
-    record = execute.execute(spec)
-    assert record["status"] == "diverged" and record["reason"].startswith("overflow at step ")
+def test_an_overflow_says_so(monkeypatch):
+    """The error of a stream becomes the record: step, reason without advice, rows before it."""
+    text = "m: step 31: the update gave numbers that are not finite; the state after step 30 is in"
+
+    def overflows(*args, **how):
+        raise br.NotFinite(text, 31, args[3], [{"t": 10, "rmse": 0.5}], "m")
+
+    monkeypatch.setattr(execute.stream, "run", overflows)
+    record = execute.execute(one_spec())
+    assert (record["status"], record["step"]) == ("diverged", 31)
+    want = "overflow at step 31: the update gave numbers that are not finite"
+    assert record["reason"] == want and record["rows"] == [{"t": 10, "rmse": 0.5}]
 
 
 def test_a_mistake_inside_a_run_is_a_failed_record_and_is_tried_again_when_asked(tmp_path):
