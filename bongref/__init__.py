@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         NotFinite,
         NotPositiveDefinite,
         StreamEnded,
+        Unscaled,
     )
     from .filter import Info, step, update
     from .gaussians import kl, log_density, sample
@@ -69,6 +70,7 @@ _NAMES = {
         "NotFinite",
         "NotPositiveDefinite",
         "StreamEnded",
+        "Unscaled",
     ),
     "filter": ("Info", "step", "update"),
     "gaussians": ("kl", "log_density", "sample"),
@@ -136,6 +138,7 @@ __all__ = [
     "NotPositiveDefinite",
     "Result",
     "StreamEnded",
+    "Unscaled",
     "__version__",
     "conformance",
     "curvature",

@@ -188,7 +188,7 @@ def rank(name: str, value: Any, P: int) -> int:
     try:
         return integer(name, value, 1, P)
     except ValueError:
-        raise InvalidValue(f"{name} must be in 1...P = {P}, got {value}") from None
+        raise InvalidValue(f"{name} must be in 1...P = {P}, got {value}; use at most {P}") from None
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
@@ -282,7 +282,8 @@ def state(
     if not isinstance(value, (FC, Diag, DLR) if kind is None else kind):
         got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else describe(value)
         wanted = "FC, Diag or DLR" if kind is None else kind.__name__
-        raise InvalidType(f"{name} must be a {wanted} state, got {got}")
+        made = "; make it with m.prior(mu, var) of the method that is used" if kind else ""
+        raise InvalidType(f"{name} must be a {wanted} state, got {got}{made}")
     mu = array(f"{name}.mu", value.mu, ndim=1, copy=False)
     if P is not None and len(mu) != P:
         raise InvalidValue(f"{name}.mu must have shape ({P},), got {mu.shape}")
@@ -372,9 +373,12 @@ def likelihood(value: Any) -> Likelihood:
     from .likelihoods import Likelihood
 
     if isinstance(value, type) or not isinstance(value, Likelihood):
+        word = (value.__name__ if isinstance(value, type) else str(value)).capitalize()
+        known = {"Gaussian": "var=0.1", "Bernoulli": "", "Categorical": "", "Poisson": ""}
+        remedy = f"; write bongref.likelihoods.{word}({known[word]})" if word in known else ""
         raise InvalidType(
             "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), "
-            f"got {describe(value)}{_call_it(value)}"
+            f"got {describe(value)}{remedy or _call_it(value)}"
         )
     return value
 

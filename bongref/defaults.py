@@ -22,14 +22,15 @@ from .states import State
 
 
 def prior(m: Method, model: Model, seed: int = 0) -> State:
-    """A prior by fan-in: variance 1/n_in of its layer for a weight, 1 for a bias.
+    """A prior by fan-in: a weight has the variance 1/n_in of its layer, a bias the variance 1.
 
-    The mean is ``model.init(seed)``; for a model without layers it is 0, and the variance is 1.
+    The mean is ``model.init(seed)``; for a model without layers it is 0, and all variances are 1.
+    It is meant for inputs that are standardised.
     """
-    layout: Any = getattr(model, "layout", None)
-    if getattr(model, "kind", "wrap") == "wrap" or not layout:
+    layers: Any = model
+    if getattr(model, "kind", "wrap") == "wrap":
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(model.init(seed), fan_in(model))  # type: ignore[attr-defined]
+    return m.prior(layers.init(seed), fan_in(model))
 
 
 def fan_in(model: Model) -> Array:

@@ -16,7 +16,7 @@ from scipy.special import gammaln, xlogy
 
 from .backends import Problem
 from .dynamics import Static
-from .errors import BongrefWarning, Diverging
+from .errors import Diverging
 from .gaussians import marginal_variance
 from .guide.advice import settle
 from .likelihoods import Likelihood
@@ -30,7 +30,6 @@ WORSE_MOVING = 10.0  # the same where θ moves: the last state is not meant for 
 MUCH = 100.0  # the same whatever the scatter of the losses
 LEAST = 0.1  # nats by which the loss exceeds that of the constant, at least
 STANDARD_ERRORS = 3.0
-RAW = 30.0  # root mean square of a column from which on it counts as not standardised
 
 
 class Losses(NamedTuple):
@@ -56,11 +55,10 @@ class Losses(NamedTuple):
 
 
 class Watch:
-    """Looks at the inputs, and at the stream when its steps have doubled and at its end."""
+    """Looks at a stream when its steps have doubled and at its end."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.next, self.warned = problem, 2 * WINDOW, False
-        _look_at_scales(problem)
 
     def look(self, t: int, state: State, end: bool = False) -> None:
         """Compare the state's predictions for the last observations with a constant one."""
@@ -79,22 +77,6 @@ class Watch:
             return  # the model cannot represent a constant, and has learned something
         self.warned = True
         warnings.warn(_message(p, t, state, found), Diverging, stacklevel=3)
-
-
-def _look_at_scales(p: Problem) -> None:
-    """Warn where a network is given raw columns: sums of them saturate it, or make it diverge."""
-    xs = p.data.xs
-    if getattr(p.model, "kind", "") != "mlp" or not isinstance(xs, np.ndarray) or len(xs) < FEWEST:
-        return
-    with np.errstate(over="ignore"):
-        size = np.sqrt(np.mean(np.square(xs[:WINDOW]).reshape(-1, xs.shape[-1]), axis=0))
-    if np.max(size) > RAW:
-        text = (
-            f"X has a column of root mean square {np.max(size):.3g} (column {np.argmax(size)}), and "
-            "a network learns from columns of about 1: standardise X, and a Gaussian Y too; the "
-            "estimators of bongref.sklearn do it themselves"
-        )
-        warnings.warn(text, BongrefWarning, stacklevel=4)
 
 
 def losses(

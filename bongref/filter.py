@@ -408,7 +408,8 @@ def checked_prior(m: Method, model: Model, prior: Any) -> State:
     q = checks.state("prior", prior, STATES[m.family], R=_rank(m, prior))
     if len(q.mu) != model.n_params:
         raise InvalidValue(
-            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}"
+            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}; "
+            "use m.prior(mu=model.init(rng), var=...)"
         )
     return q
 

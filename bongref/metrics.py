@@ -242,6 +242,22 @@ METRICS: dict[str, Callable[..., float]] = {
     "nonpositive": nonpositive,
     "nlpd_positive": nlpd_positive,
 }
+# what other packages call them, or the nearest that there is
+ELSEWHERE = {
+    "accuracy": "error (1 - accuracy)",
+    "acc": "error (1 - accuracy)",
+    "mse": "rmse (its square root)",
+    "nll": "nlpd",
+    "log_loss": "nlpd",
+    "logloss": "nlpd",
+}
+
+
+def _nearest(metric: str, name: str, known: list[str]) -> str:
+    """The end of a message about a metric that there is not."""
+    if metric.lower() in ELSEWHERE:
+        return f"; use {ELSEWHERE[metric.lower()]}"
+    return checks.near_miss(name, known)
 
 
 # metrics of a density: without a kind they are of the linearised predictive, not of a point
@@ -269,7 +285,7 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
         return guess, confidence, onehot[:, 0].astype(int)
     raise InvalidValue(
         "the likelihood must be Categorical, or Bernoulli with one output, for error and ece, "
-        f"got {name} with {C}"
+        f"got {name} with {C}; use nlpd or rmse"
     )
 
 
@@ -370,7 +386,7 @@ nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did yo
             known = [*METRICS, *(f"{a}-{k}" for a in METRICS for k in predictive.KINDS)]
             raise InvalidValue(
                 f"names must be made of {', '.join(METRICS)} and optionally "
-                f"-{', -'.join(predictive.KINDS)}, got {name!r}{checks.near_miss(name, known)}"
+                f"-{', -'.join(predictive.KINDS)}, got {name!r}{_nearest(metric, name, known)}"
             )
     n_samples = checks.integer("n_samples", n_samples, 1)
     X = checks.values("X", X)

@@ -21,7 +21,7 @@ from . import checks, predictive
 from .errors import InvalidType, InvalidValue
 from .gaussians import covariance_times, marginal_variance
 from .likelihoods import Likelihood
-from .linalg import Array
+from .linalg import Array, cholesky
 from .models import Model
 from .predictive import Predictive
 from .states import DLR, FC, Diag, State
@@ -455,7 +455,7 @@ def ellipse(
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = np.sqrt(-2 * np.log1p(-level)) * np.stack([np.cos(angle), np.sin(angle)])
     for k, (label, (mean, cov)) in enumerate(zip(shown, pairs, strict=True)):
-        x, y = mean[:, None] + np.linalg.cholesky(cov) @ circle
+        x, y = mean[:, None] + cholesky(cov) @ circle
         style = ("-", "--", "-.", ":")[k % 4]
         ax.plot(x, y, style, color=_colour(ax, k), label=label)
         ax.plot(*mean, "+", color=_colour(ax, k))

@@ -278,3 +278,12 @@ def _model_fields(model: Any) -> list[tuple[str, str]]:
     own = [k for k in own if k != "in_shape" or model.kind == "cnn"]
     pairs = [("kind", model.kind), *((k, str(model.spec[k])) for k in own)]
     return [*pairs, ("P", str(model.n_params)), ("C", str(model.n_outputs or "unknown"))]
+
+
+def remedy_for_inputs(model: Any, shape: tuple[int, ...]) -> str:
+    """The end of a message about an input of the wrong length: the model that would take it."""
+    if model.kind not in ("linear", "mlp") or len(shape) not in (1, 2):
+        return ""
+    sizes = [shape[-1], *model.spec["sizes"][1:]]
+    made = ", ".join(map(str, sizes)) if model.kind == "linear" else str(sizes)
+    return f"; for inputs of {shape[-1]} features make {model.kind}({made})"

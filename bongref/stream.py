@@ -83,13 +83,10 @@ class RunInfo:
     traces: list[tuple[Symbol, ...]] = field(default_factory=list)
 
     def __repr__(self) -> str:
-        return f"<RunInfo: {', '.join(f'{k} {v}' for k, v in self._pairs())}>"
+        return f"<RunInfo: {', '.join(f'{k} {v}' for k, v in run_fields(self))}>"
 
     def _repr_html_(self) -> str:
-        return fields_html("RunInfo", self._pairs())
-
-    def _pairs(self) -> list[tuple[str, str]]:
-        return run_fields(self)
+        return fields_html("RunInfo", run_fields(self))
 
 
 class Continuation(NamedTuple):
@@ -232,8 +229,8 @@ def run(
     -----
     Diverging
         If the predictions for the last observations are clearly worse than a constant.
-    BongrefWarning
-        If a network is given raw columns (root mean square above 30).
+    Unscaled
+        If X or Y of a network are far from mean 0 and standard deviation 1.
 
     Examples
     --------
@@ -250,6 +247,7 @@ def run(
     ([100, 200], True)
     """
     problem = _checked(m, model, lik, prior, X, Y, rng, samples, dynamics, backend, trace, form)
+    advice.warn_unscaled(problem)
     T = len(problem.data.seen)
     record = Recorder(problem, every, metrics, checkpoint)
     state, t = record.start(resume)

@@ -4,11 +4,9 @@ import json
 import re
 import warnings
 from fnmatch import fnmatchcase
-from pathlib import Path
 
 import numpy as np
 import pytest
-from jsonschema import Draft202012Validator
 
 import bongref as br
 from bongref.errors import BongrefError, InvalidType, InvalidValue
@@ -19,11 +17,11 @@ from bongref.guide import advice, costs
 from bongref.guide.definiteness import keeps, safe_alternative
 from bongref.guide.facts import facts
 
-ROOT = Path(__file__).resolve().parents[1]
 DERIVED = [name for name in br.methods() if name not in NOT_DERIVED]
 SAFE = [name for name in DERIVED if keeps(name)]
 GAUSS = br.likelihoods.Gaussian(0.1)
-NET = br.models.mlp([1, 2, 1])
+NET, LINE = br.models.mlp([1, 2, 1]), br.models.linear(1)
+SETTINGS = ((0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (7.0, 3.0), (10.0, 1.0))  # alpha, prior variance
 
 
 def make(name, **given):
@@ -67,14 +65,16 @@ def test_a_method_that_cannot_lose_it_does_not(name):
 
 def witness(name):
     """An update of a small network, from a prior of m.prior, whose result is not positive definite."""
+    model, small = (LINE, 0.3) if fnmatchcase(name, "bbb-*-dlr") else (NET, 1.0)
     for seed in range(30):
         rng = np.random.default_rng(seed)
-        theta, x, y = NET.init(rng), rng.standard_normal(1), 3 * rng.standard_normal(1)
-        for alpha, var in ((0.1, 1.0), (1.0, 1.0), (1.0, 10.0), (10.0, 1.0)):
-            m = make(name, alpha=min(alpha, 1.0) if name.startswith("blr") else alpha)
+        theta, x, y = model.init(rng), small * rng.standard_normal(1), 3 * rng.standard_normal(1)
+        for alpha, var in SETTINGS:
+            alpha = min(alpha, 1.0) if name.startswith("blr") else alpha
+            m = make(name, alpha=alpha, n_iter=5, rank=min(2, model.n_params))
             with np.errstate(all="ignore"):
                 try:
-                    _, info = br.update(m, NET, GAUSS, m.prior(theta, var), x, y, rng=rng)
+                    _, info = br.update(m, model, GAUSS, m.prior(theta, var), x, y, rng=rng)
                 except br.NotFinite:
                     continue
             if info.reason == "not positive definite":
@@ -100,10 +100,15 @@ def test_the_safe_ones_have_no_witness_and_stand_in_for_the_others():
 def test_in_dlr_it_takes_a_positive_ups():
     """The condition is needed: from Υ with a negative entry a projection can lose it."""
     m = br.method("bong-lin-hess-dlr", rank=1)
-    prior = br.DLR(np.zeros(2), np.array([-0.5, 1.0]), np.array([[1.0], [0.0]]))
+    prior = br.DLR(np.zeros(2), np.array([-0.34, 0.13]), np.array([[0.67], [0.05]]))
     assert is_valid(prior)
-    _, info = br.step(m, prior, None, br.Curv(np.zeros(2), S=np.array([[0.1], [30.0]])))
+    _, info = br.step(m, prior, None, br.Curv(np.zeros(2), S=np.array([[0.83], [1.4]])))
     assert not info.valid
+    with pytest.raises(br.NotPositiveDefinite, match="keeps it where Ups > 0"):
+        model = br.models.linear(2)
+        br.run(
+            m, model, br.likelihoods.Gaussian(1.0), prior, [[0.83, 1.4]], [0.0], backend="reference"
+        )
 
 
 # --- advice ---------------------------------------------------------------------------------------
@@ -118,7 +123,8 @@ def wave(n=25, seed=0):
 def stream(m, prior, X, Y):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return br.run(m, NET, GAUSS, prior, X, Y, rng=0, backend="reference", progress=False)
+        model = LINE if len(prior.mu) == 1 else NET
+        return br.run(m, model, GAUSS, prior, X, Y, rng=0, backend="reference", progress=False)
 
 
 LOSING = [n for n in DERIVED if not keeps(n) and "mc-hess" not in n] + ["bog-mc-hess-diag"]
@@ -128,9 +134,12 @@ def lost(name):
     """A stream that loses positive definiteness: the method, its prior, the data, the error."""
     for seed in range(8):
         X, Y = wave(seed=seed)
-        theta = NET.init(np.random.default_rng(seed))
-        for alpha, var in ((0.1, 0.3), (0.1, 1.0), (1.0, 1.0), (5.0, 1.0)):
-            m = make(name, alpha=min(alpha, 1.0) if name.startswith("blr") else alpha)
+        model = LINE if fnmatchcase(name, "bbb-*-dlr") else NET
+        X = 0.3 * X if model is LINE else X
+        theta = model.init(np.random.default_rng(seed))
+        for alpha, var in SETTINGS:
+            alpha = min(alpha, 1.0) if name.startswith("blr") else alpha
+            m = make(name, alpha=alpha, n_iter=5, rank=min(2, model.n_params))
             prior = m.prior(theta, var)
             try:
                 stream(m, prior, X, Y)
@@ -146,8 +155,8 @@ def test_the_advice_after_a_loss_helps(name):
     m, prior, X, Y, error = lost(name)
     text = str(error)
     named = re.search(r"([a-z]+-[a-z]+-[a-z]+-[a-z_]+), which cannot lose it", text)[1]
-    assert stream(make(named), prior, X, Y).t == len(X)  # from the same prior, to the end
-    rest = stream(make(named), error.state, X[error.step - 1 :], Y[error.step - 1 :])
+    assert stream(make(named, rank=1), prior, X, Y).t == len(X)  # from the same prior, to the end
+    rest = stream(make(named, rank=1), error.state, X[error.step - 1 :], Y[error.step - 1 :])
     assert rest.t == len(X) - error.step + 1  # and from the last good state
     step = slice(error.step - 1, error.step)
     found = re.search(r"alpha=(\S+) \(now (\S+)\), with which step (\d+) keeps it", text)
@@ -251,6 +260,22 @@ def test_zero_is_a_fixed_point_of_w_for_exactly_these_methods():
     assert stays == limited("W = 0 is a fixed point")
 
 
+def test_the_projection_keeps_the_diagonal_of_the_precision():
+    """And not the rest, where the rank is too small for it: for exactly the methods that are said to project."""
+    S, projects = np.array([[1.0, 0.5], [2.0, -1.0], [0.5, 3.0]]), set()
+    for name in DERIVED:
+        if name.endswith("dlr"):
+            m = make(name, rank=1, alpha=1.0)
+            prior = br.DLR(np.zeros(3), np.ones(3), np.array([[0.1], [0.2], [0.3]]))
+            q, _ = br.step(m, prior, None, br.Curv(np.ones(3), S=S))
+            got = np.diag(q.Ups) + q.W @ q.W.T
+            want = np.diag(prior.Ups) + prior.W @ prior.W.T + S @ S.T
+            if np.allclose(np.diag(got), np.diag(want), rtol=1e-12):
+                projects.add(name)
+                assert not np.allclose(got, want, rtol=1e-3)
+    assert projects == limited("It projects the precision")
+
+
 def test_plain_gradients_depend_on_the_scale_of_the_parameters():
     """With θ' = cθ natural-gradient steps give the same state in other units, plain ones do not."""
     c, depends = 8.0, set()
@@ -305,39 +330,30 @@ def test_blr_with_one_iteration_and_alpha_one_is_bong():
 
 
 def test_a_wide_prior_makes_diag_overshoot_where_a_narrow_one_does_not():
-    """As facts.json says of the diagonal families: RMSE after a stream, prior variance 1 and 1/fan-in."""
+    """As facts.json says of the diagonal families, with the bound 2R/|∂f/∂θ|² that it gives."""
     rng = np.random.default_rng(0)
     model, lik = br.models.mlp([8, 30, 1]), br.likelihoods.Gaussian(0.1)
-    X = rng.standard_normal((60, 8))
+    X = rng.standard_normal((200, 8))
     Y = np.tanh(X @ rng.standard_normal(8))
     theta = model.init(np.random.default_rng(1))
-    narrow = np.concatenate([np.full(p["stop"] - p["start"], 1 / p["shape"][-1] if len(p["shape"]) > 1
-                             else 0.01) for p in model.spec["layout"]])  # fmt: skip
-    rmse = []
-    for var in (1.0, narrow):
-        m = br.method("bong-lin-hess-diag")
-        prior = m.prior(theta, var)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            r = br.run(m, model, lik, prior, X, Y, backend="reference", progress=False)
-        rmse.append(br.metrics.rmse(br.predictive.plugin(model, lik, r.state, X), Y))
-    assert rmse[1] < 1.0 < rmse[0] / 2
+    bound = 2 * 0.1 / max(float(np.sum(model.jac(theta, x) ** 2)) for x in X)
+    rmse = {}
+    for name in ("bong-lin-hess-diag", "bong-lin-hess-fc"):
+        for var in (1.0, bound):
+            m = br.method(name)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                r = br.run(
+                    m, model, lik, m.prior(theta, var), X, Y, backend="reference", progress=False
+                )
+            rmse[name, var] = br.metrics.rmse(br.predictive.plugin(model, lik, r.state, X), Y)
+    assert rmse["bong-lin-hess-diag", bound] < np.std(Y) < rmse["bong-lin-hess-diag", 1.0] / 2
+    assert rmse["bong-lin-hess-fc", 1.0] < np.std(
+        Y
+    )  # with its correlations a wide prior is no harm
 
 
 # --- facts ----------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["facts", "costs"])
-def test_the_files_pass_their_schemas_and_a_slip_does_not(name):
-    folder = ROOT / "bongref" / "guide"
-    schema = json.loads((folder / "schema" / f"{name}.json").read_text("utf-8"))
-    data = json.loads((folder / f"{name}.json").read_text("utf-8"))
-    Draft202012Validator.check_schema(schema)
-    check = Draft202012Validator(schema)
-    assert list(check.iter_errors(data)) == []
-    for key in schema["required"]:
-        assert list(check.iter_errors({k: v for k, v in data.items() if k != key}))
-    assert list(check.iter_errors({**data, "more": 1}))
 
 
 def test_facts_cover_the_grid_and_their_tests_exist():
@@ -364,14 +380,14 @@ def test_a_recommendation_is_ordered_and_says_why():
         assert c.total == pytest.approx(1000 * c.seconds) and c.memory > 0 and c.why
         assert c.fits == (c.seconds <= 0.06)
     text = repr(r)
-    assert "take method('bong-lin-hess-fc')" in text and "Not known" in text
+    assert "take bong-lin-hess-fc" in text and "Not known" in text
     assert "<table>" in r._repr_html_() and json.dumps(r.as_dict())
 
 
 def test_a_smaller_budget_takes_a_cheaper_family():
     model, last = br.models.mlp([20, 40, 40, 1]), 3
     order = {"fc": 3, "dlr": 2, "diag": 1}
-    for budget in ("1s", "200us", "20us"):
+    for budget in ("1s", "100us", "5us"):
         r = br.recommend(model, 10, budget, calibrate=False)
         rank = order[r.best.family] if r.choices[0].fits else 0
         assert rank <= last
@@ -454,12 +470,14 @@ def test_predicted_times_grow_with_every_size():
 
 
 def test_predictions_are_close_to_the_points_that_they_were_fitted_to():
-    """Each point of the benchmarks and of the measurements, within a factor of 3."""
+    """Each point of the benchmarks, and of further measurements where there are any, within a factor of 2."""
     from validation import costs_measured as measured
 
-    points = json.loads(measured.POINTS.read_text("utf-8"))["methods"]
-    assert set(points) == set(SAFE)
-    for name, own in points.items():
+    data = measured.own_points()
+    ratio, points = measured.machine_ratio(data), data["methods"]
+    assert set(points) <= set(SAFE)
+    for name in SAFE:
+        own = [{**p, "us": p["us"] / ratio} for p in points.get(name, [])]
         for p in own + measured.benchmarks(name):
-            ratio = 1e6 * costs.seconds(name, measured.sizes(p)) / p["us"]
-            assert 1 / 3 < ratio < 3, (name, p, ratio)
+            off = 1e6 * costs.seconds(name, measured.sizes(p)) / p["us"]
+            assert 1 / 2 < off < 2, (name, p, off)

@@ -450,7 +450,7 @@ def test_a_wrapped_function_of_a_number():
         (
             lambda: metrics.on(0, 0, "nlpd-exact"),
             ValueError,
-            "nlpd, error, ece, rmse and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
+            "nlpd, error, ece, rmse, nonpositive, nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
         ),
         (lambda: metrics.on(0, 0), ValueError, "names must be made of"),
         (lambda: metrics.on(0, 0, 3), TypeError, "names must be strings such as 'nlpd-mc', got 3"),
@@ -608,7 +608,10 @@ def test_tables_are_read_by_position(name):
     names = ("nlpd-plugin", "error", "rmse")
     want = metrics.on(X, labels, *names)(m, MODEL, lik, state, None)
     assert metrics.on(of_X(X), of_y(labels), *names)(m, MODEL, lik, state, None) == want
-    assert metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels)) == want["nlpd-plugin"]
+    assert (
+        metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels))
+        == want["nlpd-plugin"]
+    )
 
 
 def test_one_row_of_a_data_frame_is_one_input():

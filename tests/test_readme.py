@@ -98,6 +98,7 @@ def test_inline_commands_exist():
                 "audit",
                 "eq",
                 "methods",
+                "explain",
                 "errata",
                 "claims",
                 "check",

@@ -390,7 +390,7 @@ def test_raw_columns_of_a_network_are_warned_about(diabetes):
     X, y = (a[:40] for a in diabetes)
     m, model = br.method("bong-lin-hess-diag"), br.models.mlp([10, 3, 1])
     args = (m, model, br.likelihoods.Gaussian(var=1.0), m.prior(model.init(0), 0.01))
-    with pytest.warns(br.BongrefWarning, match=r"root mean square 182 .*standardise X"):
+    with pytest.warns(br.Unscaled, match=r"X \(column 4: mean 18\d, .*standardise"):
         br.run(*args, X, (y - y.mean()) / y.std(), backend="reference")
     with warnings.catch_warnings():
         warnings.simplefilter("error")

@@ -6,8 +6,9 @@
     python -m validation.costs_measured --check         # compare with streams that are not in the data
 
 The points are those of the benchmarks (validation/results/sweep.json and bench.json: P, and a CNN)
-and own ones with small P and other C, M, R and I, validation/results/costs_measured.json (written after each method, so that a run can be
-stopped and goes on with what is missing); the fit is bongref/guide/costs.json. Each point is the
+and own ones with small P and other C, M, R and I, as far as there are any, validation/results/costs_measured.json (written after each method, so that a run can be
+stopped and goes on with what is missing); the fit is bongref/guide/costs.json. Own
+points are divided by the ratio of the two machines, by the time of a normal variate. Each point is the
 best of a few timings of ``br.run`` (``info.seconds`` over the steps). The fit has no negative
 coefficient and minimises the relative error (non-negative least squares).
 """
@@ -60,6 +61,23 @@ def design(name: str) -> list[dict[str, Any]]:
     if rule in ("blr", "bbb"):
         out += [{"net": mlp(h), **BASE, "I": I} for h, I in ((14, 2), (26, 3))]
     return out
+
+
+def machine_ratio(data: dict[str, Any]) -> float:
+    """How many times as long as on the benchmarks' machine the probe took where the points are from."""
+    return float(data["probe seconds"]) / bench_probe()
+
+
+def bench_probe() -> float:
+    """Seconds of the probe on the benchmarks' machine: a standard normal variate of NumPy."""
+    path = ROOT / "validation" / "results" / "bench.json"
+    return 1e-9 * float(json.loads(path.read_text(encoding="utf-8"))["limits"]["normals ns"])
+
+
+def own_points() -> dict[str, Any]:
+    """The points that were measured here; none if the file is not there."""
+    none: dict[str, Any] = {"methods": {}, "probe seconds": bench_probe()}
+    return json.loads(POINTS.read_text(encoding="utf-8")) if POINTS.exists() else none
 
 
 def benchmarks(name: str) -> list[dict[str, Any]]:
@@ -118,7 +136,7 @@ def point(name: str, at: dict[str, Any]) -> dict[str, Any]:
     timed(args, 1)
     each, backend = timed(args, 3)
     n = int(min(len(args[4]), max(2, SECONDS / each)))
-    repeats = 3 if each * n < 0.5 else 1
+    repeats = 5 if each * n < 0.5 else 1
     best = min(timed(args, n)[0] for _ in range(repeats))
     m, f = args[0], args[1]
     return {**at, **sizes_of(m, f)._asdict(), "us": best * 1e6, "backend": backend}
@@ -126,7 +144,8 @@ def point(name: str, at: dict[str, Any]) -> dict[str, Any]:
 
 def measure(names: list[str], minutes: float) -> None:
     """All points that are missing, as long as there is time."""
-    done = json.loads(POINTS.read_text()) if POINTS.exists() else {"methods": {}}
+    done = own_points()
+    fresh = not done["methods"]
     begun = time.monotonic()
     for name in names:
         if name in done["methods"]:
@@ -135,7 +154,9 @@ def measure(names: list[str], minutes: float) -> None:
             print("no time left; call it again")
             break
         done["methods"][name] = [point(name, at) for at in design(name)]
-        done["probe seconds"] = min(done.get("probe seconds", 1.0), costs.probe())
+        probe = costs.probe()
+        done["probe seconds"] = probe if fresh else min(done["probe seconds"], probe)
+        fresh = False
         done["machine"] = machine()
         POINTS.write_text(json.dumps(done, indent=0, sort_keys=True) + "\n", encoding="utf-8")
         print(
@@ -153,10 +174,13 @@ def machine() -> dict[str, Any]:
 
 def fit() -> dict[str, Any]:
     """The nanoseconds of each kind of work for each method, and how far the fit is off."""
-    data, out = json.loads(POINTS.read_text()), {}
-    for name, points in data["methods"].items():
+    data, out = own_points(), {}
+    ratio = machine_ratio(data)
+    print(f"own times are divided by {ratio:.2f}, the ratio of the machines")
+    for name in METHODS:
         out[name] = {}
-        points = points + benchmarks(name)
+        extra = data["methods"].get(name, [])
+        points = [{**p, "us": p["us"] / ratio} for p in extra] + benchmarks(name)
         for which in ("few", "many"):
             own = [
                 (sizes(p), 1e3 * p["us"]) for p in points if costs.regime(name, sizes(p)) == which
@@ -176,8 +200,8 @@ def fit() -> dict[str, Any]:
     whole = {
         "schema": "bongref-costs-1",
         "made by": "python -m validation.costs_measured",
-        "machine": data["machine"],
-        "probe seconds": data["probe seconds"],
+        "machine": bench_machine(),
+        "probe seconds": bench_probe(),
         "methods": {name: out[name] for name in NAMES if name in out},
         "us of the benchmark": bench_times(),
     }
@@ -191,6 +215,13 @@ def bench_times() -> dict[str, float]:
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     own = {k.removesuffix("@mlp"): v["ours"]["us"] for k, v in cells.items() if k.endswith("@mlp")}
     return {name: float(f"{own[name]:.3g}") for name in NAMES if name in own}
+
+
+def bench_machine() -> dict[str, Any]:
+    """The machine of the benchmarks."""
+    path = ROOT / "validation" / "results" / "bench.json"
+    found = json.loads(path.read_text(encoding="utf-8"))["machine"]
+    return {k: found[k] for k in ("cpu", "cores", "bongref", "python", "numpy", "numba")}
 
 
 def sizes(p: dict[str, Any]) -> costs.Sizes:

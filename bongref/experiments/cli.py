@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Sequence
@@ -11,10 +12,10 @@ from typing import Any
 
 from .. import checks
 from ..errors import InvalidValue
-from . import raw, specs, store, tasks
+from . import raw, specs, store, tables, tasks
 from .specs import Spec
 
-FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "bong-lin-hess-diag", "blr-lin-hess-diag")
+FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-dlr", "blr-lin-hess-diag")
 FEW_PARAMETERS = 1500  # up to which a full covariance is affordable by default
 ROWS = 10  # of metrics in a run, by default
 GRID = {"alpha": float, "n_iter": int, "n_samples": int, "rank": int, "n_probes": int}
@@ -29,7 +30,8 @@ METRICS = {
 
 
 def run(args: argparse.Namespace) -> int:
-    from . import sweep
+    from . import sweep, workers
+    from .records import digest
 
     if args.seeds is not None and args.seed is not None:
         raise InvalidValue("seeds and seed must not both be given")
@@ -47,17 +49,15 @@ def run(args: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         progress.end()
-        done = sum(s.id in store.scan_folder(args.out).status for s in matrix)
-        print(
-            f"bongref: stopped; {done} of {len(matrix)} runs are in {args.out}. "
-            f"The same command goes on:\n  {again}",
-            file=sys.stderr,
-        )
+        _told_how_to_go_on("stopped;", matrix, args.out, again)
         return 130
-    found = {r["id"]: r for r in store.read(args.out).records}
-    print(sweep.table([found[s.id] for s in matrix if s.id in found]))
+    except workers.ClusterGone as error:
+        progress.end()
+        _told_how_to_go_on(f"{error};", matrix, args.out, again)
+        return 1
+    print(sweep.table(outcome.records))
     counts = ", ".join(f"{n} {status}" for status, n in sorted(outcome.status.items()))
-    print(f"{len(matrix)} runs: {counts}; digest of the results {outcome.digest}")
+    print(f"{len(matrix)} runs: {counts}; digest of the results {digest(outcome.records)}")
     if outcome.lost:
         why = next(iter(outcome.lost.values()))
         print(
@@ -68,10 +68,21 @@ def run(args: argparse.Namespace) -> int:
     return 1 if outcome.lost or outcome.status["failed"] else 0
 
 
+def _told_how_to_go_on(why: str, matrix: list[Spec], folder: str, again: str) -> None:
+    done = sum(s.id in store.scan_folder(folder).status for s in matrix)
+    print(
+        f"bongref: {why} {done} of {len(matrix)} runs are in {folder}. "
+        f"The same command goes on:\n  {again}",
+        file=sys.stderr,
+    )
+
+
 def runs(args: argparse.Namespace) -> list[Spec]:
     """The runs that the arguments of ``bongref run`` stand for."""
     params = _task_params(args)
-    task = tasks.load(args.task, params, args.part, args.data)
+    name = os.path.abspath(args.task) if tables.is_file(args.task) else args.task
+    folder = None if args.data is None else os.path.abspath(args.data)
+    task = tasks.load(name, params, args.part, folder)
     P, facts = task.model().n_params, task.facts
     names = specs.method_names(args.methods or ",".join(_four(P)))
     grid = {key: _values(key, getattr(args, key), GRID[key]) for key in GRID}
@@ -96,10 +107,6 @@ def runs(args: argparse.Namespace) -> list[Spec]:
         for noise in _positive("obs_var", args.obs_var) or [facts["obs_var"]]
         for gamma in (*_positive("gamma", args.gamma),) or (None,)
     ]
-    if args.adapter:
-        from ..conformance import load_adapter
-
-        load_adapter(args.adapter)
     return specs.matrix(task.source, facts, names, given, settings, _seeds(args), args.adapter)
 
 

@@ -26,7 +26,7 @@ from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinit
 from ..gaussians import kl
 from ..grid import Method, method
 from ..likelihoods import Likelihood
-from ..linalg import Array
+from ..linalg import Array, strict_inv, strict_solve
 from ..models import Model
 from ..states import FC, State
 from . import calibration, foreign, tasks
@@ -72,9 +72,10 @@ def execute(spec: Spec, notify: Notify | None = None) -> Record:
 
 
 def _checked_task(spec: Spec) -> tasks.Task:
-    if versions() != spec.versions:
+    mine = versions(spec.adapter)
+    if mine != spec.versions:
         raise InvalidValue(
-            f"a worker must have the versions {spec.versions}, got {versions()}; install the same "
+            f"a worker must have the versions {spec.versions}, got {mine}; install the same "
             "packages everywhere"
         )
     source = spec.source
@@ -177,7 +178,7 @@ class Measured:
         self, task: tasks.Task, names: list[str], n_samples: int, every: list[int]
     ) -> None:
         self.test = metrics.on(task.X_test, task.Y_test, *names, n_samples=n_samples)
-        self.every = every
+        self.every, self.calls = every, 0
         self.counts: dict[str, calibration.Counts] = {}
         self.notify: Callable[[dict[str, float]], None] | None = None
 
@@ -193,7 +194,8 @@ class Measured:
         row = self.test.scores(made)
         self.counts = {k: calibration.counts(p, self.test.Y) for k, p in made.items()}
         if self.notify is not None:
-            self.notify(row)
+            self.notify({"t": self.every[min(self.calls, len(self.every) - 1)], **row})
+        self.calls += 1
         return row
 
 
@@ -218,8 +220,8 @@ class KLToExact:
         J = model.jac(self.mu, self.X[:t])[:, 0]  # (t, P), the same for every parameter
         precision = np.diag(1 / self.var) + J.T @ J / self.R
         misfit = self.Y[:t] - model(self.mu, self.X[:t])[:, 0]
-        mean = self.mu + np.linalg.solve(precision, J.T @ misfit / self.R)
-        return {"kl": float(kl(state, FC(mean, np.linalg.inv(precision))))}
+        mean = self.mu + strict_solve(precision, J.T @ misfit / self.R)
+        return {"kl": float(kl(state, FC(mean, strict_inv(precision))))}
 
 
 def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:

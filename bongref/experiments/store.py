@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import socket
+from collections.abc import Container
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -55,17 +56,17 @@ def scan(data: bytes, name: str = NAME) -> Scan:
     status: dict[str, str] = {}
     where: dict[str, tuple[int, int]] = {}
     damaged: list[int] = []
-    lines = data.split(b"\n")
-    start, number = 0, len(lines) - 1
-    for k, line in enumerate(lines[:-1], 1):
-        if records.is_intact(line):
-            form, id, now = records.head(line)
+    view, start, number = memoryview(data), 0, 0
+    while (end := data.find(b"\n", start)) >= 0:
+        number += 1
+        if (found := records.head(data, view, start, end)) is None:
+            damaged.append(number)
+        else:
+            form, id, now = found
             if form != records.FORMAT:
                 raise InvalidValue(_other_format(name, form))
-            status[id], where[id] = now, (start, len(line))
-        else:
-            damaged.append(k)
-        start += len(line) + 1
+            status[id], where[id] = now, (start, end - start)
+        start = end + 1
     if number and len(damaged) == number:
         raise InvalidValue(
             f"{name} must be made of lines that bongref run wrote, and none of its {number} "
@@ -100,13 +101,15 @@ def _notes(found: Scan, name: str) -> list[str]:
     return notes
 
 
-def read(folder: str | os.PathLike[str]) -> Found:
+def read(folder: str | os.PathLike[str], ids: Container[str] | None = None) -> Found:
     """All records of a folder, finished or not; the last one where an id occurs twice.
 
     Parameters
     ----------
     folder : path
         That ``bongref run`` wrote, or is writing.
+    ids : container of str, optional
+        Only the records with these ids.
 
     Returns
     -------
@@ -135,7 +138,8 @@ def read(folder: str | os.PathLike[str]) -> Found:
         )
     data = path.read_bytes()
     found = scan(data, str(path))
-    lines = (data[at : at + n] for at, n in sorted(found.where.values()))
+    where = sorted(w for id, w in found.where.items() if ids is None or id in ids)
+    lines = (data[at : at + n] for at, n in where)
     return Found([records.from_line(line) for line in lines], _notes(found, str(path)))
 
 

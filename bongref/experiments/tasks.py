@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import checks, likelihoods, models
+from .. import checks, defaults, likelihoods, models
 from ..errors import InvalidValue
 from ..linalg import Array
 from . import datasets, tables
@@ -71,13 +71,9 @@ class Task(NamedTuple):
         """The prior variance of every parameter, (P,)."""
         model = self.model()
         var = self.facts["prior_var"] if var is None else var
-        out = np.full(model.n_params, float(var))
         if self.facts["prior"] == "fan-in":
-            for param in model.layout:
-                if len(param.shape) > 1:  # a weight (n_out, n_in), a kernel (kh, kw, c_in, c_out)
-                    fan_in = param.shape[1] if len(param.shape) == 2 else np.prod(param.shape[:-1])
-                    out[param.where] /= fan_in
-        return out
+            return float(var) * defaults.fan_in(model)
+        return np.full(model.n_params, float(var))
 
     def stream(self, seed: int, steps: int | None = None) -> tuple[Array, Array]:
         """The first ``steps`` training rows in the order of a seed."""
@@ -132,7 +128,7 @@ def load(
     return _prepared(_with(raw, common), Source(name, given, part, folder), split)
 
 
-COMMON = {"obs_var", "prior", "prior_var", "order"}  # may replace what the task itself says
+COMMON = ("obs_var", "prior", "prior_var", "order")  # may replace what the task itself says
 SPLIT: dict[str, Any] = {"test": 0.2, "split_seed": 0, "max_test": None}
 
 
@@ -214,6 +210,10 @@ def _prepared(raw: Raw, source: Source, split: dict[str, Any]) -> Task:
     obs_var = raw.obs_var
     if raw.kind == REGRESSION and obs_var is None:
         obs_var = noise_variance(X, Y)
+    if raw.kind == REGRESSION and not (obs_var is not None and obs_var > 0):
+        raise InvalidValue(
+            f"obs_var must be > 0, and {source.name} has {obs_var}; use --set obs_var=0.01"
+        )
     arrays = (X, Y, X_test, Y_test)
     facts = {
         "name": os.path.basename(source.name),
@@ -245,7 +245,7 @@ def _test_rows(raw: Raw, split: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
         return raw.test, {"test": raw.about.get("split", "of the task")}
     N = len(raw.X)
     share = checks.scalar("test", split["test"])
-    n = round(share * N) if 0 < share < 1 else round(share)
+    n = max(1, round(share * N)) if 0 < share < 1 else round(share)
     if not 0 < n < N:
         raise InvalidValue(
             f"test must be a share in (0, 1) or a number of rows below {N}, got {split['test']!r}"

@@ -9,6 +9,7 @@ it. The other suggestion is the nearest method that cannot lose it
 from __future__ import annotations
 
 import copy
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,14 +17,14 @@ import numpy as np
 
 from ..backends import Problem, StepFailed
 from ..dynamics import propagate
-from ..errors import BongrefError
+from ..errors import BongrefError, Unscaled
 from ..filter import NOT_FINITE, Draws, unchecked_update
 from ..grid import Method, method
 from ..linalg import Array
 from ..states import DLR, FC, Diag, State
 from .definiteness import keeps, safe_alternative
 
-FRACTIONS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4)
+FRACTIONS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6, 1e-9)
 LARGE = 30.0  # standard deviation, or mean, of a column from which on it is called unscaled
 ROWS = 1000  # of the data that are looked at
 OVERFLOW = (
@@ -136,12 +137,23 @@ def narrower(q: State, factor: float) -> State:
 
 
 def scales(p: Problem) -> str:
-    """Which of X and Y are far from mean 0 and standard deviation 1, with numbers; empty if none."""
+    """Which of X and Y are far from mean 0 and scale 1, with numbers; empty if none."""
     said = [_scale("X", p.data.xs)]
     if p.lik.name == "gaussian":
-        seen = [y for y, there in zip(p.data.ys, p.data.seen, strict=True) if there]
-        said.append(_scale("Y", seen))
+        seen = np.flatnonzero(p.data.seen)[:ROWS]
+        said.append(_scale("Y", [p.data.ys[k] for k in seen]))
     return " and ".join(filter(None, said))
+
+
+def warn_unscaled(p: Problem) -> None:
+    """Warn where data are far from the scale that a network is made for."""
+    if getattr(p.model, "kind", "") in ("mlp", "cnn") and (scale := scales(p)):
+        warnings.warn(
+            f"{scale}: a network learns little from data so far from mean 0 and standard deviation "
+            "1; standardise, e.g. X = (X - X.mean(axis=0)) / X.std(axis=0), and Y likewise",
+            Unscaled,
+            stacklevel=3,
+        )
 
 
 def _scale(name: str, rows: Any) -> str:

@@ -68,8 +68,8 @@ def regime(name: str, n: Sizes) -> str:
     return "many" if how == "mc" or not few[rule] else "few"
 
 
-def features(name: str, n: Sizes) -> dict[str, float]:
-    """The amounts of each kind of work of one observation."""
+def features(name: str, n: Sizes, which: str | None = None) -> dict[str, float]:
+    """The amounts of each kind of work of one observation, in the form ``which``."""
     rule, _, _, family = name.split("-")
     P, I, K = float(n.P), n.I if rule in ("blr", "bbb") else 1, columns(name, n)
     out = {
@@ -82,7 +82,9 @@ def features(name: str, n: Sizes) -> dict[str, float]:
     }
     if family.startswith("fc"):
         out |= {"I P2": I * P**2, "I K P2": I * K * P**2, "I K2 P": I * K**2 * P, "I K3": I * K**3}
-        out |= {"I P3": I * P**3} if regime(name, n) == "many" else {"I2 K P": I**2 * K * P}
+        out |= (
+            {"I P3": I * P**3} if (which or regime(name, n)) == "many" else {"I2 K P": I**2 * K * P}
+        )
     else:
         beyond = state_bytes(family, n.P, n.R) - CACHE
         out |= {"I beyond cache": I * max(0.0, beyond / 8)}
@@ -121,26 +123,25 @@ def seconds(name: str, n: Sizes, scale: float = 1.0) -> float:
     >>> seconds("bong-lin-ef-diag", Sizes(100, 1, 1, 1, 1, 100)) < 1e-3
     True
     """
-    rates = table()["methods"][name][regime(name, n)]["ns"]
-    amounts = features(name, n)
+    own = table()["methods"][name]
+    which = regime(name, n)
+    rates = own.get(which, next(iter(own.values())))["ns"]
+    amounts = features(name, n, which if which in own else next(iter(own)))
     return scale * 1e-9 * math.fsum(rates[key] * amounts[key] for key in rates)
 
 
 def probe() -> float:
-    """Seconds of a fixed piece of work of the kind that updates are made of; a few milliseconds."""
-    a, x, big = np.ones((160, 160)), np.linspace(0.0, 1.0, 20000), []
-    for _ in range(7):
+    """Seconds of a standard normal variate, the best of some milliseconds in one thread."""
+    z, rng, times = np.empty(2**15), np.random.default_rng(0), []
+    for _ in range(16):
         begun = time.perf_counter()
-        b = a @ a
-        for _ in range(10):
-            y = np.tanh(x) + 0.5 * x
-        big.append(time.perf_counter() - begun)
-    assert b.shape == a.shape and y.shape == x.shape
-    return min(big)
+        rng.standard_normal(out=z)
+        times.append((time.perf_counter() - begun) / len(z))
+    return min(times)
 
 
 def calibration() -> float:
-    """How many times as long as on the machine of the file a fixed piece of work takes here."""
+    """How many times as long as on the machine of the file a normal variate takes here."""
     return probe() / float(table()["probe seconds"])
 
 

@@ -22,6 +22,7 @@ from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
 from ..tables import USE_NONE, complete, describe
 
+LABELS = "; encode classes as 0, 1, ...: Y = numpy.unique(labels, return_inverse=True)[1]"
 Class = TypeVar("Class", bound=type)
 
 
@@ -98,7 +99,10 @@ def real_numbers(y: Any, allowed: str, name: str = "y") -> Array:
             raise TypeError
         return np.array(a, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidType(f"{name} must be {allowed}, got {describe(y)}") from None
+        classes = "0 or 1" in allowed or "labels" in allowed
+        texts = any(isinstance(v, str) for v in np.asarray(y, dtype=object).flat)
+        remedy = LABELS if classes and texts else ""
+        raise InvalidType(f"{name} must be {allowed}, got {describe(y)}{remedy}") from None
 
 
 def require(a: Array, ok: Any, allowed: str) -> Array:
@@ -107,7 +111,7 @@ def require(a: Array, ok: Any, allowed: str) -> Array:
         at = int(np.flatnonzero(~ok)[0])
         index = tuple(int(i) for i in np.unravel_index(at, a.shape))
         where = f" at index {index}" if a.size > 1 else ""
-        remedy = USE_NONE if np.isnan(a.flat[at]) else ""
+        remedy = USE_NONE if np.isnan(a.flat[at]) else LABELS if "0 or 1" in allowed else ""
         raise InvalidValue(f"y must be {allowed}, got {a.flat[at]}{where}{remedy}")
     return a
 

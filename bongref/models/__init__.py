@@ -29,7 +29,7 @@ from .. import checks
 from ..autodiff import grad, hessian, hvp, tape
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
-from ..show import model_html, model_text
+from ..show import model_html, model_text, remedy_for_inputs
 from ..tables import IMPUTE, describe
 from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, take
 
@@ -177,6 +177,7 @@ class ParametricModel:
         one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
         remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
+        remedy = remedy or remedy_for_inputs(self, shape)
         raise InvalidValue(
             f"x must have shape {one}, with one leading dimension more for a batch, "
             f"got {shape}{remedy}"
@@ -490,10 +491,8 @@ def cnn(
     """
     shape, kern = checks.integers("in_shape", in_shape, 3), checks.integers("kernel", kernel, 2)
     feats = checks.integers("features", features)
-    n_classes, hidden = (
-        checks.integer("n_classes", n_classes, 1),
-        checks.integer("hidden", hidden, 1),
-    )
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    hidden = checks.integer("hidden", hidden, 1)
     checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     h, w, c = shape

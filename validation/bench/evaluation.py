@@ -117,6 +117,8 @@ def measure(old: str | None, repeats: int, log: Any = None) -> list[dict[str, An
                 | {f"{k} MB": (m["peak"] - m["idle"]) / 1e6 for k, m in memory.items()}
                 | {"difference": float(np.max(np.abs(a - b)) / np.max(np.abs(b)))}
             )
+            say = report.text_table(*report.evaluation_table({"evaluation": rows[-1:]}))
+            print(say.splitlines()[-1], file=sys.stderr, flush=True)
     finally:
         for side in sides.values():
             side.close()
