@@ -46,14 +46,7 @@ def iris():
 # --- scikit-learn's own checks, the legacy ones too, none expected to fail -----------------------
 
 
-@parametrize_with_checks(
-    [
-        BongRegressor(),
-        BongClassifier(),
-        BongRegressor(hidden_layer_sizes=(), method="bong-mc-ef-diag"),
-    ],
-    legacy=True,
-)
+@parametrize_with_checks([BongRegressor(), BongClassifier()], legacy=True)
 def test_scikit_learns_checks(estimator, check):
     check(estimator)
 
