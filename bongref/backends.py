@@ -10,6 +10,7 @@ that an error is always the reference's. Rows, scores and checkpoints are in ``s
 
 from __future__ import annotations
 
+import sys
 import warnings
 from typing import Any, NamedTuple, Protocol
 
@@ -172,3 +173,9 @@ def _broken(error: Exception) -> str:
     reason = f"the compiled path failed ({type(error).__name__}: {error})"
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
     return reason
+
+
+def compile_seconds() -> float:
+    """The time that this process has spent in compiling, or loading compiled code, so far."""
+    jit = sys.modules.get("bongref.fast.jit")
+    return 0.0 if jit is None else float(jit.compiling["seconds"])

@@ -64,7 +64,7 @@ def save(path: str | os.PathLike[str], result: Result) -> None:
         "method": [info.method.name, dict(info.method.params)],
         "t": result.t,
         "rows": result.rows,
-        "info": {k: getattr(info, k) for k in ("backend", "reason", "seconds", "steps", "missing")},
+        "info": {k: v for k, v in vars(info).items() if k not in ("method", "traces")},
         "continuation": result.continuation._asdict(),
     }
     beside = path.with_name(path.name + ".part")

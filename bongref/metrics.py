@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import checks, predictive
+from . import checks, predictive, schedule
 from .errors import InvalidType, InvalidValue
 from .gaussians import kl
 from .grid import Method
@@ -167,7 +167,81 @@ def rmse(pred: Predictive, Y: Any) -> float:
         return float(np.sqrt(np.mean((pred.mean - pred.lik.encode(Y, C, batch=N)) ** 2)))
 
 
-METRICS: dict[str, Callable[..., float]] = {"nlpd": nlpd, "error": error, "ece": ece, "rmse": rmse}
+def nonpositive(pred: Predictive, Y: Any) -> float:
+    """The share of observations whose predictive density is not positive.
+
+    ``lin_mc`` as the paper defines it can give an observed class an average mass below 0; the NLPD
+    is then inf, and says nothing about the other observations: see :func:`nlpd_positive`.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs.
+    Y : array_like, data frame or series, length N
+        The observations.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If Y does not fit the likelihood or the number of inputs.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> means = np.array([[[1.2], [0.5]]])
+    >>> pred = br.predictive.Predictive("lin_mc", br.likelihoods.Bernoulli(), means, of_means=True)
+    >>> nonpositive(pred, [0, 0]), nlpd(pred, [0, 0]), round(nlpd_positive(pred, [0, 0]), 3)
+    (0.5, inf, 0.693)
+    """
+    return float(np.mean(np.isneginf(_predictive(pred).log_density(Y))))
+
+
+def nlpd_positive(pred: Predictive, Y: Any) -> float:
+    """NLPD over the observations whose predictive density is positive: to be read with their share.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs.
+    Y : array_like, data frame or series, length N
+        The observations.
+
+    Returns
+    -------
+    float
+        NaN where there is no such observation; :func:`nlpd` where all are.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If Y does not fit the likelihood or the number of inputs.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> means = np.array([[[1.0], [2.0]]])
+    >>> pred = br.predictive.Predictive("plugin", br.likelihoods.Gaussian(1.0), means)
+    >>> nlpd_positive(pred, [1.0, 4.0]) == nlpd(pred, [1.0, 4.0])
+    True
+    """
+    logs = _predictive(pred).log_density(Y)
+    used = logs[~np.isneginf(logs)]
+    return float(-np.mean(used)) if len(used) else float("nan")
+
+
+METRICS: dict[str, Callable[..., float]] = {
+    "nlpd": nlpd,
+    "error": error,
+    "ece": ece,
+    "rmse": rmse,
+    "nonpositive": nonpositive,
+    "nlpd_positive": nlpd_positive,
+}
 
 
 def _predictive(pred: Any) -> Predictive:
@@ -206,6 +280,7 @@ class On:
     Y: Any
     names: tuple[str, ...]
     n_samples: int = 100
+    every: Any = None
     ahead: ClassVar[bool] = False
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
@@ -232,7 +307,7 @@ class On:
         return row
 
 
-def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
+def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> On:
     """Metrics on a test set, for ``run(..., metrics=...)``.
 
     Parameters
@@ -242,10 +317,13 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
     Y : array_like, data frame, series or sequence, length N
         Their observations; none may be missing.
     *names : str
-        ``"nlpd"``, ``"error"``, ``"ece"`` or ``"rmse"``, each with ``-plugin`` (the default),
-        ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g. ``"nlpd-mc"``.
+        ``"nlpd"``, ``"error"``, ``"ece"``, ``"rmse"``, ``"nonpositive"`` or ``"nlpd_positive"``,
+        each with ``-plugin`` (the default), ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g.
+        ``"nlpd-mc"``.
     n_samples : int
         The number of samples for all kinds but plugin.
+    every : int or sequence of int, optional
+        When these metrics are due, where that is not the ``every`` of the run.
 
     Returns
     -------
@@ -262,8 +340,8 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
     ('rmse', 'nlpd-mc')
     >>> on([[0.0], [1.0]], [0.1, 0.9], "nlp")
     Traceback (most recent call last):
-    bongref.errors.InvalidValue: names must be made of nlpd, error, ece, rmse and optionally \
--plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did you mean 'nlpd'?
+    bongref.errors.InvalidValue: names must be made of nlpd, error, ece, rmse, nonpositive, \
+nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did you mean 'nlpd'?
     """
     for name in names or ("",):
         if not isinstance(name, str):
@@ -287,7 +365,8 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
         raise InvalidValue(f"X and Y must have the same length, got {len(X)} and {len(Y)}")
     if len(X) == 0:
         raise InvalidValue("X must not be empty, got length 0")
-    return On(X, Y, names, n_samples)
+    schedule.checked("every", every)
+    return On(X, Y, names, n_samples, every)
 
 
 @dataclass(frozen=True)
@@ -296,7 +375,13 @@ class Prequential:
 
     kind: str = "plugin"
     n_samples: int = 100
+    every: Any = None
     ahead: ClassVar[bool] = True
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the scores."""
+        return (f"prequential-{self.kind}",)
 
     def __call__(
         self,
@@ -315,7 +400,7 @@ class Prequential:
         return {f"prequential-{self.kind}": nlpd(pred, y if model.is_batch(x) else y[None])}
 
 
-def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
+def prequential(kind: str = "plugin", n_samples: int = 100, every: Any = None) -> Prequential:
     """One-step-ahead NLPD of each observation under the prior q_{t|t-1}, before the update sees it.
 
     Parameters
@@ -324,6 +409,8 @@ def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
         The predictive distribution.
     n_samples : int
         The number of samples for all kinds but plugin.
+    every : int or sequence of int, optional
+        When its mean is due, where that is not the ``every`` of the run.
 
     Returns
     -------
@@ -338,10 +425,11 @@ def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
     Examples
     --------
     >>> prequential("mc", n_samples=10)
-    Prequential(kind='mc', n_samples=10)
+    Prequential(kind='mc', n_samples=10, every=None)
     """
     checks.choice("kind", kind, predictive.KINDS)
-    return Prequential(kind, checks.integer("n_samples", n_samples, 1))
+    schedule.checked("every", every)
+    return Prequential(kind, checks.integer("n_samples", n_samples, 1), every)
 
 
 @dataclass(frozen=True)
@@ -349,6 +437,7 @@ class KLTo:
     """The divergence D(q_t | exact), made by :func:`kl_to`."""
 
     exact: State
+    every: Any = None
     ahead: ClassVar[bool] = False
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
@@ -364,13 +453,15 @@ class KLTo:
         return {"kl": kl(state, self.exact)}
 
 
-def kl_to(exact: State) -> KLTo:
+def kl_to(exact: State, every: Any = None) -> KLTo:
     """The KL divergence of the state to an exact posterior.
 
     Parameters
     ----------
     exact : FC, Diag or DLR
         The exact posterior.
+    every : int or sequence of int, optional
+        When it is due, where that is not the ``every`` of the run.
 
     Returns
     -------
@@ -389,4 +480,5 @@ def kl_to(exact: State) -> KLTo:
     >>> kl_to(q)(None, None, None, br.Diag(np.ones(1), np.ones(1)), None)
     {'kl': 0.5}
     """
-    return KLTo(checks.state("exact", exact))
+    schedule.checked("every", every)
+    return KLTo(checks.state("exact", exact), every)

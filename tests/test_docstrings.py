@@ -28,7 +28,17 @@ PUBLIC = {
     "dynamics": ("Linear", "OU", "Static", "predict"),
     "gaussians": ("kl", "log_density", "sample"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
-    "metrics": ("ece", "error", "kl_to", "nlpd", "on", "prequential", "rmse"),
+    "metrics": (
+        "ece",
+        "error",
+        "kl_to",
+        "nlpd",
+        "nlpd_positive",
+        "nonpositive",
+        "on",
+        "prequential",
+        "rmse",
+    ),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
     "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
     "routes.compare": (
