@@ -167,6 +167,13 @@ def write(report: Report, out: str | os.PathLike[str]) -> list[Path]:
     return written
 
 
+def headline(report: Report) -> str:
+    """The first sentence of a report: whether the results are complete."""
+    first = report.document.body[0]
+    assert isinstance(first, Text) and isinstance(first.content, str)
+    return first.content
+
+
 # --- the head of the page -------------------------------------------------------------------------
 
 
@@ -315,23 +322,23 @@ def _table_words(metric: str) -> Inline:
 def _table(board: Board, metric: str, order: Mapping[str, float], prefix: str) -> Table:
     names = [metric, *(m for m in board.metrics if m != metric)] if metric else []
     cells = {name: _column(board, name) for name in names}
-    head = ["#", "method", "mean rank", "runs", *map(metric_title, names), "seconds"]
+    head = ["method", "#", "mean rank", "runs", *map(metric_title, names), "seconds"]
     groups = sorted(board.groups, key=lambda g: (order.get(g.id, float("inf")), g.label))
     rows: list[list[Inline]] = []
     for place, g in enumerate(groups, 1):
         rank = order.get(g.id)
         rows.append(
             [
-                str(place) if rank is not None else "–",
                 Span(g.label, link=f"#{prefix}{g.id}", style="code"),
+                str(place) if rank is not None else "–",
                 f"{rank:.2f}" if rank is not None else "–",
                 _count(g, board),
                 *(cells[name][g.id] for name in names),
                 _seconds(g),
             ]
         )
-    right = (0, 2, *range(4, len(head)))
-    return Table(head, rows, id=f"{prefix}table", right=right)
+    right = range(1, len(head))
+    return Table(head, rows, id=f"{prefix}table", right=tuple(right))
 
 
 def _column(board: Board, metric: str) -> dict[str, Inline]:
@@ -353,7 +360,7 @@ def _mean(p: Point, place: int | None) -> Inline:
     if lost:
         says = f"mean of {p.n} of {p.of} runs: {', '.join(lost)}"
         return Span(
-            [shown, Span(f"{p.n} of {p.of}: {', '.join(lost)}", style="small")],
+            [shown, Span(f"{p.n} of {p.of} runs", style="small")],
             status="part",
             title=says,
         )

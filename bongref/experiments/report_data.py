@@ -8,15 +8,17 @@ in its seed.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..grid import FAMILIES, HESSIANS, NAMES, RULES
+from ..grid import FAMILIES, HESSIANS, NAMES
 from .records import Record, canonical, fingerprint
 
-FAMILY_OF_METRICS = ("nlpd", "error", "ece", "rmse", "kl", "prequential")  # their order in a report
+# the order of metrics in a report
+STEMS = ("nlpd", "error", "ece", "rmse", "kl", "prequential", "nlpd_positive", "nonpositive")
+KINDS = ("", "plugin", "lin_mc", "lin_mc_f", "mc")
 SYMBOLS = {"alpha": "α", "n_iter": "I", "n_samples": "M", "rank": "R", "prior_var": "σ₀²"}
 Score = tuple[int, float]
 SETTINGS = ("prior_var", "obs_var", "gamma", "prior", "steps", "eval_samples")
@@ -188,10 +190,10 @@ def _label(record: Record, varied: set[str]) -> str:
 
 
 def _sorted_metrics(names: Iterable[str]) -> tuple[str, ...]:
-    def place(name: str) -> tuple[int, str]:
-        stem = name.partition("-")[0]
-        known = stem in FAMILY_OF_METRICS
-        return (FAMILY_OF_METRICS.index(stem) if known else len(FAMILY_OF_METRICS), name)
+    def place(name: str) -> tuple[int, int, str]:
+        stem, _, kind = name.partition("-")
+        first = STEMS.index(stem) if stem in STEMS else len(STEMS)
+        return first, KINDS.index(kind) if kind in KINDS else len(KINDS), name
 
     return tuple(sorted(names, key=place))
 
@@ -411,11 +413,12 @@ def facets(groups: Sequence[Group], most: int = 8) -> list[tuple[str, list[Group
     return [out[key] for key in sorted(out)]
 
 
-def leaders(groups: Sequence[Group], order: dict[str, float], most: int) -> list[str]:
-    """The ids of the groups to highlight in a panel: the best of each rule, then the next best."""
+def leaders(groups: Sequence[Group], order: Mapping[str, float], most: int = 8) -> list[str]:
+    """The ids of the groups to highlight in a panel: all of a few, else the best of each rule."""
+    if len(groups) <= most:
+        return [g.id for g in groups]
     ranked = sorted(groups, key=lambda g: (order.get(g.id, math.inf), g.label))
-    first: list[str] = []
-    for rule in (*RULES, *sorted({g.parts[0] for g in groups} - set(RULES))):
-        first += [g.id for g in ranked if g.parts[0] == rule][:1]
-    rest = [g.id for g in ranked if g.id not in first]
-    return (first + rest)[:most]
+    best: dict[str, str] = {}
+    for g in ranked:
+        best.setdefault(g.parts[0], g.id)
+    return list(best.values())[:most]

@@ -25,7 +25,12 @@ GREY = "#808a94"
 RULE_COLOUR = dict(zip(("bong", "blr", "bog", "bbb"), PALETTE, strict=False))
 MARKERS = "osD^vP*h"
 DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
-TITLES = {"nlpd": "NLPD", "error": "error rate", "ece": "ECE", "rmse": "RMSE", "kl": "KL"}
+TITLES = {
+    "nlpd": "NLPD", "error": "error rate", "ece": "ECE", "rmse": "RMSE", "kl": "KL",
+    "prequential": "one-step-ahead NLPD", "nlpd_positive": "NLPD where the density is positive",
+    "nonpositive": "share of densities that are not positive",
+}  # fmt: skip
+WIDE = 6.5  # inches from which on a figure has the whole width of the page
 MOST = 8  # groups that one panel shows in colour
 STYLE = {
     "font.family": "sans-serif",
@@ -49,7 +54,6 @@ STYLE = {
     "axes.facecolor": "none",
     "savefig.facecolor": "none",
     "svg.fonttype": "none",
-    "pdf.fonttype": 42,
     "axes.unicode_minus": True,
     "axes.formatter.useoffset": False,
     "path.simplify": True,
@@ -115,7 +119,7 @@ def picture(
     *,
     panel: tuple[float, float] = (5.4, 3.3),
     foot: float = 0.0,
-    share: bool = False,
+    tight: bool = False,
 ) -> Picture:
     """Draw a figure with rows × columns of panels and save it in three forms.
 
@@ -131,8 +135,8 @@ def picture(
         Width and height of a panel in inches.
     foot : float
         Inches below the panels, for a legend.
-    share : bool
-        Whether the panels share their vertical axis.
+    tight : bool
+        Whether only the panels at the left and at the bottom have numbers: see :func:`frame`.
 
     Returns
     -------
@@ -147,15 +151,15 @@ def picture(
         width, height = columns * panel[0], rows * panel[1] + foot
         figure = Figure(figsize=(width, height))
         FigureCanvasAgg(figure)
-        axes = figure.subplots(rows, columns, squeeze=False, sharey=share)
+        axes = figure.subplots(rows, columns, squeeze=False)
         gap = 0.62 if columns > 1 else 0.7
         figure.subplots_adjust(
             left=gap / width,
             right=1 - 0.12 / width,
             top=1 - 0.28 / height,
             bottom=(0.52 + foot) / height,
-            wspace=(0.25 if share else gap + 0.1) / panel[0] * 1.2,
-            hspace=0.62 / panel[1] * 1.25 if rows > 1 else 0,
+            wspace=(0.2 if tight else gap + 0.1) / panel[0] * 1.2,
+            hspace=(0.3 if tight else 0.62) / panel[1] * 1.25 if rows > 1 else 0,
         )
         paint(figure, list(axes.flat))
         svg, png, pdf = io.StringIO(), io.BytesIO(), io.BytesIO()
@@ -165,12 +169,12 @@ def picture(
         dates = {"CreationDate": None, "Creator": None, "Producer": None}
         figure.savefig(pdf, format="pdf", metadata=dates, **white)
     return Picture(
-        name, title, caption, alt, inline(svg.getvalue(), name, alt), png.getvalue(),
-        pdf.getvalue(), columns > 1,
+        name, title, caption, alt, inline(svg.getvalue(), name, alt, width), png.getvalue(),
+        pdf.getvalue(), width > WIDE,
     )  # fmt: skip
 
 
-def inline(svg: str, name: str, alt: str) -> str:
+def inline(svg: str, name: str, alt: str, width: float) -> str:
     """SVG of Matplotlib as part of a page: its own ids, the page's colours, words for it."""
     from html import escape
 
@@ -180,7 +184,8 @@ def inline(svg: str, name: str, alt: str) -> str:
     svg = re.sub(r'((?:xlink:)?href=")#', rf"\1#{name}-", svg).replace("url(#", f"url(#{name}-")
     svg = svg.replace(INK, "var(--ink)").replace(LINE, "var(--line)")
     svg = svg.replace("'DejaVu Sans'", "system-ui, 'DejaVu Sans'")
-    head = f'<svg role="img" aria-label="{escape(alt, quote=True)}"'
+    size = f"max-width: {130 * width:.0f}px"
+    head = f'<svg role="img" aria-label="{escape(alt, quote=True)}" style="{size}"'
     svg = re.sub(r'^<svg (.*?)width="[^"]*"', rf"{head} \1", svg, count=1, flags=re.DOTALL)
     return re.sub(r' height="[^"]*pt"', "", svg, count=1)
 
@@ -241,7 +246,7 @@ def draw_curve(axis: Any, points: Sequence[Point], look: Look, **more: Any) -> N
     style |= {"markevery": max(1, len(t) // 8)} if many else {}
     axis.plot(t, full, linestyle=look.dash, **style, **more)
     if part is not None:
-        axis.plot(t, part, linestyle=":", color=look.colour, linewidth=1.0, label="_", zorder=1)
+        axis.plot(t, part, linestyle=":", color=look.colour, linewidth=1.5, label="_", zorder=1)
     if np.any(error > 0):
         axis.fill_between(t, mean - error, mean + error, color=look.colour, alpha=0.18, lw=0)
 
@@ -258,14 +263,70 @@ def draw_crosses(axis: Any, found: Sequence[tuple[int, float]], look: Look) -> N
         )  # fmt: skip
 
 
-def finish_steps(axis: Any, steps: Sequence[int], label: bool = True) -> None:
-    """The axis of observations: logarithmic where the steps span two decades."""
-    if steps and steps[0] > 0 and steps[-1] >= 100 * steps[0]:
-        axis.set_xscale("log")
-        axis.xaxis.set_minor_locator(nowhere())
-    axis.grid(True, axis="y")
-    if label:
-        axis.set_xlabel("observations")
+def frame(
+    axes: Sequence[Any],
+    n: int,
+    columns: int,
+    x: Sequence[float],
+    y: tuple[float, float],
+    *,
+    log: bool = False,
+) -> None:
+    """The same ranges, ticks and lines for n panels; numbers at the left and at the bottom alone.
+
+    Parameters
+    ----------
+    axes : sequence of Axes
+        The panels row by row; those behind the first n are left empty.
+    n, columns : int
+    x : sequence of float
+        What the horizontal axis has to show, in order.
+    y : (float, float)
+        The range of the vertical axis.
+    log : bool
+        Whether the horizontal axis is logarithmic.
+    """
+    left, right = _padded(x, log)
+    xs, ys = _ticks(left, right, log), _ticks(*y)
+    for k, axis in enumerate(axes[:n]):
+        if log:
+            axis.set_xscale("log")
+            axis.xaxis.set_minor_locator(nowhere())
+        axis.set(xlim=(left, right), ylim=y)
+        axis.hlines(ys, left, right, colors=LINE, linewidth=0.7, zorder=0)
+        axis.set_yticks(ys if k % columns == 0 else [])
+        shown = xs if k + columns >= n else []
+        axis.set_xticks(shown, [f"{tick:g}" for tick in shown])
+    for axis in axes[n:]:
+        axis.set_axis_off()
+
+
+def _padded(x: Sequence[float], log: bool) -> tuple[float, float]:
+    low, high = x[0], x[-1]
+    if log:
+        factor = (high / low) ** 0.04 if high > low else 1.5
+        return low / factor, high * factor
+    pad = 0.03 * (high - low) or 0.5
+    return low - pad, high + pad
+
+
+def _ticks(low: float, high: float, log: bool = False) -> list[float]:
+    """A few round numbers inside a range."""
+    from matplotlib.ticker import MaxNLocator
+
+    if log:
+        decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+        for steps in ((1.0,), (1.0, 3.0), (1.0, 2.0, 5.0), (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)):
+            found = [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
+            if len(found) >= 3:
+                return found[:: max(1, len(found) // 4)]
+    ticks = MaxNLocator(4).tick_values(low, high)
+    return [float(t) for t in ticks if low <= t <= high]
+
+
+def is_wide(steps: Sequence[float]) -> bool:
+    """Whether steps span two decades, so that their axis is logarithmic."""
+    return bool(steps) and steps[0] > 0 and steps[-1] >= 100 * steps[0]
 
 
 def nowhere() -> Any:

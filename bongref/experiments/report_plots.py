@@ -11,21 +11,25 @@ import numpy as np
 from . import report_data as data
 from .report_data import Board, Group, Point, number
 from .report_figures import (
+    DASHES,
     GREY,
     INK,
+    MARKERS,
     MOST,
+    PALETTE,
+    RULE_COLOUR,
     Look,
     Picture,
     draw_crosses,
     draw_curve,
-    finish_steps,
     foot_of,
+    frame,
     grid_shape,
+    is_wide,
     legend,
     limits,
     looks,
     metric_title,
-    nowhere,
     picture,
     rule_legend,
 )
@@ -45,11 +49,14 @@ def curves(
         return None
     style, panels = looks(board), data.facets(board.groups, MOST)
     many = len(panels) > 1
-    shown = {id for _, gs in panels for id in data.leaders(gs, dict(order), MOST)}
+    shown = {id for _, gs in panels for id in data.leaders(gs, order)}
     bottom, top = limits([p.mean for id, ps in lines.items() for p in ps])
     steps = sorted({p.t for ps in lines.values() for p in ps})
 
+    shape = grid_shape(len(panels))
+
     def paint(figure: Any, axes: Sequence[Any]) -> None:
+        frame(axes, len(panels), shape[1], steps, (bottom, top), log=is_wide(steps))
         for axis, (title, groups) in zip(axes, panels, strict=False):
             for g in sorted(groups, key=lambda g: g.id in shown):
                 if g.id in shown:
@@ -58,18 +65,16 @@ def curves(
                     draw_faint(axis, lines[g.id], GREY)
                 if theirs.get(g.id):
                     draw_faint(axis, theirs[g.id], style[g.id].colour)
-            axis.set_ylim(bottom, top)
-            axis.set_title(title, loc="left")
+            axis.set_title(title, loc="left", y=1.0)
             _over_the_top(axis, [lines[g.id] for g in groups], [style[g.id] for g in groups])
             for g in groups:
                 draw_crosses(axis, data.crosses(g, metric), style[g.id])
-            finish_steps(axis, steps, label=not many)
-        _blank(axes[len(panels) :])
         axes[0].set_ylabel(metric_title(metric))
         if many:
             figure.supxlabel("observations", fontsize=9, y=0.42 / figure.get_figheight())
             rule_legend(figure, board.groups)
         else:
+            axes[0].set_xlabel("observations")
             legend(figure, axes[0])
 
     outside = sum(any(p.mean > top for p in ps) for ps in lines.values())
@@ -79,9 +84,9 @@ def curves(
         f"{metric_title(metric)} against observations",
         _curve_caption(board, outside, bool(other)),
         f"{metric_title(metric)} against observations: {_best_words(board, metric)}",
-        grid_shape(len(panels)),
+        shape,
         paint,
-        share=many,
+        tight=many,
         **size,  # type: ignore[arg-type]
     )
 
@@ -125,7 +130,7 @@ def _curve_caption(board: Board, outside: int, overlaid: bool) -> str:
     if overlaid:
         says.append("Thin dashed lines of the same colour: the other folder.")
     if len(board.groups) > MOST:
-        says.append("Each panel: in colour the best settings of each rule, the others grey.")
+        says.append("In panels of many: in colour the best settings of each rule, the others grey.")
     return " ".join(says)
 
 
@@ -153,11 +158,14 @@ def calibration(
     style = looks(board)
     panels = data.facets([g for g in board.groups if g.id in lines], MOST)
     many = len(panels) > 1
-    shown = {id for _, gs in panels for id in data.leaders(gs, dict(order), MOST)}
+    shown = {id for _, gs in panels for id in data.leaders(gs, order)}
     classes = board.task.get("kind") != "regression"
     labels = ("confidence", "accuracy") if classes else ("nominal coverage", "coverage")
 
+    shape = grid_shape(len(panels))
+
     def paint(figure: Any, axes: Sequence[Any]) -> None:
+        frame(axes, len(panels), shape[1], (0.0, 1.0), (-0.03, 1.03))
         for axis, (title, groups) in zip(axes, panels, strict=False):
             axis.plot([0, 1], [0, 1], color=INK, linewidth=0.8, linestyle=(0, (4, 3)), label="_")
             for g in groups:
@@ -168,17 +176,13 @@ def calibration(
                     x, y, color=look.colour, linestyle=look.dash, marker=look.marker or None,
                     markersize=3.2, linewidth=width, label=g.label if g.id in shown else "_",
                 )  # fmt: skip
-            axis.set(xlim=(-0.02, 1.02), ylim=(-0.02, 1.02))
-            axis.set_title(title, loc="left")
-            axis.grid(True)
-            if not many:
-                axis.set_xlabel(labels[0])
-        _blank(axes[len(panels) :])
+            axis.set_title(title, loc="left", y=1.0)
         axes[0].set_ylabel(labels[1])
         if many:
             figure.supxlabel(labels[0], fontsize=9, y=0.42 / figure.get_figheight())
             rule_legend(figure, board.groups)
         else:
+            axes[0].set_xlabel(labels[0])
             legend(figure, axes[0])
 
     over = "too sure" if classes else "intervals too narrow"
@@ -189,9 +193,9 @@ def calibration(
         f"Counts of all complete runs together, at the end of the stream. Below the diagonal: "
         f"{over}.",
         f"Calibration curves of {len(lines)} methods for the {kind} predictive",
-        grid_shape(len(panels)),
+        shape,
         paint,
-        share=many,
+        tight=many,
         **size,  # type: ignore[arg-type]
     )
 
@@ -214,6 +218,7 @@ def time_and_quality(board: Board, metric: str) -> Picture | None:
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
         (axis,) = axes
+        frame(axes, 1, 1, sorted(s.mean for _, s, _ in found), (bottom, top), log=True)
         for k, (g, s, q) in enumerate(found):
             look, y = style[g.id], min(q.mean, top)
             axis.errorbar(
@@ -225,12 +230,8 @@ def time_and_quality(board: Board, metric: str) -> Picture | None:
                 axis.annotate(
                     g.label, (s.mean, y), xytext=(5, 4), textcoords="offset points", fontsize=7
                 )
-        axis.set_ylim(bottom, top)
-        axis.set_xscale("log")
-        axis.xaxis.set_minor_locator(nowhere())
         axis.set_xlabel("seconds in the steps of one run")
         axis.set_ylabel(metric_title(metric))
-        axis.grid(True)
         if few:
             legend(figure, axis)
         else:
@@ -304,10 +305,14 @@ def learning_rates(board: Board, metric: str) -> Picture | None:
     labels = list(dict.fromkeys(label for _, by in panels for label in by))
     style = {label: _series_look(label, k, labels) for k, label in enumerate(labels)}
 
+    shape = grid_shape(len(panels), 3)
+    rates = sorted(
+        {float(g.params["alpha"]) for _, by in panels for groups in by.values() for g in groups}
+    )
+
     def paint(figure: Any, axes: Sequence[Any]) -> None:
+        frame(axes, len(panels), shape[1], rates, (bottom, top), log=True)
         for axis, ((hess, family), by_label) in zip(axes, panels, strict=False):
-            axis.set_xscale("log")
-            axis.set_ylim(bottom, top)
             for k, g in enumerate(base[hess, family]):
                 level = data.last(g, metric)
                 axis.axhline(
@@ -316,29 +321,26 @@ def learning_rates(board: Board, metric: str) -> Picture | None:
                 )  # fmt: skip
             for label, groups in by_label.items():
                 _series(axis, groups, ends, style[label], label)
-            axis.set_title(f"{hess}-{family}", loc="left")
-            axis.grid(True, axis="y")
-            axis.xaxis.set_minor_locator(nowhere())
-            if not many:
-                axis.set_xlabel("learning rate α")
-        _blank(axes[len(panels) :])
+            axis.set_title(f"{hess}-{family}", loc="left", y=1.0)
         axes[0].set_ylabel(metric_title(metric))
         if many:
             figure.supxlabel(
                 "learning rate α", fontsize=9, y=(foot + 0.08) / figure.get_figheight()
             )
+        else:
+            axes[0].set_xlabel("learning rate α")
         legend(figure, *axes[: len(panels)], columns=4 if many else 2)
 
     foot = foot_of(len(labels) + 1, 4 if many else 2)
     return picture(
         "learning-rate",
         "Sensitivity to the learning rate",
-        "Mean over the runs that are complete, ±1 standard error. A cross at the top: the share of "
-        "runs that diverged at this rate.",
+        "Mean over the runs that are complete, ±1 standard error. A cross at the top: some runs "
+        "diverged at this rate, with how many of how many.",
         f"{metric_title(metric)} at the end against the learning rate for {', '.join(labels)}",
-        grid_shape(len(panels), 3),
+        shape,
         paint,
-        share=many,
+        tight=many,
         foot=foot,
         panel=(3.1, 2.4) if many else (5.4, 3.3),
     )
@@ -366,15 +368,13 @@ def _series(
                 clip_on=False, label="_",
             )  # fmt: skip
             axis.annotate(
-                f"{lost}/{n}", (a, top), xytext=(0, -10), textcoords="offset points",
-                fontsize=6.5, ha="center", color=look.colour,
+                f"{lost}/{n}", (a, top), xytext=(0, 6), textcoords="offset points",
+                fontsize=7, ha="center", color=look.colour, annotation_clip=False,
             )  # fmt: skip
 
 
 def _series_look(label: str, k: int, labels: Sequence[str]) -> Look:
     rules = [one.split()[0] for one in labels]
-    from .report_figures import DASHES, MARKERS, PALETTE, RULE_COLOUR
-
     nth = rules[:k].count(rules[k])
     colour = RULE_COLOUR.get(rules[k], PALETTE[k % len(PALETTE)])
     return Look(colour, DASHES[nth % 4], MARKERS[nth % len(MARKERS)])
@@ -440,7 +440,3 @@ def _matching(board: Board, there: Board | None) -> dict[str, Group]:
     known = {g.id: g for g in there.groups}
     return {g.id: known[g.id] for g in board.groups if g.id in known}
 
-
-def _blank(axes: Sequence[Any]) -> None:
-    for axis in axes:
-        axis.set_axis_off()
