@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ._version import __version__
+from .experiments import arguments as experiments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -165,6 +166,8 @@ def _parser() -> argparse.ArgumentParser:
         "--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped"
     )
     vectors.set_defaults(command=_vectors)
+
+    experiments.add(commands)
 
     cite = commands.add_parser("cite", help="how to cite the paper, the package and the vectors")
     cite.add_argument(

@@ -206,8 +206,13 @@ def command(spec: Spec) -> str:
         if s[key] is not None:
             words += [f"--{key.replace('_', '-')}", _text(s[key])]
     words += ["--steps", str(s["steps"]), "--eval-samples", str(s["eval_samples"])]
+    schedules: dict[str, list[str]] = {}
     for name, steps in s["metrics"].items():
-        words += ["--metric", f"{name}@{','.join(map(str, steps))}"]
+        schedules.setdefault(",".join(map(str, steps)), []).append(name)
+    first = max(schedules, key=lambda at: len(schedules[at]))
+    words += ["--metrics", ",".join(schedules.pop(first)), "--at", first]
+    for at, names in schedules.items():
+        words += [word for name in names for word in ("--metric", f"{name}@{at}")]
     if spec.adapter:
         words += ["--adapter", spec.adapter]
     words += ["--seed", str(spec.seed), "--out", f"run-{spec.id}"]

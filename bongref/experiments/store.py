@@ -16,7 +16,6 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -74,6 +73,12 @@ def scan(data: bytes, name: str = NAME) -> Scan:
             "line(s) is; use another --out"
         )
     return Scan(status, where, start, len(data) - start, damaged)
+
+
+def scan_folder(folder: str | os.PathLike[str]) -> Scan:
+    """The ids in a folder, without writing to it."""
+    path = Path(folder) / NAME
+    return scan(path.read_bytes() if path.is_file() else b"", str(path))
 
 
 def _other_format(name: str, form: int) -> str:
@@ -286,10 +291,3 @@ def _take(file: int) -> bool:
         return True
     except OSError:
         return False
-
-
-def lines(folder: str | os.PathLike[str]) -> Iterator[Record]:
-    """The records of a folder one by one, for files that do not fit into memory as records."""
-    data = (Path(folder) / NAME).read_bytes()
-    for at, n in sorted(scan(data).where.values()):
-        yield records.from_line(data[at : at + n])
