@@ -29,7 +29,10 @@ def record(
     full = dict(method(name, **params).params) if adapter is None else dict(params)
     rng = np.random.default_rng([seed, int(fingerprint([name, full]), 16) % 2**32])
     rows = [
-        {"t": t, **{m: offset + 0.1 + 30 / (t + 50) + noise * rng.standard_normal() for m in metrics}}
+        {
+            "t": t,
+            **{m: offset + 0.1 + 30 / (t + 50) + noise * rng.standard_normal() for m in metrics},
+        }
         for t in steps
         if diverges is None or t < diverges
     ]

@@ -7,6 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from . import arguments_more
+
 
 def add(commands: Any) -> None:
     """Add the commands to those of ``bongref``."""
@@ -27,19 +29,28 @@ def add(commands: Any) -> None:
     for name in ("alpha", "n-iter", "n-samples", "rank", "n-probes"):
         run.add_argument(f"--{name}", metavar="VALUE,...", help="of the methods that take it")
     run.add_argument("--virtual", metavar="true,false", help="of the ef methods")
-    run.add_argument("--prior-var", metavar="VALUE,...", help="prior variance (default: the task's)")
+    run.add_argument(
+        "--prior-var", metavar="VALUE,...", help="prior variance (default: the task's)"
+    )
     run.add_argument(
         "--obs-var",
         metavar="VALUE,...",
         help="observation variance, in units of the standardised target (default: the task's)",
     )
     run.add_argument("--gamma", metavar="VALUE,...", help="forget: θ decays to its prior by gamma")
+    run.add_argument(
+        "--params", metavar="FILE", help="the best.json of bongref tune: parameters by method"
+    )
     run.add_argument("--seeds", type=int, metavar="N", help="the seeds 0 to N-1 (default 3)")
     run.add_argument("--seed", metavar="SEED,...", help="these seeds")
     run.add_argument("--steps", type=int, metavar="T", help="observations (default: all)")
     run.add_argument("--every", type=int, metavar="N", help="metrics every N steps")
-    run.add_argument("--at", metavar="STEP,...", help="metrics at these steps (default: 10 of them)")
-    run.add_argument("--metrics", metavar="NAME,...", help="e.g. rmse,nlpd-lin_mc,prequential-plugin")
+    run.add_argument(
+        "--at", metavar="STEP,...", help="metrics at these steps (default: 10 of them)"
+    )
+    run.add_argument(
+        "--metrics", metavar="NAME,...", help="e.g. rmse,nlpd-lin_mc,prequential-plugin"
+    )
     run.add_argument(
         "--metric",
         metavar="NAME@STEP,...",
@@ -75,6 +86,8 @@ def add(commands: Any) -> None:
     listed = what.add_parser("list", help="all tasks, and which files are there")
     listed.add_argument("--data", metavar="DIR", help="folder of data sets (or BONGREF_DATA)")
     listed.set_defaults(command=_command("data_list"))
+
+    arguments_more.add(commands)
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:

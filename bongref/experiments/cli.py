@@ -5,13 +5,15 @@ from __future__ import annotations
 import argparse
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import checks
 from ..errors import InvalidValue
+from ..grid import method
 from . import datasets, raw, specs, store, tasks
+from .best import read_best
 from .specs import Spec
 
 FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "bong-lin-hess-diag", "blr-lin-hess-diag")
@@ -70,14 +72,15 @@ def run(args: argparse.Namespace) -> int:
 
 def runs(args: argparse.Namespace) -> list[Spec]:
     """The runs that the arguments of ``bongref run`` stand for."""
-    params = _task_params(args)
+    params = task_params(args)
     task = tasks.load(args.task, params, args.part, args.data)
     P, facts = task.model().n_params, task.facts
-    names = specs.method_names(args.methods or ",".join(_four(P)))
+    best = read_best(args.params) if args.params else {}
+    names = specs.method_names(args.methods or ",".join(best or _four(P)))
     grid = {key: _values(key, getattr(args, key), GRID[key]) for key in GRID}
     grid["virtual"] = _values("virtual", args.virtual, _boolean)
     given = {key: values for key, values in grid.items() if values}
-    if "rank" not in given and any(name.endswith("-dlr") for name in names):
+    if "rank" not in given and not best and any(name.endswith("-dlr") for name in names):
         given["rank"] = [min(10, P)]
     for rank in given.get("rank", []):
         checks.rank("rank", rank, P)
@@ -90,17 +93,48 @@ def runs(args: argparse.Namespace) -> list[Spec]:
     }
     if args.obs_var and facts["kind"] != raw.REGRESSION:
         raise InvalidValue(f"obs_var is for a regression, and {args.task} is {facts['kind']}")
-    settings = [
-        {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
-        for prior in _positive("prior_var", args.prior_var) or [facts["prior_var"]]
-        for noise in _positive("obs_var", args.obs_var) or [facts["obs_var"]]
-        for gamma in _positive("gamma", args.gamma) or [None]
-    ]
+
+    def settings(default: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
+            for prior in _positive("prior_var", args.prior_var) or [default["prior_var"]]
+            for noise in _positive("obs_var", args.obs_var) or [default["obs_var"]]
+            for gamma in _positive("gamma", args.gamma) or [None]
+        ]
+
     if args.adapter:
         from ..conformance import load_adapter
 
         load_adapter(args.adapter)
-    return specs.matrix(task.source, facts, names, given, settings, _seeds(args), args.adapter)
+    seeds = _seeds(args)
+    if not best:
+        how = settings(facts)
+        return specs.matrix(task.source, facts, names, given, how, seeds, args.adapter)
+    specs.check_grid(names, given)
+    return [
+        spec
+        for seed in seeds
+        for name, tuned in ((name, _tuned(name, best, args.params)) for name in names)
+        for spec in specs.matrix(
+            task.source, facts, [name], {**tuned["params"], **_taken(name, given)},
+            settings({**facts, **tuned["settings"]}), [seed], args.adapter,
+        )
+    ]  # fmt: skip
+
+
+def _tuned(name: str, best: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The tuned parameters of a method as a grid of one point, and its settings."""
+    if name not in best:
+        raise InvalidValue(
+            f"params must have every method, and {path} has no parameters of {name}: it was not "
+            f"tuned, or every trial diverged; it has {', '.join(best)}"
+        )
+    found, grid = best[name], best[name]["params"].items()
+    return {"params": {k: [v] for k, v in grid if v is not None}, "settings": found["settings"]}
+
+
+def _taken(name: str, grid: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values for key, values in grid.items() if key in method(name).params}
 
 
 def _four(P: int) -> Sequence[str]:
@@ -108,7 +142,8 @@ def _four(P: int) -> Sequence[str]:
     return FOUR if P <= FEW_PARAMETERS else ("bong-lin-ef-dlr", *FOUR[1:])
 
 
-def _task_params(args: argparse.Namespace) -> dict[str, Any]:
+def task_params(args: argparse.Namespace) -> dict[str, Any]:
+    """The parameters of the task: ``--target`` and ``--set``."""
     params = {} if args.target is None else {"target": args.target}
     for word in args.set:
         key, equals, value = word.partition("=")

@@ -179,7 +179,9 @@ def headline(report: Report) -> str:
 
 def _state(here: Folder, boards: Sequence[Board]) -> Block:
     """Whether the results are complete, in one sentence."""
-    counts = {s: sum(r["status"] == s for r in here.records) for s in ("done", "diverged", "failed")}
+    counts = {
+        s: sum(r["status"] == s for r in here.records) for s in ("done", "diverged", "failed")
+    }
     ended = counts["done"] + counts["diverged"]
     missing = sum(b.missing for b in boards)
     planned = here.planned if here.planned is not None else len(here.records) + missing
@@ -364,7 +366,8 @@ def _mean(p: Point, place: int | None) -> Inline:
             status="part",
             title=says,
         )
-    said = [shown] if place is None else [shown, Span(f"({place})", style="small")]
+    said: list[str | Span] = [shown]
+    said += [] if place is None else [Span(f"({place})", style="small")]
     return Span(said, status="pass" if place == 1 else "")
 
 

@@ -1,31 +1,15 @@
-"""The command ``bongref report``."""
+"""The command ``bongref report``; its arguments are in :mod:`.arguments_more`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+
+from . import report
 
 
-def add(commands: Any) -> None:
-    """Add the command to those of ``bongref``."""
-    word = commands.add_parser(
-        "report", help="one page and the figures from a folder of results, finished or not"
-    )
-    word.add_argument("folder", metavar="DIR", help="that bongref run or tune wrote, or is writing")
-    word.add_argument(
-        "--against", metavar="DIR2", help="overlay another folder: another version or machine"
-    )
-    word.add_argument(
-        "--by", metavar="METRIC", help="rank by this metric (default: nlpd-plugin, or the first)"
-    )
-    word.add_argument("--out", metavar="DIR", help="where the page goes (default: DIR/report)")
-    word.set_defaults(command=_report)
-
-
-def _report(args: argparse.Namespace) -> int:
-    from . import report
-
+def write_report(args: argparse.Namespace) -> int:
+    """Write the page and the figures, and say where."""
     made = report.make(args.folder, against=args.against, by=args.by)
     out = Path(args.folder) / "report" if args.out is None else Path(args.out)
     written = report.write(made, out)

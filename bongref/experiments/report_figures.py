@@ -164,10 +164,9 @@ def picture(
         paint(figure, list(axes.flat))
         svg, png, pdf = io.StringIO(), io.BytesIO(), io.BytesIO()
         figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
-        white = {"facecolor": "white"}
-        figure.savefig(png, format="png", dpi=150, metadata={"Software": None}, **white)
+        figure.savefig(png, format="png", dpi=150, metadata={"Software": None}, facecolor="white")
         dates = {"CreationDate": None, "Creator": None, "Producer": None}
-        figure.savefig(pdf, format="pdf", metadata=dates, **white)
+        figure.savefig(pdf, format="pdf", metadata=dates, facecolor="white")
     return Picture(
         name, title, caption, alt, inline(svg.getvalue(), name, alt, width), png.getvalue(),
         pdf.getvalue(), width > WIDE,

@@ -87,7 +87,7 @@ def curves(
         shape,
         paint,
         tight=many,
-        **size,  # type: ignore[arg-type]
+        **size,
     )
 
 
@@ -196,7 +196,7 @@ def calibration(
         shape,
         paint,
         tight=many,
-        **size,  # type: ignore[arg-type]
+        **size,
     )
 
 
@@ -439,4 +439,3 @@ def _matching(board: Board, there: Board | None) -> dict[str, Group]:
         return {}
     known = {g.id: g for g in there.groups}
     return {g.id: known[g.id] for g in board.groups if g.id in known}
-

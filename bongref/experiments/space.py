@@ -106,8 +106,9 @@ def read(path: str | Path) -> Whole:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except OSError as error:
-        raise InvalidValue(f"space must be a file that can be read, got {str(path)!r}; {error}") \
-            from None
+        raise InvalidValue(
+            f"space must be a file that can be read, got {str(path)!r}; {error}"
+        ) from None
     try:
         data = json.loads(text)
     except ValueError as error:

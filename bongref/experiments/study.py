@@ -316,9 +316,7 @@ def require_optuna() -> Any:
     try:
         import optuna
     except ImportError:
-        raise ImportError(
-            'bongref tune needs Optuna; pip install "bongref[experiments]"'
-        ) from None
+        raise ImportError('bongref tune needs Optuna; pip install "bongref[experiments]"') from None
     return optuna
 
 

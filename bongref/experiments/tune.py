@@ -8,7 +8,6 @@ best of each in ``DIR/best.json``, which ``bongref run --params`` reads.
 
 from __future__ import annotations
 
-import json
 import math
 import os
 from collections import deque
@@ -21,13 +20,14 @@ from ..errors import InvalidValue
 from ..grid import method
 from . import space as spaces
 from . import specs, store, study, tasks
+from .best import BEST, FORMAT
 from .execute import execute
 from .records import Record
 from .specs import Spec
 from .study import LARGE, Proposal, Study, Trial
 from .workers import Pool, gather
 
-JOURNAL, BEST, FORMAT = "study.journal", "best.json", 1
+JOURNAL = "study.journal"
 DEFAULT: dict[str, Any] = {
     "alpha": {"low": 1e-4, "high": 1.0, "log": True},
     "prior_var": {"low": 1e-3, "high": 10.0, "log": True},
@@ -368,39 +368,3 @@ def summary(plan: Plan, studies: Mapping[str, Study]) -> dict[str, Any]:
             entry |= {"loss": best.loss, "trial": best.number}
         out["methods"][name] = entry
     return out
-
-
-def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
-    """The parameters and settings of a ``best.json``, by method.
-
-    Parameters
-    ----------
-    path : path
-
-    Returns
-    -------
-    dict
-        Methods to ``{"params": {...}, "settings": {...}}``; those whose trials all diverged are
-        left out.
-
-    Raises
-    ------
-    InvalidValue
-        If the file cannot be read, or is not one of ``bongref tune``.
-    """
-    try:
-        data = json.loads(Path(path).read_text(encoding="utf-8"))
-        found = {n: e for n, e in data["methods"].items() if e["params"] is not None}
-        for name, entry in found.items():
-            method(name, **entry["params"])
-            dict(entry["settings"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        raise InvalidValue(
-            f"params must be the best.json of bongref tune, got {str(path)!r}; {error}"
-        ) from None
-    if data.get("format") != FORMAT:
-        raise InvalidValue(
-            f"params: {str(path)!r} has format {data.get('format')}, "
-            f"and this version reads format {FORMAT}"
-        )
-    return found

@@ -1,4 +1,4 @@
-"""The command ``bongref tune``."""
+"""The command ``bongref tune``; its arguments are in :mod:`.arguments_more`."""
 
 from __future__ import annotations
 
@@ -12,60 +12,10 @@ from ..errors import InvalidValue
 from ..grid import PARAMETERS
 from . import space as spaces
 from . import specs, study, tasks, tune
+from .best import BEST
 from .cli import check_metric, task_params
 from .report_data import number
 from .workers import pool
-
-
-def add(commands: Any) -> None:
-    """Add the command to those of ``bongref``."""
-    word = commands.add_parser(
-        "tune",
-        help="learning rates, prior variances and the rest, chosen on held-out training rows",
-    )
-    word.add_argument("task", help="as of bongref run: a name, or a file such as mydata.csv")
-    word.add_argument("--target", metavar="COLUMN", help="of a file: the column to predict")
-    word.add_argument(
-        "--methods", metavar="GLOB,...", required=True, help="e.g. 'bong-*-dlr,blr-lin-*-dlr'"
-    )
-    word.add_argument(
-        "--space", metavar="FILE", help="JSON, see docs/tuning.md (default: alpha, and variances)"
-    )
-    word.add_argument("--trials", type=int, default=40, metavar="N", help="of each method (40)")
-    word.add_argument(
-        "--round",
-        type=int,
-        default=4,
-        metavar="N",
-        help="trials that are proposed together (4); the result depends on it, not on --workers",
-    )
-    word.add_argument("--sampler", default="tpe", choices=study.SAMPLERS, help="(default tpe)")
-    word.add_argument("--seed", type=int, default=0, help="of the proposals (default 0)")
-    word.add_argument(
-        "--seeds", type=int, default=1, metavar="N", help="runs of each trial: 0 to N-1 (default 1)"
-    )
-    word.add_argument("--metric", default="nlpd-plugin", help="the loss (default nlpd-plugin)")
-    word.add_argument("--steps", type=int, metavar="T", help="observations (default: all)")
-    word.add_argument("--eval-samples", type=int, default=100, help="of mc and lin_mc (100)")
-    word.add_argument(
-        "--fix",
-        metavar="KEY=VALUE",
-        action="append",
-        default=[],
-        help="a parameter that is not searched, e.g. rank=5",
-    )
-    word.add_argument(
-        "--set", metavar="KEY=VALUE", action="append", default=[], help="a parameter of the task"
-    )
-    word.add_argument("--data", metavar="DIR", help="folder of data sets (or BONGREF_DATA)")
-    word.add_argument("--out", default="tuning", metavar="DIR", help="(default: tuning)")
-    word.add_argument(
-        "--storage", metavar="URL", help="of an Optuna storage (default: DIR/study.journal)"
-    )
-    word.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default 1)")
-    word.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster")
-    word.add_argument("-q", "--quiet", action="store_true", help="only the summary")
-    word.set_defaults(command=_tune)
 
 
 def plan_of(args: argparse.Namespace) -> tune.Plan:
@@ -118,7 +68,8 @@ def _fixed(words: list[str], task: tasks.Task) -> dict[str, Any]:
     return fixed
 
 
-def _tune(args: argparse.Namespace) -> int:
+def tune_methods(args: argparse.Namespace) -> int:
+    """Tune, and say what is best."""
     plan = plan_of(args)
     again = shlex.join(["bongref", *sys.argv[1:]])
     facts = plan.task.facts
@@ -140,7 +91,7 @@ def _tune(args: argparse.Namespace) -> int:
             )
             return 130
     print(table(best))
-    print(f"written to {args.out}/{tune.BEST}, for bongref run --params")
+    print(f"written to {args.out}/{BEST}, for bongref run --params")
     return 0
 
 
@@ -148,7 +99,8 @@ class _Bar:
     """A bar with the time left where standard error is a terminal, else a line for each trial."""
 
     def __init__(self, quiet: bool) -> None:
-        self.quiet, self.bar = quiet, None
+        self.quiet = quiet
+        self.bar: Any = None
 
     def __enter__(self) -> _Bar:
         return self
