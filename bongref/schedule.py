@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -61,7 +62,7 @@ def checked(name: str, value: Any) -> Schedule:
             raise InvalidType(f"{name} must be an integer or increasing steps, got {value!r}")
         return Schedule(checks.integer(name, value, 1))
     steps = tuple(checks.integer(f"{name}[{k}]", s, 1) for k, s in enumerate(value))
-    if not steps or any(a >= b for a, b in zip(steps, steps[1:], strict=False)):
+    if not steps or any(a >= b for a, b in itertools.pairwise(steps)):
         raise InvalidValue(
             f"{name} must be an integer or increasing steps such as [250, 500, 1000], got {value!r}"
         )

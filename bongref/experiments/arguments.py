@@ -1,4 +1,4 @@
-"""The arguments of ``bongref run`` and ``bongref data``. Nothing is loaded before a command runs."""
+"""The arguments of ``bongref run`` and ``bongref data``; a command is loaded when it is run."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from typing import Any
 from .. import checks
 from ..errors import InvalidValue
 from ..grid import method
-from . import datasets, raw, specs, store, tasks
+from . import raw, specs, store, tasks
 from .best import read_best
 from .specs import Spec
 
@@ -99,7 +99,7 @@ def runs(args: argparse.Namespace) -> list[Spec]:
             {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
             for prior in _positive("prior_var", args.prior_var) or [default["prior_var"]]
             for noise in _positive("obs_var", args.obs_var) or [default["obs_var"]]
-            for gamma in _positive("gamma", args.gamma) or [None]
+            for gamma in (*_positive("gamma", args.gamma),) or (None,)
         ]
 
     if args.adapter:

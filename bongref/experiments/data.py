@@ -120,7 +120,9 @@ def _fetch(url: str, part: Path) -> None:
             going_on = answer.status == 206
             _receive(answer, part, have if going_on else 0)
     except urllib.error.HTTPError as error:
-        if error.code == 416 and have:  # nothing is left to send: all is there, or it is another file
+        if (
+            error.code == 416 and have
+        ):  # nothing is left to send: all is there, or it is another file
             return
         raise OSError(f"{url} cannot be downloaded (HTTP {error.code} {error.reason})") from None
     except (urllib.error.URLError, http.client.HTTPException, TimeoutError) as error:

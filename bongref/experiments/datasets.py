@@ -76,7 +76,9 @@ def load(name: str, params: dict[str, Any], folder: str | None) -> Raw:
         return _sklearn(name, params)
     if name == "mnist":
         return _mnist(params, folder)
-    return _sarcos(name, params, folder) if name.startswith("sarcos") else _uci(name, params, folder)
+    return (
+        _sarcos(name, params, folder) if name.startswith("sarcos") else _uci(name, params, folder)
+    )
 
 
 def _sklearn(name: str, params: dict[str, Any]) -> Raw:
@@ -156,7 +158,7 @@ def _content(name: str, folder: Path, file: dict[str, Any], used: dict[str, str]
         data = gzip.decompress(data) if path.suffix == ".gz" else data
     except (OSError, EOFError, ValueError) as error:
         raise InvalidValue(
-            f"{path} cannot be read ({error}); bongref data get {_set_name(name)} downloads it again"
+            f"{path} cannot be read ({error}); bongref data get {_set_name(name)} gets it again"
         ) from None
     used[path.name] = hashlib.sha256(data).hexdigest()
     known = file["sha256"] if path.name not in OTHER_NAMES.get(name, ()) else None
@@ -177,18 +179,20 @@ def _idx(data: bytes) -> Array:
 
 
 def _mnist(params: dict[str, Any], folder: str | None) -> Raw:
-    where, used = data_folder(folder, "mnist"), {}
+    where, used = data_folder(folder, "mnist"), dict[str, str]()
     files = [_content("mnist", where, f, used) for f in catalogue()["mnist"]["files"]]
     images, labels, test_images, test_labels = map(_idx, files)
     X = np.concatenate([images, test_images])[..., None]
     Y = np.concatenate([labels, test_labels]).astype(float)
     kind = checks.choice("model", str(params.get("model", "cnn")), ("cnn", "mlp", "linear"))
-    models = {"cnn": CNN, "mlp": mlp(784, checks.integer("hidden", params.get("hidden", 50), 1), 10),
+    width = checks.integer("hidden", params.get("hidden", 50), 1)
+    models = {"cnn": CNN, "mlp": mlp(784, width, 10),
               "linear": {"kind": "linear", "sizes": [784, 10], "bias": True}}  # fmt: skip
     X = X if kind == "cnn" else X.reshape(len(X), -1)
     return Raw(
         CLASSES, X, Y, last(len(images), len(test_images)), models[kind], scaled=False,
-        classes=tuple(map(str, range(10))), about={"files": used, "split": "published"}, unit=1 / 255,
+        classes=tuple(map(str, range(10))), about={"files": used, "split": "published"},
+        unit=1 / 255,
     )  # fmt: skip
 
 
@@ -200,7 +204,7 @@ def _sarcos(name: str, params: dict[str, Any], folder: str | None) -> Raw:
     """
     from scipy.io import loadmat
 
-    where, used = data_folder(folder, name), {}
+    where, used = data_folder(folder, name), dict[str, str]()
     files = catalogue()["sarcos"]["files"][1 if name == "sarcos-4449" else 0 :]
     rows = []
     for file in files:
@@ -221,7 +225,7 @@ def _sarcos(name: str, params: dict[str, Any], folder: str | None) -> Raw:
 
 
 def _uci(name: str, params: dict[str, Any], folder: str | None) -> Raw:
-    where, used = data_folder(folder, name), {}
+    where, used = data_folder(folder, name), dict[str, str]()
     data_file, mask_file = catalogue()[name]["files"]
     text = _content(name, where, data_file, used).decode()
     X, Y = _table(next(iter(used)), text)

@@ -29,7 +29,7 @@ from ..models import Model
 from ..states import State
 from . import calibration, foreign, tasks
 from .records import Record
-from .specs import Source, Spec, versions
+from .specs import Spec, versions
 from .threads import one_thread
 
 WARM = 100  # test rows that are predicted to compile the predictives
@@ -107,15 +107,15 @@ def _outcome(spec: Spec, task: tasks.Task) -> Record:
         return _record("diverged", error.step, _reason(error), error.rows, {}, info)
     except Exception as error:
         where = traceback.extract_tb(error.__traceback__)[-1]
-        told = f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        told = (
+            f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
+        )
         return _record("failed", 0, told, [], {}, None)
     found = {kind: c for one in measures for kind, c in getattr(one, "counts", {}).items()}
     return _record("done", result.t, "", result.rows, found, result.info)
 
 
-def _record(
-    status: str, step: int, reason: str, rows: list[Any], counts: Any, info: Any
-) -> Record:
+def _record(status: str, step: int, reason: str, rows: list[Any], counts: Any, info: Any) -> Record:
     timing = {
         "steps": getattr(info, "seconds", 0.0),
         "evaluation": getattr(info, "evaluation", 0.0),
@@ -138,9 +138,7 @@ def _reason(error: StreamEnded) -> str:
 
 def setup(
     spec: Spec, task: tasks.Task
-) -> tuple[
-    Method, Model, Likelihood, State, Array, Array, np.random.Generator, Dynamics | None
-]:
+) -> tuple[Method, Model, Likelihood, State, Array, Array, np.random.Generator, Dynamics | None]:
     """(method, model, likelihood, prior, X, Y, generator, dynamics) of a run, all from its seed."""
     m, s = method(spec.method, **spec.params), spec.settings
     model, lik = task.model(), task.likelihood(s["obs_var"])
@@ -167,7 +165,9 @@ class Measured:
 
     ahead = False
 
-    def __init__(self, task: tasks.Task, names: list[str], n_samples: int, every: list[int]) -> None:
+    def __init__(
+        self, task: tasks.Task, names: list[str], n_samples: int, every: list[int]
+    ) -> None:
         self.test = metrics.on(task.X_test, task.Y_test, *names, n_samples=n_samples)
         self.every = every
         self.counts: dict[str, calibration.Counts] = {}

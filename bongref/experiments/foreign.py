@@ -39,8 +39,8 @@ def streamed(spec: Spec, given: tuple[Any, ...], measures: list[Any]) -> Result:
     if moving is not None:
         raise InvalidValue("gamma must not be given with --adapter: its streams do not move")
     adapter, T = load_adapter(spec.adapter), len(X)
-    draws, rows, clock = evaluation_generator(rng), [], 0.0
-    evaluation, t = 0.0, 0
+    draws, clock, evaluation, t = evaluation_generator(rng), 0.0, 0.0, 0
+    rows: list[dict[str, Any]] = []
     Y = lik.encode(Y, model.n_outputs, batch=T)
     described = {"in_shape": model.in_shape, "n_outputs": model.n_outputs, **model_spec(model)}
     likelihood = {"kind": lik.name} | ({"R": lik.R} if lik.name == "gaussian" else {})
@@ -72,7 +72,9 @@ def _states(
     """The states after each of some observations."""
     kind, params = STATES[m.family], dict(m.params)
     if "n_samples" not in params and hasattr(adapter, "run"):
-        out = adapter.run(m.name, model, lik, state._asdict(), X, Y, None, {"kind": "static"}, params)
+        out = adapter.run(
+            m.name, model, lik, state._asdict(), X, Y, None, {"kind": "static"}, params
+        )
         if out is not NotImplemented:
             return [_state(kind, one) for one in out]
     if "n_samples" in params and m.n_iter > 1:

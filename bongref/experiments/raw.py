@@ -6,6 +6,8 @@ draws is decided by ``data_seed``, which is part of the task.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -58,7 +60,7 @@ class Raw(NamedTuple):
     prior: str = "fan-in"
     prior_var: float = 1.0
     classes: tuple[str, ...] = ()
-    about: dict[str, Any] = {}
+    about: Mapping[str, Any] = MappingProxyType({})
     unit: float = 1.0
 
 
@@ -101,9 +103,12 @@ def moons(rng: np.random.Generator, n: int = 1000, n_test: int = 1000, noise: fl
     N = n + n_test
     Y = rng.integers(0, 2, N).astype(float)
     angle = np.pi * rng.random(N)
-    X = np.where(Y[:, None] == 0, np.c_[np.cos(angle), np.sin(angle)],
-                 np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)])  # fmt: skip
-    X = X + noise * rng.standard_normal((N, 2))
+    upper, lower = (
+        np.c_[np.cos(angle), np.sin(angle)],
+        np.c_[1 - np.cos(angle), 0.5 - np.sin(angle)],
+    )
+    moon = np.where(Y[:, None] == 0, upper, lower)
+    X = moon + noise * rng.standard_normal((N, 2))
     return Raw(BINARY, X, Y, last(n, n_test), mlp(2, hidden, hidden, 1))
 
 
@@ -147,7 +152,7 @@ def outliers(rng: np.random.Generator, n: int = 1000, n_test: int = 1000, share:
     return Raw(REGRESSION, X, Y, last(n, n_test), mlp(1, hidden, 1), noise**2, False, about=about)
 
 
-GENERATORS = {
+GENERATORS: dict[str, Callable[..., Raw]] = {
     "linear": linear,
     "logistic": logistic,
     "moons": moons,

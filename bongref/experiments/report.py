@@ -43,7 +43,7 @@ class Folder(NamedTuple):
     name: str
     records: list[Record]
     notes: list[str]
-    planned: int | None  # runs that were asked for, where that is known
+    missing: int | None  # runs that were asked for and are not there, where that is known
 
 
 def read(folder: str | os.PathLike[str]) -> Folder:
@@ -74,7 +74,9 @@ def read(folder: str | os.PathLike[str]) -> Folder:
             f"folder must hold at least one result, and {str(path / store.NAME)!r} has none yet; "
             "wait for the first run, or give the bongref run command again"
         )
-    return Folder(str(path), found.records, found.notes, None)
+    asked = store.planned(path)
+    left = len(asked - {r["key"] for r in found.records}) if asked else None
+    return Folder(str(path), found.records, found.notes, left)
 
 
 def make(
@@ -183,8 +185,8 @@ def _state(here: Folder, boards: Sequence[Board]) -> Block:
         s: sum(r["status"] == s for r in here.records) for s in ("done", "diverged", "failed")
     }
     ended = counts["done"] + counts["diverged"]
-    missing = sum(b.missing for b in boards)
-    planned = here.planned if here.planned is not None else len(here.records) + missing
+    missing = sum(b.missing for b in boards) if here.missing is None else here.missing
+    planned = len(here.records) - counts["failed"] + missing
     said = f"{reports.plural(counts['done'], 'run')} complete, {counts['diverged']} diverged"
     if counts["failed"]:
         said += f", {counts['failed']} failed"

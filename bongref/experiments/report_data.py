@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import groupby
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -334,9 +335,10 @@ def _ranked(scores: dict[str, Score]) -> dict[str, float]:
     """Ranks from 1, equals share the mean of their places."""
     order = sorted(scores, key=lambda id: scores[id])
     out: dict[str, float] = {}
-    for id in order:
-        places = [k for k, other in enumerate(order, 1) if scores[other] == scores[id]]
-        out[id] = sum(places) / len(places)
+    for _, some in groupby(enumerate(order, 1), key=lambda entry: scores[entry[1]]):
+        places = list(some)
+        mean = sum(k for k, _ in places) / len(places)
+        out.update((id, mean) for _, id in places)
     return out
 
 

@@ -135,7 +135,8 @@ def method_names(globs: str) -> list[str]:
 def parameter_sets(name: str, grid: Mapping[str, Sequence[Any]]) -> list[dict[str, Any]]:
     """All combinations of the values in ``grid`` that the method takes, defaults filled in.
 
-    >>> [p["alpha"] for p in parameter_sets("blr-lin-hess-diag", {"alpha": [0.1, 1.0], "rank": [5]})]
+    >>> grid = {"alpha": [0.1, 1.0], "rank": [5]}
+    >>> [p["alpha"] for p in parameter_sets("blr-lin-hess-diag", grid)]
     [0.1, 1.0]
     """
     taken = [key for key, (globs, _) in PARAMETERS.items() if key in grid and _takes(name, globs)]

@@ -65,6 +65,7 @@ def sweep(
     show = progress or Progress(len(specs), quiet=True)
     with store.writer(folder) as out:
         missing = todo(specs, out.status, retry_failed)
+        out.plan(s.key for s in specs)
         for note in (*out.notes, *other_versions(out.path, out.status, specs)):
             show.note(note)
         show.start(len(specs) - len(missing), len(missing))
@@ -209,9 +210,7 @@ def table(found: Sequence[Record]) -> str:
     for record in found:
         params = {k: v for k, v in record["params"].items() if v not in (None, False)}
         how = {k: record["settings"][k] for k in ("prior_var", "obs_var", "gamma")}
-        several = {
-            k: v for k, v in how.items() if len({str(r["settings"][k]) for r in found}) > 1
-        }
+        several = {k: v for k, v in how.items() if len({str(r["settings"][k]) for r in found}) > 1}
         words = [f"{k}={v}" for k, v in {**params, **several}.items()]
         groups.setdefault(" ".join([record["method"], *words]), []).append(record)
     names = list(dict.fromkeys(k for r in found for row in r["rows"] for k in row if k != "t"))
@@ -225,7 +224,8 @@ def table(found: Sequence[Record]) -> str:
             cells.append(_cell(values))
         diverged = sum(r["status"] == "diverged" for r in members)
         lines.append(
-            f"{group:<{width}}  {len(members):>4}  {diverged:>8}  " + "  ".join(f"{c:>18}" for c in cells)
+            f"{group:<{width}}  {len(members):>4}  {diverged:>8}  "
+            + "  ".join(f"{c:>18}" for c in cells)
         )
     return "\n".join(lines)
 

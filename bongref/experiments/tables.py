@@ -30,7 +30,9 @@ FEW = 10  # whole numbers with at most so many values are classes
 LEVELS = 20  # a column of text may have so many values
 PARAMS = ("target", "kind", "drop", "missing", "hidden", "activation", "order", "obs_var",
           "prior", "prior_var", "test", "split_seed", "max_test")  # fmt: skip
-Columns = dict[str, Array]  # by name, each (N,): floats, or objects (text) where not all are numbers
+Columns = dict[
+    str, Array
+]  # by name, each (N,): floats, or objects (text) where not all are numbers
 
 
 def is_file(name: str) -> bool:
@@ -117,7 +119,7 @@ def read(path: str) -> Columns:
 
 
 def _csv(text: str, name: str) -> Columns:
-    """The columns of comma-, semicolon-, tab- or space-separated text; the first row may be names."""
+    """The columns of text with commas, semicolons, tabs or spaces; the first row may be names."""
     rows = [row for row in csv.reader(io.StringIO(text), delimiter=_delimiter(text)) if any(row)]
     if len(rows) < 2:
         raise InvalidValue(f"{name} must have a row of names and rows of values, got {len(rows)}")
@@ -169,7 +171,9 @@ def _npz(file: Path) -> Columns:
                 flat = a.reshape(len(a), -1) if a.ndim > 1 else a
                 if a.ndim == 0:
                     raise ValueError(f"{name!r} is a single number")
-                parts = {name: flat} if a.ndim == 1 else {f"{name}{k}": c for k, c in enumerate(flat.T)}
+                parts = (
+                    {name: flat} if a.ndim == 1 else {f"{name}{k}": c for k, c in enumerate(flat.T)}
+                )
                 columns |= {n: _plain(c) for n, c in parts.items()}
     except (ValueError, zipfile.BadZipFile) as error:
         raise InvalidValue(
@@ -245,9 +249,7 @@ def _complete(columns: Columns, missing: str, name: str) -> tuple[Columns, int]:
     return {n: c[~bad] for n, c in columns.items()}, int(bad.sum())
 
 
-def _target(
-    name: str, column: Array, kind: Any, file: str
-) -> tuple[str, Array, tuple[str, ...]]:
+def _target(name: str, column: Array, kind: Any, file: str) -> tuple[str, Array, tuple[str, ...]]:
     """Kind, values and names of classes of the target."""
     text = column.dtype == object
     values = sorted(set(column.tolist()), key=str if text else float)

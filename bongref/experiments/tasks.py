@@ -4,7 +4,8 @@
 >>> task.facts["kind"], task.X.shape, task.X_test.shape, task.facts["model"]["sizes"]
 ('binary', (100, 2), (50, 2), [2, 16, 16, 1])
 
-``load`` takes the name of a built-in task (:data:`NAMES`) or the path of a CSV, Parquet or npz file.
+``load`` takes the name of a built-in task (:data:`NAMES`) or the path of a CSV, Parquet or npz
+file.
 All that it decides is in ``task.facts`` and goes into every result. Means and standard deviations
 for the standardisation come from the training part alone. With ``part="valid"`` the test part is
 left alone: the last fifth of the training rows (after shuffling where order has no meaning) takes
@@ -62,7 +63,9 @@ class Task(NamedTuple):
         """The likelihood; ``obs_var`` in place of the task's observation variance."""
         if self.facts["kind"] == REGRESSION:
             return likelihoods.Gaussian(self.facts["obs_var"] if obs_var is None else obs_var)
-        return likelihoods.Bernoulli() if self.facts["kind"] == BINARY else likelihoods.Categorical()
+        return (
+            likelihoods.Bernoulli() if self.facts["kind"] == BINARY else likelihoods.Categorical()
+        )
 
     def prior_variances(self, var: float | None = None) -> Array:
         """The prior variance of every parameter, (P,)."""
@@ -316,7 +319,8 @@ def checksum(arrays: tuple[Array, ...]) -> str:
     total = hashlib.sha256()
     for a in arrays:
         total.update(str(a.shape).encode())
-        total.update(np.ascontiguousarray(a, dtype="u1" if a.dtype == np.uint8 else "<f8"))
+        kind = "u1" if a.dtype == np.uint8 else "<f8"
+        total.update(np.ascontiguousarray(a, dtype=kind).data)
     return total.hexdigest()
 
 
@@ -328,5 +332,6 @@ def model_of(spec: dict[str, Any]) -> models.ParametricModel:
     """
     rest = {key: value for key, value in spec.items() if key != "kind"}
     if spec["kind"] == "linear":
-        return models.linear(*rest["sizes"], bias=rest["bias"])
+        n_in, n_out = rest["sizes"]
+        return models.linear(n_in, n_out, bias=rest["bias"])
     return models.mlp(**rest) if spec["kind"] == "mlp" else models.cnn(**rest)

@@ -43,7 +43,9 @@ class ClusterGone(Exception):
 class Pool(Protocol):
     """Workers behind one small interface."""
 
-    capacity: int
+    @property
+    def capacity(self) -> int:
+        """How many runs it is worth to have submitted."""
 
     def submit(self, fn: Callable[[Spec], Record], spec: Spec) -> Any:
         """Start fn(spec) somewhere; the future's ``result()`` is its value."""
@@ -106,13 +108,14 @@ class Processes(_Closing):
 
     def __init__(self, n_workers: int) -> None:
         try:
-            import loky
+            from loky import ProcessPoolExecutor
         except ImportError:
             raise ImportError(
                 "--workers needs loky: pip install 'bongref[experiments]'; without it, --workers 1"
             ) from None
         self.executor: Any = None
-        self.make = lambda: loky.ProcessPoolExecutor(
+        make: Any = ProcessPoolExecutor
+        self.make: Callable[[], Any] = lambda: make(
             n_workers, initializer=_quiet, env=dict(ENVIRONMENT)
         )
         self.capacity = 2 * n_workers  # one in work and one waiting for each
@@ -157,13 +160,14 @@ class Cluster(_Closing):
 
     def __init__(self, address: str) -> None:
         try:
-            from distributed import Client
+            import distributed
         except ImportError:
             raise ImportError(
                 "--scheduler needs dask: pip install 'bongref[experiments]'"
             ) from None
         try:
-            self.client: Any = Client(address, timeout=CONNECT, set_as_default=False)
+            make: Any = distributed.Client
+            self.client: Any = make(address, timeout=CONNECT, set_as_default=False)
         except (OSError, ValueError, TimeoutError) as error:
             raise InvalidValue(
                 f"scheduler must be the address of a running Dask scheduler, such as "
@@ -173,7 +177,7 @@ class Cluster(_Closing):
         self.idle = 0.0  # seconds without any worker
 
     @property
-    def capacity(self) -> int:  # type: ignore[override]
+    def capacity(self) -> int:
         """Two runs for each thread of the workers that are there now."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"]
         return 2 * max(1, sum(int(w["nthreads"]) for w in workers.values()))
@@ -195,9 +199,8 @@ class Cluster(_Closing):
         if self.client.status not in ("running", "connecting"):
             raise ClusterGone(f"the scheduler at {self.address} is gone")
         try:
-            done = distributed.wait(
-                list(futures), timeout=timeout, return_when="FIRST_COMPLETED"
-            ).done
+            wait: Any = distributed.wait
+            done = wait(list(futures), timeout=timeout, return_when="FIRST_COMPLETED").done
         except (TimeoutError, distributed.TimeoutError):
             done = {f for f in futures if f.done()}
         self.idle = 0.0 if done or self._workers() else self.idle + timeout
@@ -285,9 +288,7 @@ def gather(
             yield spec, result
 
 
-def _may_start(
-    spec: Spec, running: dict[Any, Spec], deaths: dict[str, int], capacity: int
-) -> bool:
+def _may_start(spec: Spec, running: dict[Any, Spec], deaths: dict[str, int], capacity: int) -> bool:
     """Whether there is room; a run that has seen a worker die is to be alone."""
     alone = spec.id in deaths or any(other.id in deaths for other in running.values())
     return not running if alone else len(running) < capacity
