@@ -19,7 +19,7 @@ from ..reports import Block, Code, Document, Fields, Figure, Inline, Section, Sp
 from . import report_calibration, report_data, report_plots, store
 from .records import Record
 from .report_data import Board, Group, Point, number
-from .report_figures import Picture, metric_title, require_matplotlib
+from .report_figures import Picture, metric_title, renamed, require_matplotlib
 
 PAGE, DATA = "report.html", "report.json"
 
@@ -119,10 +119,10 @@ def make(
     body: list[Block] = [_state(here, boards), *_notes(here, there, boards, others)]
     body.append(_facts(here, there))
     data: dict[str, Any] = {"folder": here.name, "version": __version__, "tasks": []}
-    for board in boards:
+    for k, board in enumerate(boards, 1):
         there_board = next((o for o in others if o.task == board.task), None)
         metric = by if by in board.metrics else report_data.main_metric(board.metrics)
-        prefix = f"{reports.anchor(Path(board.task['name']).name)}-" if len(boards) > 1 else ""
+        prefix = f"{k}-{reports.anchor(board.task['name'])}-" if len(boards) > 1 else ""
         section, drawn, numbers = _task(board, there_board, metric or "", prefix)
         body.append(section)
         pictures += drawn
@@ -242,7 +242,7 @@ def _task(
     board: Board, there: Board | None, metric: str, prefix: str
 ) -> tuple[Section, list[Picture], dict[str, Any]]:
     order = report_data.ranks(board, metric)
-    pictures = [p._replace(name=prefix + p.name) for p in _pictures(board, there, metric, order)]
+    pictures = [renamed(p, prefix) for p in _pictures(board, there, metric, order)]
     body: list[Block] = [_task_facts(board)]
     body.append(
         Section(

@@ -173,13 +173,23 @@ def picture(
     )  # fmt: skip
 
 
+def renamed(picture: Picture, prefix: str) -> Picture:
+    """The same picture under a longer name, so that two tasks have no id in common."""
+    old, new = f"{picture.name}-", f"{prefix}{picture.name}-"
+    svg = picture.svg
+    for before in (' id="', 'href="#', "url(#"):
+        svg = svg.replace(before + old, before + new)
+    return picture._replace(name=prefix + picture.name, svg=svg)
+
+
 def inline(svg: str, name: str, alt: str, width: float) -> str:
     """SVG of Matplotlib as part of a page: its own ids, the page's colours, words for it."""
     from html import escape
 
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-    svg = re.sub(r'\bid="', f'id="{name}-', svg)
+    used = set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg))
+    svg = re.sub(r' id="([^"]*)"', lambda m: f' id="{name}-{m[1]}"' if m[1] in used else "", svg)
     svg = re.sub(r'((?:xlink:)?href=")#', rf"\1#{name}-", svg).replace("url(#", f"url(#{name}-")
     svg = svg.replace(INK, "var(--ink)").replace(LINE, "var(--line)")
     svg = svg.replace("'DejaVu Sans'", "system-ui, 'DejaVu Sans'")
