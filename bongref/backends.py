@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -25,7 +26,7 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .states import State
-from .trace import Symbol, recording
+from .trace import Symbol, Trace, recording
 
 BACKENDS = ("auto", "reference", "fast")
 
@@ -111,7 +112,7 @@ class Reference:
             if p.trace:
                 with recording(p.m.name) as seen:
                     new, info = unchecked_update(*args, seen)
-                self.traces.append(tuple(seen.symbols))
+                self.traces.append(Trace(seen.symbols))
             else:
                 new, info = unchecked_update(*args)
         except (NotFinite, np.linalg.LinAlgError) as error:
@@ -141,20 +142,29 @@ class Compiled:
 
 def choose(backend: str, problem: Problem) -> Backend:
     """The backend that was asked for; for "auto" the compiled one wherever there is one."""
+    stream, reason = compiled(backend, problem, _stream)
+    return Reference(problem, reason) if stream is None else Compiled(problem, stream)
+
+
+def _stream(p: Problem) -> Any:
+    from .fast.stream import Stream
+
+    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples)
+
+
+def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
+    """What ``make`` makes of the compiled path, or None and why there is none."""
     if backend == "reference":
-        return Reference(problem, "asked for")
-    stream, reason = _compiled(problem)
-    if stream is not None:
-        return Compiled(problem, stream)
-    if backend == "fast":
+        return None, "asked for"
+    made, reason = _made(p, make)
+    if made is None and backend == "fast":
         raise InvalidValue(f"backend='fast': {reason}; use 'reference' or 'auto'")
-    return Reference(problem, reason)
+    return made, reason
 
 
-def _compiled(p: Problem) -> tuple[Any, str]:
-    """The compiled stream, or None and why there is none."""
+def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
     try:
-        from .fast.stream import Stream
+        from .fast import stream  # noqa: F401  whether it can be imported
         from .fast.support import why_not
     except ImportError as error:
         return None, f"numba cannot be used: {error}"
@@ -163,7 +173,7 @@ def _compiled(p: Problem) -> tuple[Any, str]:
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
         return None, reason
     try:
-        return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples), ""
+        return make(p), ""
     except Exception as error:
         return None, _broken(error)
 
@@ -171,7 +181,7 @@ def _compiled(p: Problem) -> tuple[Any, str]:
 def _broken(error: Exception) -> str:
     """The compiled path does not work with this version of Numba: one warning, and the reason."""
     reason = f"the compiled path failed ({type(error).__name__}: {error})"
-    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
+    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
     return reason
 
 

@@ -23,8 +23,9 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .paper import eq
+from .show import fields_html
 from .states import DLR, FC, State
-from .trace import Recorder, Symbol, recording
+from .trace import Recorder, Symbol, Trace, recording
 
 FORMS = ("auto", "plain", "efficient")
 NOT_FINITE, NOT_PD = "not finite", "not positive definite"
@@ -52,6 +53,18 @@ class Info(NamedTuple):
     form: str = ""
     trace: tuple[Symbol, ...] = ()
     reason: str = ""
+
+    def __repr__(self) -> str:
+        """The fields that say something; a trace by its length."""
+        return f"Info({', '.join(f'{k}={v}' for k, v in self._pairs())})"
+
+    def _repr_html_(self) -> str:
+        return fields_html("Info of an update", self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        pairs = [("valid", repr(self.valid))]
+        pairs += [(k, repr(v)) for k in ("iteration", "reason", "form") if (v := getattr(self, k))]
+        return pairs + ([("trace", f"<{len(self.trace)} symbols>")] if self.trace else [])
 
 
 # --- one step -------------------------------------------------------------------------------------
@@ -237,7 +250,7 @@ def update(
         return unchecked_update(m, model, lik, prior, x, y, generator, draws, form)
     with recording(m.name) as seen:
         state, info = unchecked_update(m, model, lik, prior, x, y, generator, draws, form, seen)
-    return state, info._replace(trace=tuple(seen.symbols))
+    return state, info._replace(trace=Trace(seen.symbols))
 
 
 @eq("sec:pseudocode#5")

@@ -205,8 +205,8 @@ class Method:
         Examples
         --------
         >>> import numpy as np, bongref as br
-        >>> br.method("bong-lin-hess-diag").prior(mu=np.zeros(2), var=0.5)
-        Diag(mu=array([0., 0.]), var=array([0.5, 0.5]))
+        >>> br.method("bong-lin-hess-diag").prior(mu=np.zeros(2), var=0.25)
+        <Diag: P=2, mu in [0, 0], std in [0.5, 0.5]>
         """
         mu = checks.array("mu", mu, ndim=1)
         var = checks.variance("var", var, len(mu))
@@ -224,6 +224,13 @@ class Method:
     def __repr__(self) -> str:
         params = (f"{k}={v!r}" for k, v in self.params.items())
         return f"method({', '.join([repr(self.name), *params])})"
+
+    def _repr_html_(self) -> str:
+        from .show import fields_html
+
+        params = ", ".join(f"{k}={v!r}" for k, v in self.params.items()) or "none"
+        pairs = [("parameters", params), ("cost of an observation", self.cost)]
+        return fields_html(self.name, [*pairs, ("more", f"bongref.explain({self.name!r})")])
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, Method) and self.name == other.name

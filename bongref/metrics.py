@@ -269,7 +269,7 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class On:
     """The metrics ``names`` of the predictive on a test set, made by :func:`on`.
 
@@ -282,6 +282,9 @@ class On:
     n_samples: int = 100
     every: Any = None
     ahead: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self.names)} on {len(self.X)} observations>"
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""

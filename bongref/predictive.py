@@ -38,6 +38,7 @@ from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
+from .show import fields_html, interval
 from .states import State
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
@@ -70,6 +71,22 @@ class Predictive(NamedTuple):
     lik: Likelihood
     values: Array
     of_means: bool = False
+
+    def __repr__(self) -> str:
+        """Its kind, likelihood, sizes and the range of the means."""
+        return f"<Predictive: {', '.join(f'{k} {v}' for k, v in self._pairs())}>"
+
+    def _repr_html_(self) -> str:
+        return fields_html("Predictive", self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        sizes = " x ".join(map(str, np.shape(self.values)))
+        try:
+            range_of = interval(self.mean)
+        except Exception:  # values that the likelihood does not take
+            range_of = "unknown"
+        pairs = [("kind", self.kind), ("of", repr(self.lik))]
+        return [*pairs, ("samples x inputs x outputs", sizes), ("mean in", range_of)]
 
     @property
     def means(self) -> Array:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import sys
 import time
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -23,6 +24,7 @@ from . import checks, divergence, schedule
 from .backends import BACKENDS, Backend, Problem, StepFailed, choose, compile_seconds
 from .dynamics import Dynamics, Static, propagate
 from .errors import (
+    BongrefWarning,
     Interrupted,
     InvalidType,
     InvalidValue,
@@ -32,21 +34,19 @@ from .errors import (
 )
 from .filter import FORMS, NOT_FINITE, as_method, checked_draws, checked_prior
 from .grid import STATES, Method
+from .guide import advice
 from .likelihoods import Likelihood
 from .models import Model
+from .show import fields_html, result_html, result_text, run_fields
 from .states import State
 from .tables import describe
 from .trace import Symbol
 
 Row = dict[str, Any]
-OVERFLOW = (
-    "the update gave numbers that are not finite: "
-    "an overflow, or a matrix that is singular in float64"
-)
 METRIC_STREAM = 0xE7A1  # the spawn key of the metrics' generator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunInfo:
     """How a stream was run.
 
@@ -79,7 +79,16 @@ class RunInfo:
     missing: int
     evaluation: float = 0.0
     compilation: float = 0.0
-    traces: list[tuple[Symbol, ...]] = field(default_factory=list, repr=False)
+    traces: list[tuple[Symbol, ...]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<RunInfo: {', '.join(f'{k} {v}' for k, v in self._pairs())}>"
+
+    def _repr_html_(self) -> str:
+        return fields_html("RunInfo", self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        return run_fields(self)
 
 
 class Continuation(NamedTuple):
@@ -112,6 +121,31 @@ class Result(NamedTuple):
     info: RunInfo
     t: int
     continuation: Continuation
+
+    def __repr__(self) -> str:
+        """How it was run, its state, and its last metrics."""
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
+
+    def plot(self, *names: str, ax: Any = None) -> Any:
+        """Draw the metrics of the rows over the steps: :func:`bongref.plot.metrics`.
+
+        Parameters
+        ----------
+        *names : str
+            Which metrics; all without.
+        ax : matplotlib axes or array of axes, optional
+            One for each metric; new ones without.
+
+        Returns
+        -------
+        matplotlib axes, or an array of them
+        """
+        from .plot import metrics
+
+        return metrics(self, *names, ax=ax)
 
 
 def run(
@@ -226,7 +260,7 @@ def run(
                 record.ahead(t, state)
                 with record.clock:
                     state, t, _ = steps.advance(state, t, record.next_stop(t, T))
-                record.after(t, state, steps, end=t == T)
+                state = record.after(t, state, steps, end=t == T)
                 bar.show(t, record.rows)
                 watch.look(t, state)
         except KeyboardInterrupt:
@@ -329,8 +363,12 @@ class Recorder:
                     for key, value in one(p.m, p.model, p.lik, *args).items():
                         self.pending.setdefault(key, []).append(value)
 
-    def after(self, t: int, state: State, steps: Backend, end: bool) -> None:
-        """The row and the checkpoint of step t, where they are due."""
+    def after(self, t: int, state: State, steps: Backend, end: bool) -> State:
+        """The rows and the checkpoint of step t, where they are due; the state to go on from.
+
+        After a checkpoint that is a new one: the compiled path then starts from its numbers, as a
+        run that is resumed there does, and not from what it has deferred.
+        """
         due = [
             one
             for one, when in zip(self.measures, self.schedules, strict=True)
@@ -340,11 +378,25 @@ class Recorder:
             with self.evaluation:
                 self.rows.append({"t": t, **self._measured(due, state)} | {"t": t})
         if not (end or self.every.due(t)):
-            return
+            return state
         if self.checkpoint is not None:
-            from .checkpoints import save
+            self._save(t, self.result(self.mark(t, state, steps), steps))
+            return type(state)(*state)  # type: ignore[arg-type]
+        return state
 
-            save(self.checkpoint, self.result(self.mark(t, state, steps), steps))
+    def _save(self, t: int, result: Result) -> None:
+        """The checkpoint of step t; one that cannot be written does not end the stream."""
+        from .checkpoints import save
+
+        try:
+            save(self.checkpoint, result)
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint of step {t} could not be written ({error}); the stream goes on, "
+                "and an older checkpoint stays as it is",
+                BongrefWarning,
+                stacklevel=4,
+            )
 
     def _measured(self, due: list[Any], state: State) -> Row:
         """The values of the metrics that are due; one-step-ahead scores since their last row."""
@@ -489,39 +541,20 @@ def _interrupted(result: Result, p: Problem) -> Interrupted:
 
 def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     """What happened at the step that failed, where everything up to there is, and what to try."""
-    step, name = failure.t + 1, p.m.name
     kept = (
         f"the state after step {failure.t} is in .state, "
         f"the {len(result.rows)} row(s) so far in .rows"
     )
-    now, then = (float(np.max(np.abs(q.mu))) for q in (failure.state, p.prior))
-    diverged = now > 1e6 * max(1.0, then)
-    if diverged:
-        what = (
-            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, "
-            f"{then:.3g} in the prior"
-        )
-    elif failure.reason == NOT_FINITE:
-        what = failure.detail or OVERFLOW
-    else:
-        what = "the update gave a state that is not positive definite"
-    advice = _advice(p.m, diverged or failure.reason == NOT_FINITE)
-    message = f"{name}: step {step}: {what}; {kept}. {advice}"
+    return ended(failure, p, result, kept)
+
+
+def ended(failure: StepFailed, p: Problem, result: Result, kept: str) -> StreamEnded:
+    """The error of a step that failed; ``kept`` says where everything up to there is."""
+    step, name = failure.t + 1, p.m.name
+    what = advice.happened(failure, p)
+    message = f"{name}: step {step}: {what}; {kept}. {advice.remedy(failure, p)}"
     kind = NotFinite if failure.reason == NOT_FINITE else NotPositiveDefinite
     return kind(message, step, failure.state, result.rows, name, result)
-
-
-def _advice(m: Method, overflow: bool) -> str:
-    smaller = "prior variance" if m.rule == "bong" else "alpha or prior variance"
-    if overflow:
-        return f"Standardise X and Y, or take a smaller {smaller} or a larger observation variance."
-    if m.rule == "bong" and m.hess != "mc-hess" and m.family in ("fc", "diag", "dlr"):
-        return (
-            "In exact arithmetic this method keeps it: the prior is too wide for float64; take a "
-            "smaller prior variance."
-        )
-    keeps = "bong in fc, diag and dlr with mc-ef, lin-hess or lin-ef always does"
-    return f"A smaller {smaller} may keep it; {keeps}."
 
 
 # --- progress -------------------------------------------------------------------------------------

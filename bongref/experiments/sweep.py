@@ -82,8 +82,8 @@ def _computed(
 ) -> dict[str, str]:
     """Compute and store; -> the runs without a result, and why."""
     lost: dict[str, str] = {}
-    if n_workers > 1 or scheduler is not None:
-        show.note("compiling what the workers will use ...") if execute.warm(missing) > 2 else None
+    if n_workers > 1 and scheduler is None:
+        execute.warm(missing)
     with workers.pool(n_workers, scheduler) as team:
         for spec, result in workers.gather(team, execute.execute, missing):
             if isinstance(result, Exception):

@@ -200,7 +200,8 @@ class Cluster(_Closing):
             raise ClusterGone(f"the scheduler at {self.address} is gone")
         try:
             wait: Any = distributed.wait
-            done = wait(list(futures), timeout=timeout, return_when="FIRST_COMPLETED").done
+            with self.client.as_current():
+                done = wait(list(futures), timeout=timeout, return_when="FIRST_COMPLETED").done
         except (TimeoutError, distributed.TimeoutError):
             done = {f for f in futures if f.done()}
         self.idle = 0.0 if done or self._workers() else self.idle + timeout

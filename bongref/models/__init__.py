@@ -29,6 +29,7 @@ from .. import checks
 from ..autodiff import grad, hessian, hvp, tape
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
+from ..show import model_html, model_text
 from ..tables import IMPUTE, describe
 from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, take
 
@@ -91,7 +92,7 @@ class Model(Protocol):
         """(theta, x) as arrays of the right shapes, or an error that names the argument."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ParametricModel:
     """A model f(θ, x), made by ``linear``, ``mlp``, ``cnn`` or ``wrap``.
 
@@ -127,6 +128,7 @@ class ParametricModel:
     spec: dict[str, Any] = field(hash=False)
     f: Callable[..., Any] | None = field(default=None, repr=False)
     own_jac: Callable[..., Any] | None = field(default=None, repr=False)
+    __repr__, _repr_html_ = model_text, model_html
 
     def __call__(self, theta: Any, x: Any) -> Any:
         """The outputs, (C,) or (N, C)."""
