@@ -12,7 +12,7 @@ from typing import Any
 from .. import checks
 from ..errors import InvalidValue
 from ..grid import method
-from . import raw, specs, store, tasks
+from . import exact_posterior, raw, specs, store, tasks
 from .best import read_best
 from .specs import Spec
 
@@ -86,11 +86,18 @@ def runs(args: argparse.Namespace) -> list[Spec]:
         checks.rank("rank", rank, P)
     T = len(task.X)
     steps = T if args.steps is None else checks.integer("steps", args.steps, 1, T)
+    measured = _metrics(args, facts["kind"], steps)
     fixed = {
         "steps": steps,
-        "metrics": _metrics(args, facts["kind"], steps),
+        "metrics": measured,
         "eval_samples": checks.integer("eval_samples", args.eval_samples, 1),
     }
+    linear = facts["kind"] == raw.REGRESSION and facts["model"]["kind"] == "linear"
+    if exact_posterior.NAME in measured and (not linear or args.gamma):
+        raise InvalidValue(
+            f"{exact_posterior.NAME} is for a regression with a linear model that does not move, "
+            f"such as the task linear without --gamma, and {args.task} is not one here"
+        )
     if args.obs_var and facts["kind"] != raw.REGRESSION:
         raise InvalidValue(f"obs_var is for a regression, and {args.task} is {facts['kind']}")
 
@@ -221,6 +228,8 @@ def check_metric(name: str, kind: str) -> None:
     """
     from .. import metrics, predictive
 
+    if name == exact_posterior.NAME:
+        return
     metric, _, how = name.partition("-")
     known = [*metrics.METRICS, "prequential"]
     if metric not in known or (how or "plugin") not in predictive.KINDS:

@@ -27,7 +27,7 @@ from ..likelihoods import Likelihood
 from ..linalg import Array
 from ..models import Model
 from ..states import State
-from . import calibration, foreign, tasks
+from . import calibration, exact_posterior, foreign, tasks
 from .records import Record
 from .specs import Spec, versions
 from .threads import one_thread
@@ -202,11 +202,21 @@ def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:
         if name.startswith("prequential-"):
             kind = name.partition("-")[2]
             ahead.append(metrics.prequential(kind, s["eval_samples"], every=list(steps)))
+        elif name == exact_posterior.NAME:
+            ahead.append(_kl_exact(spec, task, list(steps)))
         else:
             groups.setdefault(tuple(steps), []).append(name)
     return ahead + [
         Measured(task, names, s["eval_samples"], list(steps)) for steps, names in groups.items()
     ]
+
+
+def _kl_exact(spec: Spec, task: tasks.Task, steps: list[int]) -> exact_posterior.KLExact:
+    """The divergence to the exact posterior, from the same prior and stream as the run's."""
+    _, _, lik, prior, X, Y, _, _ = setup(spec, task)
+    noise = float(lik.var(np.zeros(1))[0, 0])
+    var = task.prior_variances(spec.settings["prior_var"])
+    return exact_posterior.KLExact(X, Y, prior.mu, var, noise, steps)
 
 
 # --- before the workers start ---------------------------------------------------------------------
