@@ -170,6 +170,20 @@ def test_a_spec_becomes_the_command_that_gives_its_id(capsys):
         assert spec.id in listed and "0 of 1 are in" in listed
 
 
+def test_kl_to_the_exact_posterior_of_linear_regression():
+    """Full-covariance BONG is exact after every step; the diagonal family is not."""
+    steps = {"kl": [1, 7, 30], "rmse": [30]}
+    exact, apart = (
+        execute.execute(one_spec(method=f"bong-lin-hess-{family}", metrics=steps))["rows"]
+        for family in ("fc", "diag")
+    )
+    assert [row["t"] for row in exact] == [row["t"] for row in apart] == [1, 7, 30]
+    assert all(abs(row["kl"]) < 1e-10 < row["kl"] + 2e-10 for row in exact)
+    assert apart[0]["kl"] > 1e-3
+    record = execute.execute(one_spec("moons", {"n": 40, "n_test": 20}, metrics={"kl": [40]}))
+    assert record["status"] == "failed" and "kl must be of a linear regression" in record["reason"]
+
+
 def test_a_foreign_implementation_on_the_same_streams(tmp_path):
     """bongref's own equations as an adapter: the same rows to rounding, other ids."""
     adapter = "bongref.conformance:Reference"
@@ -292,6 +306,30 @@ def test_three_kills_end_in_the_same_results(tmp_path, whole):
         torn.write(b'{"checksum":"0123')
     assert main(grid(out)) == 0
     same_results(out, whole)
+
+
+def test_workers_end_when_the_process_that_started_them_is_killed(tmp_path):
+    """And rows of runs that go on are shown."""
+    pytest.importorskip("loky")
+    words = [w for w in grid(tmp_path / "r", "--seeds", "4000") if w != "-q"]
+    child = bongref(*words, "--workers", "2")
+    shown = []
+    for line in child.stdout:
+        shown.append(line)
+        if line.startswith("[3/"):
+            break
+    family = subprocess.run(
+        ["ps", "-o", "pid=", "--ppid", str(child.pid)], capture_output=True, text=True, check=True
+    )
+    mine = [int(pid) for pid in family.stdout.split()]
+    child.kill()
+    child.communicate(timeout=30)
+    assert len(mine) >= 2
+    deadline = time.monotonic() + 60
+    while any(Path(f"/proc/{pid}").exists() for pid in mine) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not [pid for pid in mine if Path(f"/proc/{pid}").exists()]
+    assert any(line.startswith("    ") and "rmse" in line for line in shown)
 
 
 # --- workers --------------------------------------------------------------------------------------

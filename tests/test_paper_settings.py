@@ -77,6 +77,6 @@ def test_dry_prints_commands_and_does_nothing(tmp_path, capsys):
     lines = [line for line in out.splitlines() if line.startswith("bongref ")]
     assert (
         len(lines) == 1
-        and "kl-exact" in shlex.split(lines[0])[shlex.split(lines[0]).index("--metrics") + 1]
+        and "kl" in shlex.split(lines[0])[shlex.split(lines[0]).index("--metrics") + 1]
     )
     assert not (tmp_path / "x").exists()

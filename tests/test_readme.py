@@ -103,8 +103,13 @@ def test_inline_commands_exist():
                 "check",
                 "vectors",
                 "cite",
+                "run",
+                "data",
+                "tune",
+                "report",
             ), line
-            if words[0] not in ("audit", "check", "vectors", "cite") and not re.search(
+            quick = words[0] in ("eq", "methods", "errata", "claims")
+            if quick and not re.search(
                 r"\b(ID|SECTION)\b", line
             ):
                 assert shell(line), line

@@ -12,11 +12,11 @@ from typing import Any
 from .. import checks
 from ..errors import InvalidValue
 from ..grid import method
-from . import exact_posterior, raw, specs, store, tasks
+from . import raw, specs, store, tasks
 from .best import read_best
 from .specs import Spec
 
-FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "bong-lin-hess-diag", "blr-lin-hess-diag")
+FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-dlr", "blr-lin-hess-diag")
 FEW_PARAMETERS = 1500  # up to which a full covariance is affordable by default
 ROWS = 10  # of metrics in a run, by default
 GRID = {"alpha": float, "n_iter": int, "n_samples": int, "rank": int, "n_probes": int}
@@ -93,10 +93,10 @@ def runs(args: argparse.Namespace) -> list[Spec]:
         "eval_samples": checks.integer("eval_samples", args.eval_samples, 1),
     }
     linear = facts["kind"] == raw.REGRESSION and facts["model"]["kind"] == "linear"
-    if exact_posterior.NAME in measured and (not linear or args.gamma):
+    if "kl" in measured and (not linear or args.gamma):
         raise InvalidValue(
-            f"{exact_posterior.NAME} is for a regression with a linear model that does not move, "
-            f"such as the task linear without --gamma, and {args.task} is not one here"
+            "kl is for a regression with a linear model that does not move, such as the task "
+            f"linear without --gamma, and {args.task} is not one here"
         )
     if args.obs_var and facts["kind"] != raw.REGRESSION:
         raise InvalidValue(f"obs_var is for a regression, and {args.task} is {facts['kind']}")
@@ -228,7 +228,7 @@ def check_metric(name: str, kind: str) -> None:
     """
     from .. import metrics, predictive
 
-    if name == exact_posterior.NAME:
+    if name == "kl" and kind == raw.REGRESSION:
         return
     metric, _, how = name.partition("-")
     known = [*metrics.METRICS, "prequential"]

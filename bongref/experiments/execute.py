@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,26 +23,30 @@ import numpy as np
 from .. import metrics, predictive, stream
 from ..dynamics import OU, Dynamics
 from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinite, StreamEnded
+from ..gaussians import kl
 from ..grid import Method, method
 from ..likelihoods import Likelihood
 from ..linalg import Array
 from ..models import Model
-from ..states import State
-from . import calibration, exact_posterior, foreign, tasks
+from ..states import FC, State
+from . import calibration, foreign, tasks
 from .records import Record
 from .specs import Spec, versions
 from .threads import one_thread
 
+Notify = Callable[[Spec, dict[str, float]], None]
 WARM = 100  # test rows that are predicted to compile the predictives
 _one_run = threading.Lock()  # threads of one process, as a Dask worker may have, take turns
 
 
-def execute(spec: Spec) -> Record:
+def execute(spec: Spec, notify: Notify | None = None) -> Record:
     """Compute a run.
 
     Parameters
     ----------
     spec : Spec
+    notify : callable, optional
+        Called with the spec and each row of metrics on the test part as soon as it is there.
 
     Returns
     -------
@@ -56,7 +61,7 @@ def execute(spec: Spec) -> Record:
     begun, clock = time.time(), time.perf_counter()
     with _one_run, one_thread(), warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        outcome = _outcome(spec, _checked_task(spec))
+        outcome = _outcome(spec, _checked_task(spec), notify)
     told = [str(w.message) for w in caught if issubclass(w.category, BongrefWarning)]
     outcome["timing"] |= {
         "total": time.perf_counter() - clock,
@@ -92,10 +97,13 @@ def task_of(name: str, params: str, part: str, data: str | None) -> tasks.Task:
 # --- what happens in a run ------------------------------------------------------------------------
 
 
-def _outcome(spec: Spec, task: tasks.Task) -> Record:
+def _outcome(spec: Spec, task: tasks.Task, notify: Notify | None = None) -> Record:
     """Status, step, reason, rows, calibration and timing."""
-    measures = measures_of(spec, task)
     try:
+        measures = measures_of(spec, task)
+        for one in measures:
+            if notify is not None and isinstance(one, Measured):
+                one.notify = functools.partial(notify, spec)
         if spec.adapter is None:
             result = _streamed(spec, task, measures)
         else:
@@ -171,6 +179,7 @@ class Measured:
         self.test = metrics.on(task.X_test, task.Y_test, *names, n_samples=n_samples)
         self.every = every
         self.counts: dict[str, calibration.Counts] = {}
+        self.notify: Callable[[dict[str, float]], None] | None = None
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
@@ -191,7 +200,34 @@ class Measured:
                 )
             row[name] = metrics.METRICS[metric](made[kind], self.test.Y)
         self.counts = {k: calibration.counts(p, self.test.Y) for k, p in made.items()}
+        if self.notify is not None:
+            self.notify(row)
         return row
+
+
+class KLToExact:
+    """D(q_t | exact posterior after t observations) of linear regression, step by step."""
+
+    ahead = False
+
+    def __init__(self, spec: Spec, task: tasks.Task, steps: list[int]) -> None:
+        _, _, lik, prior, self.X, self.Y, _, moving = setup(spec, task)
+        if task.facts["model"]["kind"] != "linear" or lik.name != "gaussian" or moving is not None:
+            raise InvalidValue("kl must be of a linear regression without gamma")
+        self.every = sorted({*(t for t in steps if t < len(self.X)), len(self.X)})
+        self.todo, self.R = iter(self.every), spec.settings["obs_var"] or task.facts["obs_var"]
+        self.mu, self.var = prior.mu, task.prior_variances(spec.settings["prior_var"])
+
+    def __call__(
+        self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, float]:
+        """The divergence at the next of its steps, as ``"kl"``."""
+        t = next(self.todo)
+        J = model.jac(self.mu, self.X[:t])[:, 0]  # (t, P), the same for every parameter
+        precision = np.diag(1 / self.var) + J.T @ J / self.R
+        misfit = self.Y[:t] - model(self.mu, self.X[:t])[:, 0]
+        mean = self.mu + np.linalg.solve(precision, J.T @ misfit / self.R)
+        return {"kl": float(kl(state, FC(mean, np.linalg.inv(precision))))}
 
 
 def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:
@@ -202,21 +238,13 @@ def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:
         if name.startswith("prequential-"):
             kind = name.partition("-")[2]
             ahead.append(metrics.prequential(kind, s["eval_samples"], every=list(steps)))
-        elif name == exact_posterior.NAME:
-            ahead.append(_kl_exact(spec, task, list(steps)))
+        elif name == "kl":
+            ahead.append(KLToExact(spec, task, list(steps)))
         else:
             groups.setdefault(tuple(steps), []).append(name)
     return ahead + [
         Measured(task, names, s["eval_samples"], list(steps)) for steps, names in groups.items()
     ]
-
-
-def _kl_exact(spec: Spec, task: tasks.Task, steps: list[int]) -> exact_posterior.KLExact:
-    """The divergence to the exact posterior, from the same prior and stream as the run's."""
-    _, _, lik, prior, X, Y, _, _ = setup(spec, task)
-    noise = float(lik.var(np.zeros(1))[0, 0])
-    var = task.prior_variances(spec.settings["prior_var"])
-    return exact_posterior.KLExact(X, Y, prior.mu, var, noise, steps)
 
 
 # --- before the workers start ---------------------------------------------------------------------

@@ -57,17 +57,16 @@ def scan(data: bytes, name: str = NAME) -> Scan:
     status: dict[str, str] = {}
     where: dict[str, tuple[int, int]] = {}
     damaged: list[int] = []
-    start, number = 0, 0
+    view, start, number = memoryview(data), 0, 0
     while (end := data.find(b"\n", start)) >= 0:
         number += 1
-        line = data[start:end]
-        if records.is_intact(line):
-            form, id, now = records.head(line)
+        if (found := records.head(data, view, start, end)) is None:
+            damaged.append(number)
+        else:
+            form, id, now = found
             if form != records.FORMAT:
                 raise InvalidValue(_other_format(name, form))
             status[id], where[id] = now, (start, end - start)
-        else:
-            damaged.append(number)
         start = end + 1
     if number and len(damaged) == number:
         raise InvalidValue(

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import os
+import shutil
 import sys
 import time
 from collections import Counter
@@ -84,8 +88,15 @@ def _computed(
     lost: dict[str, str] = {}
     if n_workers > 1 and scheduler is None:
         execute.warm(missing)
-    with workers.pool(n_workers, scheduler) as team:
-        for spec, result in workers.gather(team, execute.execute, missing):
+    live = Live(out.folder / "live")
+    notify = show.row if n_workers == 1 else live.write
+    compute = execute.execute
+    if scheduler is None:  # a cluster may be elsewhere, and shows whole runs
+        compute = functools.partial(execute.execute, notify=notify)
+    with live, workers.pool(n_workers, scheduler) as team:
+        for spec, result in workers.gather(team, compute, missing):
+            for row in live.read():
+                show.say_row(row)
             if isinstance(result, Exception):
                 lost[spec.id] = f"{type(result).__name__}: {result}"
                 show.lost(spec, lost[spec.id])
@@ -94,6 +105,42 @@ def _computed(
                 show.finished(result)
             show.beat()
     return lost
+
+
+class Live:
+    """Rows of runs that are not finished, from worker processes of this machine: a file for each."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.seen = folder, dict[Path, int]()
+
+    def __enter__(self) -> Live:
+        shutil.rmtree(self.folder, ignore_errors=True)  # of a sweep that was killed
+        self.folder.mkdir()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def write(self, spec: Spec, row: dict[str, float]) -> None:
+        """What a worker calls; it never fails a run."""
+        with contextlib.suppress(OSError), open(self.folder / str(os.getpid()), "a") as file:
+            file.write(row_line(spec, row) + "\n")
+
+    def read(self) -> list[str]:
+        """The last new complete line of every worker."""
+        found = []
+        for path in sorted(self.folder.glob("*")):
+            text = path.read_bytes()[self.seen.get(path, 0) :]
+            whole = text[: text.rfind(b"\n") + 1]
+            self.seen[path] = self.seen.get(path, 0) + len(whole)
+            found += whole.decode().splitlines()[-1:]
+        return found
+
+
+def row_line(spec: Spec, row: dict[str, float]) -> str:
+    """A row of a run that goes on, in one line."""
+    values = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "t")
+    return f"    {spec.method} seed={spec.seed}: {values}"
 
 
 def other_versions(path: Path, status: dict[str, str], specs: Sequence[Spec]) -> list[str]:
@@ -122,6 +169,7 @@ class Progress:
         self.total, self.quiet, self.bar = total, quiet, None
         self.count = self.first = 0
         self.begun = time.perf_counter()
+        self.told = float("-inf")  # when a row was last shown
 
     def start(self, there: int, missing: int) -> None:
         """How many runs are there already."""
@@ -140,6 +188,16 @@ class Progress:
             self.bar.write(text, file=sys.stdout)
         else:
             print(text, flush=True)
+
+    def row(self, spec: Spec, row: dict[str, float]) -> None:
+        """A row of a run that goes on, in this process."""
+        self.say_row(row_line(spec, row))
+
+    def say_row(self, text: str) -> None:
+        """A row of a run that goes on: the first at once, others every two seconds at most."""
+        if not self.quiet and time.monotonic() - self.told > 2.0:
+            self.told = time.monotonic()
+            self.say(text)
 
     def note(self, text: str) -> None:
         """Something to know, on standard error."""
@@ -181,7 +239,7 @@ def duration(seconds: float) -> str:
     """A time for people.
 
     >>> duration(75), duration(4000)
-    ('1 min 15 s', '1 h 7 min')
+    ('1 min 15 s', '1 h 6 min')
     """
     whole = round(seconds)
     if whole < 60:

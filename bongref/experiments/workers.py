@@ -11,7 +11,10 @@ All three have ``submit(fn, spec) -> future``, ``wait(futures, timeout) -> finis
 
 from __future__ import annotations
 
+import os
 import signal
+import threading
+import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future
@@ -116,7 +119,11 @@ class Processes(_Closing):
         self.executor: Any = None
         make: Any = ProcessPoolExecutor
         self.make: Callable[[], Any] = lambda: make(
-            n_workers, initializer=_quiet, env=dict(ENVIRONMENT)
+            n_workers,
+            timeout=60,
+            initializer=_begin,
+            initargs=(os.getpid(),),
+            env=dict(ENVIRONMENT),
         )
         self.capacity = 2 * n_workers  # one in work and one waiting for each
 
@@ -146,9 +153,16 @@ class Processes(_Closing):
         self.executor = None
 
 
-def _quiet() -> None:
-    """Ctrl-C is for the process that started the workers."""
+def _begin(parent: int) -> None:
+    """Ctrl-C is for the process that started the workers; where that one is killed, they end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    while os.getppid() == parent:
+        time.sleep(0.5)
+    os._exit(1)
 
 
 def _safely(fn: Callable[[Spec], Record], spec: Spec) -> Record:
