@@ -24,7 +24,8 @@ PALETTE = (
 GREY = "#808a94"
 RULE_COLOUR = dict(zip(("bong", "blr", "bog", "bbb"), PALETTE, strict=False))
 MARKERS = "osD^vP*h"
-DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 1.5, 1, 1.5)))
+# none is dotted, which says that runs are missing in a mean
+DASHES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (9, 2)), (0, (5, 1.5, 1, 1.5)))
 TITLES = {
     "nlpd": "NLPD", "error": "error rate", "ece": "ECE", "rmse": "RMSE", "kl": "KL",
     "prequential": "one-step-ahead NLPD", "nlpd_positive": "NLPD where the density is positive",
