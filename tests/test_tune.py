@@ -503,3 +503,20 @@ def test_a_method_that_was_not_tuned_is_named(tmp_path, capsys):
     ]
     assert main([*words, "--out", str(tmp_path / "r")]) == 2
     assert "has no parameters of bbb-lin-hess-fc" in capsys.readouterr().err
+
+
+def test_a_worker_that_dies_again_and_again_ends_with_a_message_and_loses_nothing(
+    tmp_path, reference
+):
+    class Dies(Shuffled):
+        def wait(self, futures, timeout):
+            if len(store.scan_folder(tmp_path).status) < 5:
+                return super().wait(futures, timeout)
+            future, _ = self.queue.popleft()
+            future.set_exception(workers.BrokenProcessPool())
+            return {future}
+
+    with pytest.raises(OSError, match=r"a trial has no result .*the same command goes on"):
+        tune.tune(plan(), tmp_path, Dies(1, 0))
+    assert len(store.scan_folder(tmp_path).status) == 5
+    assert chosen(tune.tune(plan(), tmp_path, Shuffled(2, 0))) == chosen(reference[0])

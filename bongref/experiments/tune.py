@@ -25,7 +25,7 @@ from .execute import execute
 from .records import Record
 from .specs import Spec
 from .study import LARGE, Proposal, Study, Trial
-from .workers import Pool, gather
+from .workers import Pool, WorkerDied, gather
 
 JOURNAL = "study.journal"
 DEFAULT: dict[str, Any] = {
@@ -235,6 +235,11 @@ def _runs(pool: Pool, out: store.Writer, known: dict[str, Record]) -> Runs:
         missing = {spec.id: spec for spec in wanted if spec.id not in known}
         yield from {spec.id: known[spec.id] for spec in wanted if spec.id in known}.values()
         for _, result in gather(pool, execute, list(missing.values())):
+            if isinstance(result, WorkerDied):
+                raise OSError(
+                    f"a trial has no result ({result}); the finished ones are stored, and the same "
+                    "command goes on"
+                )
             if isinstance(result, Exception):
                 raise result
             if result is not None:

@@ -15,7 +15,7 @@ from . import specs, study, tasks, tune
 from .best import BEST
 from .cli import check_metric, task_params
 from .report_data import number
-from .workers import pool
+from .workers import ClusterGone, pool
 
 
 def plan_of(args: argparse.Namespace) -> tune.Plan:
@@ -90,6 +90,10 @@ def tune_methods(args: argparse.Namespace) -> int:
                 file=sys.stderr,
             )
             return 130
+        except ClusterGone as error:
+            raise OSError(
+                f"{error}; the finished trials are in {args.out}. The same command goes on"
+            ) from None
     print(table(best))
     print(f"written to {args.out}/{BEST}, for bongref run --params")
     return 0
