@@ -68,7 +68,7 @@ def folder(path, records):
 def small(**more):
     """Three methods, three seeds, one run that diverges."""
     return [
-        record(name, seed, diverges=130 if (name, seed) == ("blr-lin-hess-diag", 1) else None, offset=0.1 * k, **more)
+        record(name, seed, diverges=230 if (name, seed) == ("blr-lin-hess-diag", 1) else None, offset=0.1 * k, **more)
         for seed in range(3)
         for k, name in enumerate(("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag"))
     ]  # fmt: skip
