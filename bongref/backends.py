@@ -166,8 +166,6 @@ def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
     try:
         from .fast import stream  # noqa: F401  whether it can be imported
         from .fast.support import why_not
-    except ImportError as error:
-        return None, f"numba cannot be used: {error}"
     except Exception as error:
         return None, _broken(error)
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
@@ -179,7 +177,7 @@ def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
 
 
 def _broken(error: Exception) -> str:
-    """The compiled path does not work with this version of Numba: one warning, and the reason."""
+    """Numba cannot be imported, or the compiled path does not work with it: one warning, the reason."""
     reason = f"the compiled path failed ({type(error).__name__}: {error})"
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
     return reason

@@ -19,6 +19,8 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 from . import checks, descriptions, files
 from .errors import InvalidType
 from .files import Damaged, WrongCall, keys
@@ -162,6 +164,8 @@ def _loaded(content: files.Content, model: Any, lik: Any) -> Any:
 def _exactly(arrays: Mapping[str, Array], names: Any) -> None:
     if set(arrays) != set(names):
         raise Damaged(f"it must have the arrays {sorted(names)}, got {str(sorted(arrays))[:200]}")
+    if any(a.dtype != np.float64 for a in arrays.values()):
+        raise Damaged("its arrays must be of float64")
 
 
 # --- results --------------------------------------------------------------------------------------

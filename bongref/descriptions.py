@@ -29,7 +29,7 @@ from .models import Model, cnn, linear, mlp
 from .states import State
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
-COUNTABLE = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
+COUNTABLE: dict[str, Any] = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
 DYNAMICS: dict[str, Any] = {"static": Static, "ou": OU, "linear": Linear}
 
 
@@ -204,6 +204,16 @@ def generator_from(data: Any) -> np.random.Generator | None:
         bits.state = data
     except Exception:
         raise Damaged(f"the state of the {name} is damaged") from None
-    if plain(bits.state) != data:
+    if plain(bits.state) != data or not _in_range(data):
         raise Damaged(f"the state of the {name} is damaged")
     return np.random.Generator(bits)
+
+
+def _in_range(data: dict[str, Any]) -> bool:
+    """Places in a generator's buffers, which NumPy takes as they are."""
+    inner = data["state"] if isinstance(data.get("state"), dict) else {}
+    places = [(data, "has_uint32", 1), (data, "uinteger", 2**32 - 1), (data, "buffer_pos", 4)]
+    places.append((inner, "pos", 624))
+    return all(
+        type(table[k]) is int and 0 <= table[k] <= most for table, k, most in places if k in table
+    )

@@ -206,7 +206,7 @@ def _read_new(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
         a = _array(name, _raw(archive, members[name]))
         if list(a.shape) != listed["shape"] or _little(a).dtype.str != listed["dtype"]:
             raise Damaged(f"the member {name!r} has not the shape and type of the document")
-        if zlib.crc32(_little(a)) != listed["crc32"]:
+        if _checksum(a) != listed["crc32"]:
             raise Damaged(f"the member {name!r} has not the checksum of the document")
         arrays[name] = a
     kind = document["kind"]
@@ -306,7 +306,7 @@ def write(path: Path, kind: str, arrays: Mapping[str, Any], data: Any) -> None:
         "version": VERSION,
         "kind": kind,
         "arrays": {
-            name: {"dtype": a.dtype.str, "shape": list(a.shape), "crc32": zlib.crc32(a)}
+            name: {"dtype": a.dtype.str, "shape": list(a.shape), "crc32": _checksum(a)}
             for name, a in ready.items()
         },
         "data": plain(data),
@@ -325,6 +325,10 @@ def _storable(name: str, a: Any) -> Array:
             f"the array {name!r} must be of float64, int64 or bool, got {little.dtype}"
         )
     return little
+
+
+def _checksum(a: Array) -> int:
+    return zlib.crc32(_little(a).data)
 
 
 def _little(a: Array) -> Array:

@@ -12,7 +12,10 @@ Poisson        mean exp(m + v/2) and variance exact; the density by quadrature
 any other      the mean of y linearised too; its density at m
 =============  =====================================================================================
 
-For a linear model with a Gaussian likelihood nothing of this is an approximation.
+For a linear model with a Gaussian likelihood nothing of this is an approximation. The probability of
+two classes is within 0.02 of its integral. Those of more classes are not as near: of ten classes
+within 0.03 for logits of variance 1/4, 0.1 for variance 1, 0.2 for variance 16; p(y | m) itself is
+off by 0.04, 0.1 and 0.5 there. ``predictive.lin_mc(linearise="f")`` samples the integral.
 
 >>> import numpy as np, bongref as br
 >>> from bongref import linearised
@@ -109,19 +112,27 @@ def log_density(lik: Likelihood, m: Array, V: Array, Y: Array) -> Array:
     v = np.einsum("...ii->...i", V)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if lik.name == "gaussian":
-            return _log_gaussian(Y - m, V + lik.var(m))
+            R = lik.R  # type: ignore[attr-defined]
+            return _log_gaussian(Y - m, V + (R * np.eye(len(m[0])) if isinstance(R, float) else R))
         if lik.name == "bernoulli":
-            return np.asarray(lik.log_prob(m / np.sqrt(1.0 + PROBIT * v), Y))
+            out: Array = lik.log_prob(m / np.sqrt(1.0 + PROBIT * v), Y)
+            return out
         if lik.name == "categorical":
-            return np.sum(np.where(Y == 1, _log_classes(m, V), 0.0), axis=-1)
+            out = np.sum(np.where(Y == 1, _log_classes(m, V), 0.0), axis=-1)
+            return out
         if lik.name == "poisson":
             terms = [_log_poisson(*row) for row in zip(m.flat, v.flat, Y.flat, strict=True)]
-            return np.reshape(terms, m.shape).sum(axis=-1)
+            out = np.reshape(terms, m.shape).sum(axis=-1)
+            return out
         return np.asarray(lik.log_prob(m, Y))
 
 
 def _log_gaussian(d: Array, S: Array) -> Array:
     """log N(d | 0, S), (N,); −inf where S or d is not finite."""
+    if S.shape[-1] == 1:
+        s, e = S[:, 0, 0], d[:, 0]
+        one: Array = np.where(np.isfinite(s), -0.5 * (e * e / s + np.log(s) + LOG_2PI), -np.inf)
+        return np.where(np.isnan(one), -np.inf, one)
     ok = np.isfinite(S).all(axis=(-1, -2)) & np.isfinite(d).all(axis=-1)
     C, out = d.shape[-1], np.full(len(d), -np.inf)
     L = np.linalg.cholesky(S[ok])

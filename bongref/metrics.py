@@ -164,7 +164,7 @@ def rmse(pred: Predictive, Y: Any) -> float:
     """
     _, N, C = _predictive(pred).values.shape
     with np.errstate(over="ignore"):
-        return float(np.sqrt(np.mean((pred.mean - pred.lik.encode(Y, C, batch=N)) ** 2)))
+        return float(np.sqrt(np.mean((pred.mean - checks.answers(pred.lik, Y, C, N)) ** 2)))
 
 
 def nonpositive(pred: Predictive, Y: Any) -> float:
@@ -256,7 +256,7 @@ def _predictive(pred: Any) -> Predictive:
 def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
     """Predicted class, its probability, and the label, of a Categorical or a single Bernoulli."""
     _, N, C = pred.values.shape
-    name, mean, onehot = pred.lik.name, pred.mean, pred.lik.encode(Y, C, batch=N)
+    name, mean, onehot = pred.lik.name, pred.mean, checks.answers(pred.lik, Y, C, N)
     if name == "categorical":
         return mean.argmax(axis=1), mean.max(axis=1), onehot.argmax(axis=1)
     if name == "bernoulli" and C == 1:
@@ -289,7 +289,7 @@ class On:
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
         pred = predictive.plugin(model, lik, prior, self.X)
-        lik.encode(self.Y, pred.values.shape[2], batch=pred.values.shape[1])
+        checks.answers(lik, self.Y, pred.values.shape[2], pred.values.shape[1])
         if any(name.partition("-")[0] in ("error", "ece") for name in self.names):
             _classes(pred, self.Y)
 
@@ -297,17 +297,24 @@ class On:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name."""
-        made: dict[str, Predictive] = {}
-        row = {}
-        for name in self.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
-                )
-            row[name] = METRICS[metric](made[kind], self.Y)
-        return row
+        return self.scores(self.predictives(model, lik, state, rng))
+
+    def predictives(
+        self, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, Predictive]:
+        """The predictives that the metrics need, of the same samples."""
+        kinds = dict.fromkeys(name.partition("-")[2] or "plugin" for name in self.names)
+        return predictive.several(
+            kinds, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
+        )
+
+    def scores(self, made: dict[str, Predictive]) -> dict[str, float]:
+        """The metrics by name, of these predictives."""
+        parts = {name: name.partition("-") for name in self.names}
+        return {
+            name: METRICS[metric](made[kind or "plugin"], self.Y)
+            for name, (metric, _, kind) in parts.items()
+        }
 
 
 def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> On:
@@ -324,7 +331,7 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> 
         each with ``-plugin`` (the default), ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g.
         ``"nlpd-mc"``.
     n_samples : int
-        The number of samples for all kinds but plugin.
+        The number of samples for all kinds but plugin; all kinds have the same samples.
     every : int or sequence of int, optional
         When these metrics are due, where that is not the ``every`` of the run.
 

@@ -445,7 +445,7 @@ impute what is missing
     def _input(self, x: Any) -> Any:
         """One input, checked; what is already an array of the right shape and finite at once."""
         if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == self._shape:
-            square = np.vdot(x, x)
+            square = float(np.vdot(x, x))  # not finite if an entry is not
             if square - square == 0:
                 return x
         if isinstance(x, Mapping):
@@ -548,7 +548,7 @@ impute what is missing
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         given = {k: saved[k] for k in ("dynamics", "rng", "backend", "features")}
-        self.__init__(saved["m"], saved["model"], saved["lik"], saved["state"], **given)  # type: ignore[misc]
+        self.__init__(saved["m"], saved["model"], saved["lik"], saved["state"], **given)
         self._engine = _Plain(self._problem, self._problem.prior, saved["t"])
 
 

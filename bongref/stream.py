@@ -16,6 +16,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -380,16 +381,16 @@ class Recorder:
         if not (end or self.every.due(t)):
             return state
         if self.checkpoint is not None:
-            self._save(t, self.result(self.mark(t, state, steps), steps))
-            return type(state)(*state)  # type: ignore[arg-type]
+            self._save(self.checkpoint, t, self.result(self.mark(t, state, steps), steps))
+            return type(state)(*state)
         return state
 
-    def _save(self, t: int, result: Result) -> None:
+    def _save(self, path: Path, t: int, result: Result) -> None:
         """The checkpoint of step t; one that cannot be written does not end the stream."""
         from .checkpoints import save
 
         try:
-            save(self.checkpoint, result)
+            save(path, result)
         except OSError as error:
             warnings.warn(
                 f"the checkpoint of step {t} could not be written ({error}); the stream goes on, "
@@ -504,6 +505,8 @@ def _checked_resume(resume: Any, p: Problem) -> State:
         isinstance(row, dict) and row.get("t", -1) in range(t + 1) for row in resume.rows
     ):
         raise InvalidValue(f"resume.rows must be rows of steps 1...{t}, got {resume.rows!r:.80}")
+    if not isinstance(resume.info.traces, list):
+        raise InvalidType(f"resume.info.traces must be a list, got {describe(resume.info.traces)}")
     _check_pending(resume.continuation.pending)
     rank = p.m.params.get("rank")
     return checks.state("resume.state", resume.state, STATES[p.m.family], P=len(p.prior.mu), R=rank)

@@ -51,7 +51,9 @@ class Symbol(NamedTuple):
 
     def __repr__(self) -> str:
         """Its name, value (a large one by shape and range), equation and function."""
-        return f"<{self.name} = {array_text(self.value)}, {self.equation}, {self.where}, i={self.i}>"
+        return (
+            f"<{self.name} = {array_text(self.value)}, {self.equation}, {self.where}, i={self.i}>"
+        )
 
 
 class Trace(tuple[Symbol, ...]):

@@ -123,7 +123,7 @@ ROWS = [
     ("run(m, model, gauss, q, X, Y, metrics=[3])", T, "metrics"),
     ("run(m, model, gauss, q, X, Y, metrics=metrics.kl_to(br.Diag(np.zeros(3), np.ones(3))))", V, "exact must have 2 parameters, got 3"),
     ("run(m, model, gauss, q, X, Y, metrics=metrics.on(X, Y, 'error'))", V, "the likelihood must be Categorical"),
-    ("run(m, model, gauss, q, X, Y, metrics=metrics.on(X[:, :1], Y, 'rmse'))", V, "x must have shape (2,)"),
+    ("run(m, model, gauss, q, X, Y, metrics=metrics.on(X[:, :1], Y, 'rmse'))", V, "X must have shape (2,)"),
     ("run(m, model, gauss, q, X, Y, dynamics='ou')", T, "dynamics must be Static(), OU(...) or Linear(...), got str 'ou'"),
     ("run(m, model, gauss, q, X, Y, dynamics=dyn.OU(1.5))", V, "gamma must be in [0, 1], got 1.5"),
     ("run(m, model, gauss, q, X, Y, form='quick')", V, "form must be 'auto', 'plain' or 'efficient', got 'quick'"),
@@ -144,4 +144,11 @@ ROWS = [
     ("br.load(3)", T, "path must be a path (str or os.PathLike), got int 3"),
     ("br.load(folder / 'text.npz')", V, "path must be a file that bongref.save wrote, got"),
     ("br.load(folder / 'none.npz')", (V, FileNotFoundError), "none.npz"),
+    # --- empty mini-batches, functions that return nothing ------------------------------------------
+    ("br.update(m, model, gauss, q, np.zeros((0, 2)), np.zeros(0))", V, "x must not be empty, got a batch of shape (0, 2)"),
+    ("run(m, model, gauss, q, np.zeros((3, 0, 2)), np.zeros((3, 0)))", V, "step 1 (X[0], Y[0]): x must not be empty, got a batch of shape (0, 2)"),
+    ("run(m, model, gauss, q, [np.ones((2, 2)), np.zeros((0, 2))], [np.ones(2), np.ones(0)])", V, "step 2 (X[1], Y[1]): x must not be empty"),
+    ("br.update(m, models.wrap(lambda t, x: x @ t, 2), gauss, q, np.zeros((0, 2)), np.zeros(0))", V, "x must not be empty"),
+    ("br.update(m, models.wrap(lambda t, x: None, 2), gauss, q, 1.0, 1.0)", T, "f must return an array of real numbers or one number, got NoneType"),
+    ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])", T, "f must return an array of real numbers or one number, got NoneType"),
 ]  # fmt: skip

@@ -26,6 +26,9 @@ PUBLIC = {
     "checks": ("array", "observations"),
     "curvature": ("Curv",),
     "dynamics": ("Linear", "OU", "Static", "predict"),
+    "experiments.calibration": ("counts",),
+    "experiments.store": ("read",),
+    "experiments.tasks": ("load",),
     "gaussians": ("kl", "log_density", "sample"),
     "likelihoods": ("Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"),
     "metrics": (
@@ -40,7 +43,7 @@ PUBLIC = {
         "rmse",
     ),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
-    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict"),
+    "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict", "several"),
     "routes.compare": (
         "Difference",
         "condition",
@@ -50,6 +53,7 @@ PUBLIC = {
         "perturb",
     ),
     "routes.oracle": ("step",),
+    "schedule": ("checked",),
     "states": ("DLR", "FC", "Diag"),
     "tables": ("values",),
 }

@@ -192,12 +192,13 @@ def test_a_foreign_implementation_on_the_same_streams(tmp_path):
         ("bong-mc-ef-diag", {"n_samples": [4]}),
     ):
         ours = one_spec(method=method, grid=grid_)
-        theirs = ours._replace(adapter=adapter)
+        theirs = ours._replace(adapter=adapter, versions=specs.versions(adapter))
         a, b = execute.execute(ours), execute.execute(theirs)
         assert a["id"] != b["id"] and b["status"] == "done"
         for row, other in zip(a["rows"], b["rows"], strict=True):
             assert row == pytest.approx(other, rel=1e-9)
-    many = one_spec(method="blr-mc-ef-diag", grid={"n_samples": [4]})._replace(adapter=adapter)
+    many = one_spec(method="blr-mc-ef-diag", grid={"n_samples": [4]})
+    many = many._replace(adapter=adapter, versions=specs.versions(adapter))
     failed = execute.execute(many)
     assert failed["status"] == "failed" and "use --n-iter 1" in failed["reason"]
 

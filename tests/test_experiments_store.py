@@ -59,6 +59,7 @@ def test_a_torn_last_line_is_dropped_wherever_it_is_cut(tmp_path):
         with store.writer(tmp_path) as out:
             assert "incomplete last line" in out.notes[0]
             assert len(out.status) == 2
+            assert path.read_bytes() == whole[:start]
             out.append(record(2))
         assert path.read_bytes() == whole
 

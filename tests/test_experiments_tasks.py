@@ -87,6 +87,7 @@ def test_the_validation_part_is_of_the_training_rows(tmp_path):
     rest = set(raw_of(valid, valid.Y)) | set(raw_of(valid, valid.Y_test))
     assert len(held_out) == 10 and len(valid.Y_test) == 8 and not held_out & rest
     assert held_out | rest == set(np.round(table[:, 2], 9))
+    assert len(valid.Y) == 32 and not set(valid.Y) & set(valid.Y_test)
     assert test.facts["checksum"] != valid.facts["checksum"]
 
 
@@ -190,6 +191,9 @@ def test_unknown_tasks_and_files():
         tasks.load("linear", {"hiden": 3})
     with pytest.raises(InvalidValue, match="obs_var must be > 0, got -1"):
         tasks.load("linear", {"obs_var": -1})
+    with pytest.raises(InvalidValue, match=r"obs_var must be > 0, and linear has 0.0; use --set"):
+        tasks.load("linear", {"noise": 0.0})
+    assert tasks.load("linear", {"noise": 0.0, "obs_var": 0.01}).facts["obs_var"] == 0.01
 
 
 def test_the_noise_is_estimated_from_the_training_part():

@@ -383,11 +383,12 @@ def test_on_is_the_metrics_one_by_one(family):
         "rmse-mc",
     )
     row = metrics.on(X, Y, *names, n_samples=6)(m, MODEL, lik, state, np.random.default_rng(5))
-    rng, made = np.random.default_rng(5), {}
+    made = {  # all kinds have the same samples
+        kind: predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=5)
+        for kind in predictive.KINDS
+    }
     for name in names:
         kind = name.partition("-")[2] or "plugin"
-        if kind not in made:
-            made[kind] = predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=rng)
         assert row[name] == metrics.METRICS[name.partition("-")[0]](made[kind], Y)
     assert row["nlpd"] == row["nlpd-plugin"] != row["nlpd-mc"]
     labels = metrics.on(X, Y.argmax(axis=1), *names, n_samples=6)(
@@ -512,7 +513,7 @@ def test_bad_predictives(fn):
         fn(MODEL, lik, tuple(state), X, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=rf"state.mu must have shape \({P},\), got \(3,\)"):
         fn(MODEL, lik, br.FC(np.zeros(3), np.eye(3)), X, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"x must have shape \(2,\).*got \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"X must have shape \(2,\).*got \(4, 3\)"):
         fn(MODEL, lik, state, np.zeros((4, 3)), rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"linearise must be 'h' or 'f', got 'g'"):
         predictive.lin_mc(MODEL, lik, state, X, rng=np.random.default_rng(0), linearise="g")
@@ -520,7 +521,7 @@ def test_bad_predictives(fn):
         ValueError, match=r"kind must be 'plugin', 'mc', 'lin_mc' or 'lin_mc_f', got 'map'"
     ):
         predictive.predict("map", MODEL, lik, state, X)
-    with pytest.raises(ValueError, match=r"y must have shape \(4, 2\), got \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"Y must have shape \(4, 2\), got \(3, 2\)"):
         predictive.plugin(MODEL, lik, state, X).log_density(Y[:3])
 
 

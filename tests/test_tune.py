@@ -247,6 +247,12 @@ def test_a_method_whose_trials_all_diverge_has_no_best(tmp_path):
     entry = best["methods"]["bog-lin-hess-fc"]
     assert entry["params"] is None and entry["diverged"] == entry["trials"] == 2
     assert read_best(tmp_path / "best.json") == {}
+    assert (
+        main(
+            ["run", "linear", "--params", str(tmp_path / "best.json"), "--out", str(tmp_path / "r")]
+        )
+        == 2
+    )
 
 
 def test_a_grid_takes_every_point_once_and_any_storage_is_allowed(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -12,7 +13,7 @@ from typing import Any
 from .. import checks
 from ..errors import InvalidValue
 from ..grid import method
-from . import raw, specs, store, tasks
+from . import raw, specs, store, tables, tasks
 from .best import read_best
 from .specs import Spec
 
@@ -31,7 +32,8 @@ METRICS = {
 
 
 def run(args: argparse.Namespace) -> int:
-    from . import sweep
+    from . import sweep, workers
+    from .records import digest
 
     if args.seeds is not None and args.seed is not None:
         raise InvalidValue("seeds and seed must not both be given")
@@ -49,17 +51,15 @@ def run(args: argparse.Namespace) -> int:
         )
     except KeyboardInterrupt:
         progress.end()
-        done = sum(s.id in store.scan_folder(args.out).status for s in matrix)
-        print(
-            f"bongref: stopped; {done} of {len(matrix)} runs are in {args.out}. "
-            f"The same command goes on:\n  {again}",
-            file=sys.stderr,
-        )
+        _told_how_to_go_on("stopped;", matrix, args.out, again)
         return 130
-    found = {r["id"]: r for r in store.read(args.out).records}
-    print(sweep.table([found[s.id] for s in matrix if s.id in found]))
+    except workers.ClusterGone as error:
+        progress.end()
+        _told_how_to_go_on(f"{error};", matrix, args.out, again)
+        return 1
+    print(sweep.table(outcome.records))
     counts = ", ".join(f"{n} {status}" for status, n in sorted(outcome.status.items()))
-    print(f"{len(matrix)} runs: {counts}; digest of the results {outcome.digest}")
+    print(f"{len(matrix)} runs: {counts}; digest of the results {digest(outcome.records)}")
     if outcome.lost:
         why = next(iter(outcome.lost.values()))
         print(
@@ -70,12 +70,22 @@ def run(args: argparse.Namespace) -> int:
     return 1 if outcome.lost or outcome.status["failed"] else 0
 
 
+def _told_how_to_go_on(why: str, matrix: list[Spec], folder: str, again: str) -> None:
+    done = sum(s.id in store.scan_folder(folder).status for s in matrix)
+    print(
+        f"bongref: {why} {done} of {len(matrix)} runs are in {folder}. "
+        f"The same command goes on:\n  {again}",
+        file=sys.stderr,
+    )
+
+
 def runs(args: argparse.Namespace) -> list[Spec]:
     """The runs that the arguments of ``bongref run`` stand for."""
-    params = task_params(args)
-    task = tasks.load(args.task, params, args.part, args.data)
+    task = load_task(args, args.part)
     P, facts = task.model().n_params, task.facts
     best = read_best(args.params) if args.params else {}
+    if args.params and not best:
+        raise InvalidValue(f"params: every trial of every method diverged in {args.params}")
     names = specs.method_names(args.methods or ",".join(best or _four(P)))
     grid = {key: _values(key, getattr(args, key), GRID[key]) for key in GRID}
     grid["virtual"] = _values("virtual", args.virtual, _boolean)
@@ -109,10 +119,6 @@ def runs(args: argparse.Namespace) -> list[Spec]:
             for gamma in (*_positive("gamma", args.gamma),) or (None,)
         ]
 
-    if args.adapter:
-        from ..conformance import load_adapter
-
-        load_adapter(args.adapter)
     seeds = _seeds(args)
     if not best:
         how = settings(facts)
@@ -149,7 +155,14 @@ def _four(P: int) -> Sequence[str]:
     return FOUR if P <= FEW_PARAMETERS else ("bong-lin-ef-dlr", *FOUR[1:])
 
 
-def task_params(args: argparse.Namespace) -> dict[str, Any]:
+def load_task(args: argparse.Namespace, part: str) -> tasks.Task:
+    """The task that the arguments name; a file by its whole path, so that every process finds it."""
+    name = os.path.abspath(args.task) if tables.is_file(args.task) else args.task
+    folder = None if args.data is None else os.path.abspath(args.data)
+    return tasks.load(name, _task_params(args), part, folder)
+
+
+def _task_params(args: argparse.Namespace) -> dict[str, Any]:
     """The parameters of the task: ``--target`` and ``--set``."""
     params = {} if args.target is None else {"target": args.target}
     for word in args.set:

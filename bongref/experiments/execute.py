@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import metrics, predictive, stream
+from .. import metrics, stream
 from ..dynamics import OU, Dynamics
 from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinite, StreamEnded
 from ..gaussians import kl
@@ -72,9 +72,10 @@ def execute(spec: Spec, notify: Notify | None = None) -> Record:
 
 
 def _checked_task(spec: Spec) -> tasks.Task:
-    if versions() != spec.versions:
+    mine = versions(spec.adapter)
+    if mine != spec.versions:
         raise InvalidValue(
-            f"a worker must have the versions {spec.versions}, got {versions()}; install the same "
+            f"a worker must have the versions {spec.versions}, got {mine}; install the same "
             "packages everywhere"
         )
     source = spec.source
@@ -177,7 +178,7 @@ class Measured:
         self, task: tasks.Task, names: list[str], n_samples: int, every: list[int]
     ) -> None:
         self.test = metrics.on(task.X_test, task.Y_test, *names, n_samples=n_samples)
-        self.every = every
+        self.every, self.calls = every, 0
         self.counts: dict[str, calibration.Counts] = {}
         self.notify: Callable[[dict[str, float]], None] | None = None
 
@@ -189,19 +190,12 @@ class Measured:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name; ``counts`` are then those of this state."""
-        made: dict[str, predictive.Predictive] = {}
-        row = {}
-        for name in self.test.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.test.X, n_samples=self.test.n_samples, rng=rng
-                )
-            row[name] = metrics.METRICS[metric](made[kind], self.test.Y)
+        made = self.test.predictives(model, lik, state, rng)
+        row = self.test.scores(made)
         self.counts = {k: calibration.counts(p, self.test.Y) for k, p in made.items()}
         if self.notify is not None:
-            self.notify(row)
+            self.notify({"t": self.every[min(self.calls, len(self.every) - 1)], **row})
+        self.calls += 1
         return row
 
 

@@ -6,6 +6,8 @@ all that decides the result; where the data lie and how a run is reported are no
 
 from __future__ import annotations
 
+import contextlib
+import inspect
 import itertools
 import platform
 import shlex
@@ -89,8 +91,8 @@ class Spec(NamedTuple):
         }
 
 
-def versions() -> dict[str, str | None]:
-    """The versions that a result depends on."""
+def versions(adapter: str | None = None) -> dict[str, str | None]:
+    """The versions that a result depends on; of an adapter its name and a hash of its source."""
     found: dict[str, str | None] = {"bongref": __version__}
     found["python"] = ".".join(platform.python_version_tuple()[:2])
     for name in ("numpy", "scipy", "numba"):
@@ -98,6 +100,13 @@ def versions() -> dict[str, str | None]:
             found[name] = version(name)
         except PackageNotFoundError:
             found[name] = None
+    if adapter is not None:
+        from ..conformance import load_adapter
+
+        made = load_adapter(adapter)
+        with contextlib.suppress(TypeError, OSError):
+            text = inspect.getsource(inspect.getmodule(type(made)) or type(made))
+            found["adapter"] = f"{made.name} {records.fingerprint(text)}"
     return found
 
 
@@ -177,7 +186,7 @@ def matrix(
 ) -> list[Spec]:
     """All runs of a grid, seed by seed, so that every method has its first row early."""
     check_grid(names, grid)
-    now = versions()
+    now = versions(adapter)
     return [
         Spec(source, task, name, params, how, seed, adapter, now)
         for seed in seeds

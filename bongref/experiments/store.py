@@ -16,7 +16,7 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
@@ -102,13 +102,15 @@ def _notes(found: Scan, name: str) -> list[str]:
     return notes
 
 
-def read(folder: str | os.PathLike[str]) -> Found:
+def read(folder: str | os.PathLike[str], ids: Container[str] | None = None) -> Found:
     """All records of a folder, finished or not; the last one where an id occurs twice.
 
     Parameters
     ----------
     folder : path
         That ``bongref run`` wrote, or is writing.
+    ids : container of str, optional
+        Only the records with these ids.
 
     Returns
     -------
@@ -137,7 +139,8 @@ def read(folder: str | os.PathLike[str]) -> Found:
         )
     data = path.read_bytes()
     found = scan(data, str(path))
-    lines = (data[at : at + n] for at, n in sorted(found.where.values()))
+    where = sorted(w for id, w in found.where.items() if ids is None or id in ids)
+    lines = (data[at : at + n] for at, n in where)
     return Found([records.from_line(line) for line in lines], _notes(found, str(path)))
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from . import execute, records, store, workers
 from .records import Record
-from .specs import Spec, versions
+from .specs import Spec
 
 
 class Outcome(NamedTuple):
@@ -23,7 +23,7 @@ class Outcome(NamedTuple):
 
     status: Counter[str]  # of the runs of the matrix
     lost: dict[str, str]  # id -> why there is no result
-    digest: str  # of the results of the matrix
+    records: list[Record]  # the results of the matrix, in its order
 
 
 def todo(specs: Sequence[Spec], status: dict[str, str], retry_failed: bool = False) -> list[Spec]:
@@ -76,9 +76,8 @@ def sweep(
         lost = _computed(missing, out, n_workers, scheduler, show) if missing else {}
         show.end()
         status = Counter(out.status.get(s.id, "missing") for s in specs)
-    ids = {s.id for s in specs}
-    mine = [r for r in store.read(folder).records if r["id"] in ids]
-    return Outcome(status, lost, records.digest(mine))
+    found = {r["id"]: r for r in store.read(folder, {s.id for s in specs}).records}
+    return Outcome(status, lost, [found[s.id] for s in specs if s.id in found])
 
 
 def _computed(
@@ -140,7 +139,7 @@ class Live:
 def row_line(spec: Spec, row: dict[str, float]) -> str:
     """A row of a run that goes on, in one line."""
     values = ", ".join(f"{k} {v:.4g}" for k, v in row.items() if k != "t")
-    return f"    {spec.method} seed={spec.seed}: {values}"
+    return f"    {spec.method} seed={spec.seed}: t={row['t']} {values}"
 
 
 def other_versions(path: Path, status: dict[str, str], specs: Sequence[Spec]) -> list[str]:
@@ -148,7 +147,7 @@ def other_versions(path: Path, status: dict[str, str], specs: Sequence[Spec]) ->
     others = set(status) - {s.id for s in specs}
     if not others:
         return []
-    data, now = path.read_bytes(), versions()
+    data, now = path.read_bytes(), specs[0].versions
     where = store.scan(data).where
     found = {}
     for id in sorted(others)[:200]:

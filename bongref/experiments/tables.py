@@ -78,10 +78,18 @@ def load(path: str, params: dict[str, Any]) -> Raw:
         "files": {name: hashlib.sha256(Path(path).read_bytes()).hexdigest()},
     }
     about |= {"rows_dropped": dropped} if dropped else {}
-    widths = [int(w) for w in _words(params.get("hidden", "20,20"))]
+    widths = _widths(params.get("hidden", "20,20"))
     outputs = len(classes) if kind == CLASSES else 1
     model = mlp(X.shape[1], *widths, outputs, activation=str(params.get("activation", "tanh")))
     return Raw(kind, X, Y, None, model, classes=classes, about=about)
+
+
+def _widths(value: Any) -> list[int]:
+    """The widths of the hidden layers."""
+    words = _words(value)
+    if not all(word.isdigit() and int(word) > 0 for word in words):
+        raise InvalidValue(f"hidden must be widths >= 1 such as 20,20, got {value!r}")
+    return [int(word) for word in words]
 
 
 def _words(value: Any) -> list[str]:

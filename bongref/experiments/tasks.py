@@ -132,7 +132,7 @@ def load(
     return _prepared(_with(raw, common), Source(name, given, part, folder), split)
 
 
-COMMON = {"obs_var", "prior", "prior_var", "order"}  # may replace what the task itself says
+COMMON = ("obs_var", "prior", "prior_var", "order")  # may replace what the task itself says
 SPLIT: dict[str, Any] = {"test": 0.2, "split_seed": 0, "max_test": None}
 
 
@@ -214,6 +214,10 @@ def _prepared(raw: Raw, source: Source, split: dict[str, Any]) -> Task:
     obs_var = raw.obs_var
     if raw.kind == REGRESSION and obs_var is None:
         obs_var = noise_variance(X, Y)
+    if raw.kind == REGRESSION and not (obs_var is not None and obs_var > 0):
+        raise InvalidValue(
+            f"obs_var must be > 0, and {source.name} has {obs_var}; use --set obs_var=0.01"
+        )
     arrays = (X, Y, X_test, Y_test)
     facts = {
         "name": os.path.basename(source.name),
@@ -245,7 +249,7 @@ def _test_rows(raw: Raw, split: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
         return raw.test, {"test": raw.about.get("split", "of the task")}
     N = len(raw.X)
     share = checks.scalar("test", split["test"])
-    n = round(share * N) if 0 < share < 1 else round(share)
+    n = max(1, round(share * N)) if 0 < share < 1 else round(share)
     if not 0 < n < N:
         raise InvalidValue(
             f"test must be a share in (0, 1) or a number of rows below {N}, got {split['test']!r}"

@@ -13,7 +13,7 @@ from ..grid import PARAMETERS
 from . import space as spaces
 from . import specs, study, tasks, tune
 from .best import BEST
-from .cli import check_metric, task_params
+from .cli import check_metric, load_task
 from .report_data import number
 from .workers import ClusterGone, pool
 
@@ -21,7 +21,7 @@ from .workers import ClusterGone, pool
 def plan_of(args: argparse.Namespace) -> tune.Plan:
     """What the arguments of ``bongref tune`` stand for."""
     study.require_optuna()
-    task = tasks.load(args.task, task_params(args), "valid", args.data)
+    task = load_task(args, "valid")
     names = specs.method_names(args.methods)
     whole = spaces.read(args.space) if args.space else tune.default_space(task, names)
     check_metric(args.metric, task.facts["kind"])

@@ -11,13 +11,15 @@ All three have ``submit(fn, spec) -> future``, ``wait(futures, timeout) -> finis
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import os
 import signal
 import threading
 import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future
+from concurrent.futures import FIRST_COMPLETED, CancelledError, Future
 from concurrent.futures import wait as wait_for
 from concurrent.futures.process import BrokenProcessPool
 from types import TracebackType
@@ -187,14 +189,15 @@ class Cluster(_Closing):
                 f"scheduler must be the address of a running Dask scheduler, such as "
                 f"tcp://host:8786, got {address!r} ({error})"
             ) from None
+        for part in ("client", "core", "utils", "batched", "comm.core", "comm.tcp"):
+            logging.getLogger(f"distributed.{part}").setLevel(logging.CRITICAL)  # we tell it
         self.address = address
         self.idle = 0.0  # seconds without any worker
 
     @property
     def capacity(self) -> int:
         """Two runs for each thread of the workers that are there now."""
-        workers = self.client.scheduler_info(n_workers=-1)["workers"]
-        return 2 * max(1, sum(int(w["nthreads"]) for w in workers.values()))
+        return 2 * max(1, sum(self._workers().values()))
 
     def submit(self, fn: Callable[[Spec], Record], spec: Spec) -> Any:
         """Queue fn(spec) under the id of the run; Dask tries again where a worker is lost."""
@@ -218,16 +221,20 @@ class Cluster(_Closing):
                 done = wait(list(futures), timeout=timeout, return_when="FIRST_COMPLETED").done
         except (TimeoutError, distributed.TimeoutError):
             done = {f for f in futures if f.done()}
+        except (OSError, asyncio.CancelledError, CancelledError):
+            raise ClusterGone(f"the scheduler at {self.address} is gone") from None
         self.idle = 0.0 if done or self._workers() else self.idle + timeout
         if self.idle > ALONE:
             raise ClusterGone(f"no worker has been at {self.address} for {ALONE:.0f} s")
         return set(done)
 
-    def _workers(self) -> int:
+    def _workers(self) -> dict[str, int]:
+        """The threads of the workers that are there now; none where the scheduler is gone."""
         try:
-            return len(self.client.scheduler_info(n_workers=-1)["workers"])
-        except OSError:
-            return 0
+            found: dict[str, int] = dict(self.client.nthreads())
+            return found
+        except (OSError, TimeoutError):
+            return {}
 
     def close(self, at_once: bool = False) -> None:
         """Leave the cluster, which goes on."""
@@ -315,8 +322,8 @@ def _result(future: Any) -> Record | Exception:
         return found
     except BrokenProcessPool:
         return WorkerDied("a worker process ended: killed, or out of memory")
-    except Exception as error:
+    except (Exception, asyncio.CancelledError) as error:
         name = type(error).__name__
         if name in ("KilledWorker", "CancelledError", "FutureCancelledError", "CommClosedError"):
             return WorkerDied(f"a worker of the cluster ended ({name})")
-        return error
+        return error if isinstance(error, Exception) else WorkerDied(name)

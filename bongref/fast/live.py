@@ -67,7 +67,9 @@ class Live:
         self.parts = families.start(p.m, state, self.stream.K, not isinstance(p.dynamics, Static))
         self.spare = _copies(self.parts.state)
         self.mark = Mark(_copies(self.parts.state), self._generator(), t, 0)
-        self.clean, self.picture, self.ahead = True, None, None
+        self.clean = True
+        self.picture: Any = None  # the state, once it was asked for
+        self.ahead: Any = None  # what moments need of the prior of the next step
         self.network: Any = None
         steps = self.stream.steps
         self.compiled = isinstance(steps, Kernel) and not config.DISABLE_JIT
@@ -86,7 +88,8 @@ class Live:
         self.mend()
         if self.picture is None:
             self.picture = families.finish(self.problem.m, self.parts)
-        return self.picture
+        found: State = self.picture
+        return found
 
     # --- steps
 
@@ -224,34 +227,26 @@ class Live:
             net, ints = nets.describe(p.model)
             v, words = nets.workspace(net, C + C * C)
             self.network = net, ints, v, words, np.zeros((2, C, p.model.n_params))
-        if self.ahead is None:
-            self.ahead = self._predicted()
-        if self.ahead[0] is None:
+        known = self.ahead is not None
+        ahead = self.ahead if known else self._predicted()
+        if ahead is None:
             return None
         m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
-        _call(
-            moments_diag if len(self.ahead) == 2 else moments_dlr,
-            *self.network,
-            *self.ahead,
-            X,
-            m,
-            V,
-        )
+        if len(ahead) == 2:
+            _call(moments_diag, *self.network, *ahead, X, m, V)
+        elif _call(moments_dlr, *self.network, *ahead, known, X, m, V) != OK:
+            return None
+        self.ahead = ahead
         return m, V
 
-    def _predicted(self) -> tuple[Any, ...]:
-        """The arrays of the prior of the next step; with DLR the factor of I + Wᵀ Υ⁻¹ W."""
+    def _predicted(self) -> tuple[Any, ...] | None:
+        """The arrays of the prior of the next step, and for DLR those of the kernel's factor."""
         p, state = self.problem, self.parts.state
         if not isinstance(p.dynamics, Static):
             state = _copies(state)
             if predict(self.stream.dynamics, state, self.parts.work) != OK:
-                return (None,)
-        if len(state) == 2:
-            return tuple(state)
-        R = len(state.Wt)
-        L = np.empty((R, R))
-        status = _call(inner_factor, state.Ups, state.Wt, L)
-        return (*state, L) if status == OK else (None,)
+                return None
+        return tuple(state) if len(state) == 2 else (*state, np.empty((len(state.Wt),) * 2))
 
 
 def _copies(state: Any) -> Any:
@@ -314,7 +309,7 @@ def moments_diag(net, ints, v, words, J, mu, var, X, m, V):
         weighted_products(J[1], J[0], V[n])
 
 
-@kernel
+@device
 def inner_factor(Ups, Wt, L):
     """The lower factor L of I + Wᵀ Υ⁻¹ W; UNSUPPORTED where an Υ is not positive."""
     R, P = Wt.shape
@@ -336,8 +331,14 @@ def inner_factor(Ups, Wt, L):
 
 
 @kernel
-def moments_dlr(net, ints, v, words, J, mu, Ups, Wt, L, X, m, V):
-    """m (N, C) = f(x, μ) and V (N, C, C) = J (Υ + W Wᵀ)⁻¹ Jᵀ. Reference: linearised.moments."""
+def moments_dlr(net, ints, v, words, J, mu, Ups, Wt, L, known, X, m, V):
+    """m (N, C) = f(x, μ) and V (N, C, C) = J (Υ + W Wᵀ)⁻¹ Jᵀ; L is written unless it is known.
+    Reference: linearised.moments.
+    """
+    if not known:
+        status = inner_factor(Ups, Wt, L)
+        if status != OK:
+            return status
     R, C = len(Wt), J.shape[1]
     Z = np.empty((R, C))
     for n in range(len(X)):
@@ -359,3 +360,4 @@ def moments_dlr(net, ints, v, words, J, mu, Ups, Wt, L, X, m, V):
                 for r in range(R):
                     s += Z[r, i] * Z[r, j]
                 V[n, i, j] = V[n, j, i] = V[n, i, j] - s
+    return OK

@@ -16,3 +16,4 @@ EVALUATION = (
 SHARED_NUMBERS = (
     10**6
 )  # samples × parameters from which threads share them: an iteration of 4 ms or more, 0.2 ms of it for the threads
+FEW_ROWS = 3  # rows of a CNN's Jacobian from which they share the products of pooled pixels: 3 rows are as fast either way

@@ -176,7 +176,7 @@ class ParametricModel:
             return True
         one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
-        remedy = "; use X[:, None] for one feature" if flat else ""
+        remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
         raise InvalidValue(
             f"x must have shape {one}, with one leading dimension more for a batch, "
             f"got {shape}{remedy}"
@@ -321,14 +321,15 @@ class ParametricModel:
         try:
             o = self.f(theta, row)
             if not isbox(o) and np.asarray(o).dtype.kind not in "biuf":
-                raise TypeError(f"the result is an array of {np.asarray(o).dtype}")
+                allowed = "an array of real numbers or one number"
+                raise InvalidType(f"f must return {allowed}, got {describe(o)}")
         except Exception as e:
             if not isbox(theta):
                 raise
             value = theta
             while isbox(value):
                 value = getval(value)
-            self.f(value, row)  # if f fails on plain arrays too, that is the error to show
+            self._wrapped(value, row)  # if f fails on plain arrays too, that is the error to show
             raise InvalidType(
                 "f must be written with `import autograd.numpy as np`, got a function that "
                 f"autograd cannot differentiate ({e}); or give its Jacobian to wrap(..., jac=...)"
