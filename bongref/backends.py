@@ -177,7 +177,7 @@ def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
 
 
 def _broken(error: Exception) -> str:
-    """Numba cannot be imported, or the compiled path does not work with it: one warning, the reason."""
+    """The compiled path does not work, or Numba cannot be imported: one warning, the reason."""
     reason = f"the compiled path failed ({type(error).__name__}: {error})"
     warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
     return reason

@@ -3,13 +3,13 @@
     bongref.save("run.npz", result)
     bongref.run(..., resume=bongref.load("run.npz"))      # with the same arguments
 
-The file is an .npz without pickles; docs/files.md has its definition, ``files`` reads and writes it.
+The file is an .npz without pickles; docs/files.md has its definition.
 
 >>> import bongref as br, numpy as np, os, tempfile
 >>> path = os.path.join(tempfile.mkdtemp(), "state.npz")
 >>> br.save(path, br.Diag(np.zeros(2), np.ones(2)))
->>> br.load(path)
-Diag(mu=array([0., 0.]), var=array([1., 1.]))
+>>> br.load(path).var
+array([1., 1.])
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ STATES: dict[str, Any] = {"FC": FC, "Diag": Diag, "DLR": DLR}
 # classes of other modules: each has _to_saved() -> (arrays, data) and _from_saved(arrays, data)
 ESTIMATORS = {"BongRegressor": "sklearn", "BongClassifier": "sklearn"}
 MOST_STEPS = 2**53
+TIMES = ("seconds", "evaluation", "compilation")
 
 Saved = tuple[dict[str, Array], Any]  # arrays by name, and plain data
 
@@ -53,6 +54,10 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     value : FC, Diag, DLR, Result, Filter, BongRegressor or BongClassifier
         A result is saved without its traces. A model or likelihood of your own is not saved with a
         filter; ``load(path, model=..., lik=...)`` then takes it.
+
+    Returns
+    -------
+    None
 
     Raises
     ------
@@ -145,6 +150,8 @@ def _loaded(content: files.Content, model: Any, lik: Any) -> Any:
             raise WrongCall(
                 f"{name} must be left out for a file that holds a {kind[:20]}, got {given!r:.80}"
             )
+    if content.version == 2:  # which had at least one time
+        data["info"] = {"evaluation": 0.0, "compilation": 0.0, **keys(data["info"])}
     if kind == "result":
         return result_from(arrays, data)
     if kind == "state":
@@ -179,7 +186,7 @@ def result_saved(result: Result) -> Saved:
         "method": descriptions.method(info.method),
         "t": result.t,
         "rows": result.rows,
-        "info": {k: v for k, v in vars(info).items() if k not in ("method", "traces")},
+        "info": {k: getattr(info, k) for k in ("backend", "reason", "steps", "missing", *TIMES)},
         "continuation": result.continuation._asdict(),
     }
     return dict(q._asdict()), data
@@ -192,16 +199,17 @@ def result_from(arrays: Mapping[str, Array], data: Any) -> Result:
     kind = descriptions.state_kind(m)
     _exactly(arrays, kind._fields)
     state = descriptions.state_from("", kind, arrays, m.params.get("rank"))
-    info = keys(data["info"], "backend", "reason", "seconds", "steps", "missing")
+    info = keys(data["info"], "backend", "reason", "steps", "missing", *TIMES)
     if info["backend"] not in ("reference", "fast") or not isinstance(info["reason"], str):
         raise Damaged("the backend must be 'reference' or 'fast', and the reason a string")
-    seconds = info["seconds"]
-    if type(seconds) not in (int, float) or not 0 <= seconds < float("inf"):
-        raise Damaged("the seconds must be a number >= 0")
+    times = [info[k] for k in TIMES]
+    if any(type(x) not in (int, float) or not 0 <= x < float("inf") for x in times):
+        raise Damaged(f"{', '.join(TIMES)} must be numbers >= 0")
     if _count("steps", info["steps"], MOST_STEPS) != t:
         raise Damaged(f"the steps must be t = {t}")
     missing = _count("missing", info["missing"], t)
-    known = RunInfo(info["backend"], info["reason"], float(seconds), m, t, missing)
+    spent, measuring, compiling = map(float, times)
+    known = RunInfo(info["backend"], info["reason"], spent, m, t, missing, measuring, compiling)
     return Result(state, _rows(data["rows"], t), known, t, _continuation(data["continuation"]))
 
 

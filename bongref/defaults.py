@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,23 +22,21 @@ from .states import State
 
 
 def prior(m: Method, model: Model, seed: int = 0) -> State:
-    """A prior by fan-in: weights and biases have the variance 1/n_in of their layer.
+    """A prior by fan-in: a weight has the variance 1/n_in of its layer, a bias the variance 1.
 
-    The mean is ``model.init(seed)``; for a model without layers it is 0, and the variance is 1.
+    The mean is ``model.init(seed)``; for a model without layers it is 0, and all variances are 1.
+    It is meant for inputs that are standardised.
     """
-    layout: Any = getattr(model, "layout", None)
-    if getattr(model, "kind", "wrap") == "wrap" or not layout:
+    layers: Any = model
+    if getattr(model, "kind", "wrap") == "wrap":
         return m.prior(np.zeros(model.n_params), 1.0)
-    return m.prior(model.init(seed), _fan_in_variances(layout, model.n_params))  # type: ignore[attr-defined]
+    return m.prior(layers.init(seed), _fan_in_variances(layers.layout, model.n_params))
 
 
 def _fan_in_variances(layout: Any, P: int) -> Array:
-    """1/n_in for each parameter; a bias has that of the weight before it."""
-    var, n_in = np.empty(P), 1
+    """1/n_in for a weight (n_out, n_in) or a kernel (kh, kw, c_in, c_out), 1 for a bias."""
+    var = np.ones(P)
     for p in layout:
-        if len(p.shape) == 4:  # a kernel (kh, kw, c_in, c_out)
-            n_in = int(np.prod(p.shape[:3]))
-        elif len(p.shape) == 2:
-            n_in = p.shape[1]
-        var[p.where] = 1 / n_in
+        if len(p.shape) > 1:
+            var[p.where] = 1 / (p.shape[1] if len(p.shape) == 2 else math.prod(p.shape[:3]))
     return var

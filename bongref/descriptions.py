@@ -119,8 +119,8 @@ def _own_model(data: dict[str, Any], given: Model | None) -> Model:
     found = checks.model(given)
     if (found.n_params, found.n_outputs) != (data["n_params"], data["n_outputs"]):
         raise WrongCall(
-            f"model must have {data['n_params']} parameters and {data['n_outputs']} outputs, as the "
-            f"one that was saved, got {found.n_params} and {found.n_outputs}"
+            f"model must have {data['n_params']} parameters and {data['n_outputs']} outputs, as "
+            f"the one that was saved, got {found.n_params} and {found.n_outputs}"
         )
     return found
 

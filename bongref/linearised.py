@@ -6,14 +6,14 @@ f ~ N(m, V), m = f(x, μ), V = J Σ Jᵀ with J = ∂f/∂θ at μ. What follows
 =============  =====================================================================================
 Gaussian       N(m, V + R), exact
 Bernoulli      p = σ(m / √(1 + π v/8)) for each output: the probit approximation of E σ(f)
-Categorical    p_k ∝ 1 / Σ_j exp(−(m_k − m_j)/√(1 + π s²_kj/8)), s²_kj = Var[f_k − f_j]: the same for
-               pairs of classes; with two classes that of Bernoulli
+Categorical    p_k ∝ 1 / Σ_j exp(−(m_k − m_j)/√(1 + π s²_kj/8)), s²_kj = Var[f_k − f_j]: the same
+               for pairs of classes; with two classes that of Bernoulli
 Poisson        mean exp(m + v/2) and variance exact; the density by quadrature
 any other      the mean of y linearised too; its density at m
 =============  =====================================================================================
 
-For a linear model with a Gaussian likelihood nothing of this is an approximation. The probability of
-two classes is within 0.02 of its integral. Those of more classes are not as near: of ten classes
+For a linear model with a Gaussian likelihood nothing of this is an approximation. The probability
+of two classes is within 0.02 of its integral. Those of more classes are not as near: of ten classes
 within 0.03 for logits of variance 1/4, 0.1 for variance 1, 0.2 for variance 16; p(y | m) itself is
 off by 0.04, 0.1 and 0.5 there. ``predictive.lin_mc(linearise="f")`` samples the integral.
 

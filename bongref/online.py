@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,16 +21,17 @@ from . import checks, defaults, linearised
 from .backends import BACKENDS, Problem, Reference, StepFailed, compiled
 from .checks import Observations
 from .dynamics import Dynamics, Static, propagate
-from .errors import Interrupted, InvalidType, InvalidValue, StreamEnded
+from .errors import Interrupted, InvalidValue, StreamEnded
 from .filter import as_method, checked_draws, checked_prior
 from .grid import Method, method
+from .inputs import Inputs
 from .likelihoods import Likelihood
 from .linalg import Array
 from .linearised import Prediction
 from .models import Model
 from .states import State
 from .stream import Continuation, Result, RunInfo, ended
-from .tables import IMPUTE, describe, is_missing, is_table
+from .tables import is_missing
 
 NOTHING = Observations([], [], np.zeros(0, dtype=bool))
 
@@ -87,7 +88,7 @@ class Filter:
     >>> f = br.Filter("bong-lin-hess-diag", model, br.likelihoods.Bernoulli())
     >>> f = f.learn_one({"rain": 1.0, "wind": 0.2}, True).learn_one({"wind": 0.3, "rain": 0.0}, 0)
     >>> f.features, f.predict_one({"rain": 1.0, "wind": 0.0}).round(2)
-    (['rain', 'wind'], array([0.48, 0.52]))
+    (['rain', 'wind'], array([0.44, 0.56]))
     >>> f.learn_one({"rain": 1.0}, 1)
     Traceback (most recent call last):
     bongref.errors.InvalidValue: x must have exactly the features ['rain', 'wind'], got no 'wind'; \
@@ -124,10 +125,7 @@ impute what is missing
         )  # refuses backend="fast" where there is none
         self._backend, self._engine = backend, _Plain(self._problem, _copy(q), 0)
         self._opened, self._reason = False, ""
-        self._shape = getattr(model, "in_shape", None) if _built_in(model) else None
-        self._names: list[str] | None = None
-        if features is not None:
-            self._names = self._checked_names(features)
+        self._inputs = Inputs(model, features)
 
     # --- what it is
 
@@ -159,7 +157,8 @@ impute what is missing
     @property
     def features(self) -> list[str] | None:
         """The names of the inputs in their order; None as long as no dict has been seen."""
-        return None if self._names is None else list(self._names)
+        names = self._inputs.names
+        return None if names is None else list(names)
 
     @property
     def t(self) -> int:
@@ -213,7 +212,7 @@ impute what is missing
         >>> f.learn_one([0.5], 3).learn_one([0.1], None).t
         2
         """
-        x = self._input(x)
+        x = self._inputs.one(x)
         target = None if y is None or is_missing(y) else self._target(x, y)
         self._steps(x, lambda engine: engine.one(x, target))
         return self
@@ -247,9 +246,9 @@ impute what is missing
         3
         """
         p = self._problem
-        X = self._table(X)
+        X = self._inputs.many(X)
         data = checks.observations(p.model, p.lik, X, Y, self._engine.state.mu)
-        self._refuse_batches(data.xs)
+        self._inputs.refuse_batches(data.xs)
         self._steps(data.xs[0], lambda engine: engine.advance(*data))
         return self
 
@@ -322,7 +321,7 @@ impute what is missing
         >>> f.predict_one([3.0])
         Prediction(mean=array([6.]), var=array([1.4]))
         """
-        x = self._input(x)
+        x = self._inputs.one(x)
         out = linearised.prediction(self.lik, *self._moments(_one(x), x))
         return Prediction(out[0][0], out[1][0]) if isinstance(out, Prediction) else out[0]
 
@@ -351,11 +350,11 @@ impute what is missing
         >>> f.predict_many([[0.0], [1.0]]).shape
         (2, 2)
         """
-        rows = checks.values("X", self._table(X))
+        rows = checks.values("X", self._inputs.many(X))
         if len(rows) == 0:
             raise InvalidValue("X must not be empty, got length 0")
         xs = checks.inputs(self.model, rows)
-        self._refuse_batches(xs)
+        self._inputs.refuse_batches(xs)
         return linearised.prediction(self.lik, *self._moments(xs, xs[0]))
 
     def log_score(self, x: Any, y: Any) -> float:
@@ -385,7 +384,7 @@ impute what is missing
         >>> round(f.log_score([3.0], 6.0), 4)
         -1.0872
         """
-        x = self._input(x)
+        x = self._inputs.one(x)
         if is_missing(y):
             raise InvalidValue(f"y must be given, got {y!r}; a missing observation has no score")
         Y = self._target(x, y)[None]
@@ -423,9 +422,15 @@ impute what is missing
             failure.t, state = engine.t, engine.state
             kept = f"the filter stays at the state after step {engine.t}, which is in .state too"
             failure.state = state
-            raise ended(failure, self._problem, self._result(state), kept) from None
+            raise ended(failure, self._failing(engine), self._result(state), kept) from None
         except KeyboardInterrupt:
             raise self._interrupted(engine) from None
+
+    def _failing(self, engine: Any) -> Problem:
+        """The problem with the observation of the step that failed, for the advice."""
+        x, y = engine.last
+        data = Observations(_Row([x]), _Row([y]), np.array([y is not None]))
+        return self._problem._replace(data=data)
 
     def _interrupted(self, engine: Any) -> StreamEnded:
         state, t = engine.state, engine.t
@@ -440,33 +445,6 @@ impute what is missing
         drawn = None if rng is None else rng.bit_generator.state
         return Result(state, [], info, t, Continuation(drawn, None, {}))
 
-    # --- inputs
-
-    def _input(self, x: Any) -> Any:
-        """One input, checked; what is already an array of the right shape and finite at once."""
-        if type(x) is np.ndarray and x.dtype == np.float64 and x.shape == self._shape:
-            square = float(np.vdot(x, x))  # not finite if an entry is not
-            if square - square == 0:
-                return x
-        if isinstance(x, Mapping):
-            return self._from_names(x)
-        if is_table(x) and self._names is not None and not hasattr(x, "columns"):
-            labels = list(getattr(x, "index", []))
-            if labels and all(isinstance(label, str) for label in labels):
-                return self._from_names(dict(zip(labels, x.to_numpy(), strict=True)))
-        x = checks.one_input(self.model, x)
-        self._refuse_batches([x])
-        return x
-
-    def _refuse_batches(self, xs: Any) -> None:
-        model = self.model
-        for x in xs[:1] if isinstance(xs, np.ndarray) else xs:
-            if model.is_batch(x):
-                raise InvalidValue(
-                    f"x must be one input, got a batch of shape {np.shape(x)}; use learn_many or "
-                    "predict_many, whose rows are steps of their own"
-                )
-
     def _target(self, x: Any, y: Any) -> Any:
         """The observation, encoded (C,); numbers and labels at once."""
         model, lik = self.model, self.lik
@@ -475,60 +453,7 @@ impute what is missing
                 return np.array([y], dtype=np.float64)
         elif model.n_outputs is None:
             return lik.encode(y, checks.n_outputs(model, self._engine.state.mu, x))
-        return lik.encode(y, model.n_outputs)  # type: ignore[arg-type]
-
-    def _checked_names(self, names: Any) -> list[str]:
-        given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else names
-        if not isinstance(given, list) or not all(isinstance(n, str) for n in given):
-            raise InvalidType(
-                f"features must be a sequence of names (strings), got {describe(names)}"
-            )
-        if len(set(given)) != len(given):
-            raise InvalidValue(f"features must be different names, got {given!r}")
-        if self._shape is None or len(self._shape) != 1:
-            raise InvalidValue(
-                "features must be left out for a model whose input is not a vector of numbers "
-                f"(linear, mlp), got {describe(names)}"
-            )
-        if len(given) != self._shape[0]:
-            raise InvalidValue(
-                f"features must be {self._shape[0]} names, one for each input of the model, "
-                f"got {len(given)}: {given!r}"
-            )
-        return given
-
-    def _from_names(self, x: Mapping[str, Any]) -> Array:
-        """The values of a dict in the order of the features, which the first one fixes."""
-        names = self._checked_names(x) if self._names is None else self._names
-        absent = [n for n in names if n not in x]
-        unknown = [n for n in x if n not in names] if len(x) != len(names) or absent else []
-        if absent or unknown:
-            got = f"no {absent[0]!r}" if absent else f"{unknown[0]!r} too"
-            remedy = "impute what is missing" if absent else "leave it out"
-            raise InvalidValue(f"x must have exactly the features {names!r}, got {got}; {remedy}")
-        row = np.array([_number(n, x[n]) for n in names])
-        self._names = names
-        return row
-
-    def _table(self, X: Any) -> Any:
-        """Rows: of dicts by their names, of a frame with these columns too; else as they are."""
-        if isinstance(X, (list, tuple)) and any(isinstance(x, Mapping) for x in X):
-            return [self._row(t, x) for t, x in enumerate(X)]
-        if self._names is not None and hasattr(X, "columns") and is_table(X):
-            columns = list(X.columns)
-            if all(isinstance(c, str) for c in columns):
-                if sorted(columns) != sorted(self._names):
-                    raise InvalidValue(
-                        f"X must have exactly the columns {self._names!r}, got {columns!r}"
-                    )
-                return X[self._names]
-        return X
-
-    def _row(self, t: int, x: Any) -> Any:
-        try:
-            return self._input(x)
-        except (InvalidType, InvalidValue) as error:
-            raise type(error)(f"X[{t}]: {error}") from None
+        return lik.encode(y, model.n_outputs)
 
     # --- copies
 
@@ -536,7 +461,8 @@ impute what is missing
         p = self._problem
         return {
             "m": p.m, "model": p.model, "lik": p.lik, "dynamics": p.dynamics, "rng": p.rng,
-            "backend": self._backend, "features": self._names, "state": self.state, "t": self.t,
+            "backend": self._backend, "features": self._inputs.names, "state": self.state,
+            "t": self.t,
         }  # fmt: skip
 
     @classmethod
@@ -548,8 +474,16 @@ impute what is missing
 
     def __setstate__(self, saved: dict[str, Any]) -> None:
         given = {k: saved[k] for k in ("dynamics", "rng", "backend", "features")}
-        self.__init__(saved["m"], saved["model"], saved["lik"], saved["state"], **given)
+        made = Filter(saved["m"], saved["model"], saved["lik"], saved["state"], **given)
+        self.__dict__.update(made.__dict__)
         self._engine = _Plain(self._problem, self._problem.prior, saved["t"])
+
+
+class _Row(list[Any]):
+    """One observation, whatever its step."""
+
+    def __getitem__(self, at: Any) -> Any:
+        return list(self) if isinstance(at, slice) else super().__getitem__(0)
 
 
 class _Step(NamedTuple):
@@ -580,7 +514,7 @@ class _Plain:
 
     def one(self, x: Any, y: Any) -> None:
         """One step; an exception leaves state and generator as they were."""
-        p, (state, _, t) = self.problem, self.mark
+        p, (state, _, t), self.last = self.problem, self.mark, (x, y)
         data = Observations([x], [y], np.array([y is not None]))
         try:
             new = Reference(p._replace(data=data), "").advance(state, 0, 1).state
@@ -609,10 +543,6 @@ def _method(m: Any, model: Model, prior: Any) -> Method:
     return found
 
 
-def _built_in(model: Model) -> bool:
-    return getattr(model, "kind", "wrap") != "wrap"
-
-
 def _copy(q: State) -> State:
     return type(q)(*(np.array(a, dtype=float) for a in q))
 
@@ -620,11 +550,3 @@ def _copy(q: State) -> State:
 def _one(x: Any) -> Any:
     """One input as a sequence of inputs."""
     return x[None] if isinstance(x, np.ndarray) else [x]
-
-
-def _number(name: str, value: Any) -> float:
-    if is_missing(value):
-        raise InvalidValue(f"x[{name!r}] must be given, got {value!r}{IMPUTE}")
-    return checks.scalar(
-        f"x[{name!r}]", float(value) if isinstance(value, (bool, np.bool_)) else value
-    )

@@ -450,7 +450,7 @@ def _overflowed(values: Array, model: Model, lik: Likelihood, mu: Array, X: Any)
 def _compiled(
     kinds: tuple[str, ...], model: Any, lik: Any, mu: Array, thetas: Any, X: Any
 ) -> dict[str, Array]:
-    """The values by the compiled path; of none where there is none or a compilation does not pay."""
+    """The values by the compiled path; None where there is none or a compilation does not pay."""
     try:
         from .fast import Unavailable, predict
     except ImportError:

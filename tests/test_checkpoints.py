@@ -1,5 +1,6 @@
 """Files: what was saved comes back bit by bit; what is damaged or hostile is refused; a kill leaves the old or the new file."""
 
+import dataclasses
 import io
 import json
 import os
@@ -204,6 +205,7 @@ def write_old(path, r, **changes):
 def test_version_2_is_read_and_written_as_3(tmp_path):
     path, r = tmp_path / "old.npz", VALUES["result"]
     r = r._replace(rows=[*r.rows[:-1], {**r.rows[-1], "extra": float("inf")}])
+    r = r._replace(info=dataclasses.replace(r.info, evaluation=0.0, compilation=0.0))
     write_old(path, r)
     old = br.load(path)
     assert same(old, r)
@@ -452,7 +454,7 @@ def hostile_documents(tmp):
     info, going = document(r)["data"]["info"], document(r)["data"]["continuation"]
     for change in (
         {"backend": "x"}, {"backend": []}, {"reason": 3}, {"seconds": -1}, {"seconds": "1"},
-        {"seconds": {"float": "nan"}}, {"steps": 3}, {"missing": 99}, {"missing": -1}, {"more": 1},
+        {"seconds": {"float": "nan"}}, {"evaluation": -1}, {"compilation": None}, {"steps": 3}, {"missing": 99}, {"missing": -1}, {"more": 1},
     ):  # fmt: skip
         yield f"info {change}", lambda p, c=change: pack(p, edited(r, {"info": {**info, **c}}))
     state = going["rng"]

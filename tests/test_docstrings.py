@@ -23,6 +23,7 @@ WITH_EXAMPLES = {
 # the functions and classes that a user calls
 PUBLIC = {
     "autodiff": ("grad", "hessian", "hvp"),
+    "checkpoints": ("load", "save"),
     "checks": ("array", "observations"),
     "curvature": ("Curv",),
     "dynamics": ("Linear", "OU", "Static", "predict"),
@@ -43,6 +44,7 @@ PUBLIC = {
         "rmse",
     ),
     "models": ("Model", "ParametricModel", "cnn", "linear", "mlp", "wrap"),
+    "online": ("Filter",),
     "predictive": ("Predictive", "lin_mc", "mc", "plugin", "predict", "several"),
     "routes.compare": (
         "Difference",
@@ -58,7 +60,13 @@ PUBLIC = {
     "tables": ("values",),
 }
 NAMES = [(module, name) for module, names in PUBLIC.items() for name in names]
-METHODS = [("models", "ParametricModel", "init")]
+METHODS = [
+    ("models", "ParametricModel", "init"),
+    *(
+        ("online", "Filter", n)
+        for n in ("learn_one", "learn_many", "predict_one", "predict_many", "log_score", "forget")
+    ),
+]
 
 
 def sections(doc):

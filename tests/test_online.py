@@ -50,7 +50,7 @@ def moving(q):
 SPLITS = ([1] * 40, [40], [7, 1, 1, 20, 1, 10], [39, 1])
 NAMES = (
     "bong-lin-hess-diag", "bong-mc-ef-diag", "bong-lin-hess-dlr", "bong-mc-ef-dlr",
-    "bong-lin-hess-fc", "bbb-mc-hess-diag_mom",
+    "bong-lin-hess-fc", "bong-mc-ef-diag reference",
 )  # fmt: skip
 
 
@@ -60,13 +60,14 @@ def test_any_split_takes_the_steps_of_run_bit_for_bit(name, moves, monkeypatch):
     """In the full-covariance family too, where updates are deferred: the stream stays open.
     A buffer of 8 rows, so that it is emptied several times."""
     monkeypatch.setattr(live, "ROWS_OF_SMALL", 8)
-    m = make(name, **({"alpha": 0.01} if name.startswith("bbb") else {}))
+    name, _, backend = name.partition(" ")
+    m = make(name)
     q = prior_of(m)
     dynamics = moving(q) if moves else None
-    kw = {"dynamics": dynamics} if moves else {}
+    kw = {"dynamics": dynamics, "backend": backend or "fast"}
     whole = br.run(m, MLP, GAUSS, q, X, GAPS, rng=5, **kw)
     for split in SPLITS:
-        f = br.Filter(m, MLP, GAUSS, q, rng=5, dynamics=dynamics)
+        f = br.Filter(m, MLP, GAUSS, q, rng=5, **kw)
         at = 0
         for n in split:
             if n == 1:
@@ -76,14 +77,10 @@ def test_any_split_takes_the_steps_of_run_bit_for_bit(name, moves, monkeypatch):
             at += n
         assert f.t == at == 40 and same(f.state, whole.state)
         if "-mc-" in name:
-            assert files_state(f.rng) == files_state_after(m, q, kw)
+            assert f.rng.bit_generator.state == generator_after(m, q, kw)
 
 
-def files_state(rng):
-    return rng.bit_generator.state
-
-
-def files_state_after(m, q, kw):
+def generator_after(m, q, kw):
     rng = np.random.default_rng(5)
     br.run(m, MLP, GAUSS, q, X, GAPS, rng=rng, **kw)
     return rng.bit_generator.state
@@ -109,10 +106,15 @@ def test_models_of_ones_own_and_networks_with_images():
 
 
 def test_forget_is_a_missing_observation():
-    for name in ("bong-lin-hess-dlr", "bong-lin-hess-diag", "bbb-mc-hess-diag_mom"):
-        m = make(name, **({"alpha": 0.01} if name.startswith("bbb") else {}))
+    for name, backend in (
+        ("bong-lin-hess-dlr", "fast"),
+        ("bong-lin-hess-diag", "fast"),
+        ("bong-mc-ef-diag", "reference"),
+    ):
+        m = make(name)
         q = prior_of(m)
-        f, g = (br.Filter(m, MLP, GAUSS, q, rng=1, dynamics=moving(q)) for _ in range(2))
+        kw = {"rng": 1, "dynamics": moving(q), "backend": backend}
+        f, g = (br.Filter(m, MLP, GAUSS, q, **kw) for _ in range(2))
         f.forget(2).learn_one(X[0], Y[0]).forget()
         g.learn_many(X[:2], [None, None]).learn_one(X[0], Y[0]).learn_one(X[1], None)
         assert same(f.state, g.state) and f.t == g.t == 4
@@ -342,18 +344,21 @@ def interrupted_at(k, call, files):
     return left[0] <= 0
 
 
-@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "bong-mc-ef-diag", "bbb-mc-hess-diag_mom"])
-def test_ctrl_c_at_any_line_leaves_the_state_before_or_after(name, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "backend"),
+    [("bong-lin-hess-diag", "fast"), ("bong-mc-ef-diag", "fast"), ("bong-mc-ef-diag", "reference")],
+)
+def test_ctrl_c_at_any_line_leaves_the_state_before_or_after(name, backend, monkeypatch):
     """At every line of the code that takes the steps; the next call goes on with the right bits."""
     monkeypatch.setattr(live, "ROWS_OF_SMALL", 3)
-    m = make(name, **({"alpha": 0.01} if name.startswith("bbb") else {}))
+    m = make(name)
     q, rng = prior_of(m), np.random.default_rng(3)
     states, draws = [q], [rng.bit_generator.state]
     for t in range(12):
-        after = br.run(m, MLP, GAUSS, states[-1], X[t : t + 1], Y[t : t + 1], rng=rng).state
-        states.append(after)
+        rows = (X[t : t + 1], Y[t : t + 1])
+        states.append(br.run(m, MLP, GAUSS, states[-1], *rows, rng=rng, backend=backend).state)
         draws.append(rng.bit_generator.state)
-    f = br.Filter(m, MLP, GAUSS, q, rng=3).learn_one(X[0], Y[0])
+    f = br.Filter(m, MLP, GAUSS, q, rng=3, backend=backend).learn_one(X[0], Y[0])
     original, tried = f.__getstate__(), 0
     for start in (1, 3):  # in the middle of the buffer, and where it is full
         for k in range(1, 400):

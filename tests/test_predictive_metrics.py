@@ -449,7 +449,7 @@ def test_a_wrapped_function_of_a_number():
         (
             lambda: metrics.on(0, 0, "nlpd-exact"),
             ValueError,
-            "nlpd, error, ece, rmse and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
+            "nlpd, error, ece, rmse, nonpositive, nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
         ),
         (lambda: metrics.on(0, 0), ValueError, "names must be made of"),
         (lambda: metrics.on(0, 0, 3), TypeError, "names must be strings such as 'nlpd-mc', got 3"),

@@ -107,7 +107,7 @@ def _computed(
 
 
 class Live:
-    """Rows of runs that are not finished, from worker processes of this machine: a file for each."""
+    """Rows of runs that are not finished, a file for each worker process of this machine."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.seen = folder, dict[Path, int]()

@@ -1,7 +1,7 @@
 """A compiled stream that stays open: observations come one at a time, and none is kept for long.
 
     live = Live(problem, state)
-    live.advance(xs, ys, seen)         # takes all steps, or raises StepFailed at the last good state
+    live.advance(xs, ys, seen)    # takes all steps, or raises StepFailed at the last good state
     live.t, live.state, live.moments(X)
 
 The loop works in place, so that a step that fails, and one that Ctrl-C interrupts, leaves arrays
@@ -194,7 +194,7 @@ class Live:
 
     def _by_reference(self, x: Any, y: Any) -> None:
         """A step that the compiled path refuses; raises StepFailed where the reference does too."""
-        t, p = self.t, self.problem
+        t, p, self.last = self.t, self.problem, (x, y)
         data = Observations([x], [y], np.array([y is not None]))
         state = Reference(p._replace(data=data), "").advance(self.state, 0, 1).state
         moving = not isinstance(p.dynamics, Static)
@@ -262,7 +262,7 @@ _known: set[Any] = set()
 
 
 def _call(fn: Kernel, *args: Any) -> Any:
-    """A kernel, without the look at the types of its arguments once it has been called with them."""
+    """A kernel, without a look at the types of its arguments once it has been called with them."""
     key = (fn.name, type(args[0]))
     if key in _known and not config.DISABLE_JIT:
         return fn.compiled(*args)

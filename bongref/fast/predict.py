@@ -147,7 +147,8 @@ def _through_head(h: Any, first: int, inner: Any, outer: Any, W: Any) -> Any:
 
 def values(kinds: Any, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> dict[str, Any]:
     """The values of predictives, (S, N, C) by kind, of inputs X (N, ...) and samples θ (S, P); of none where a compilation does not pay."""
-    X, found = X if model.is_batch(X) else X[None], {}
+    found: dict[str, Any] = {}
+    X = X if model.is_batch(X) else X[None]
     S = 1 if thetas is None else len(thetas)
     if model.kind == "wrap" or len(X) * S * model.n_params < EVALUATION:
         return found

@@ -1,4 +1,4 @@
-"""Guidance for people: which method to take, what it costs and cannot do, and what to try after a loss.
+"""Guidance: which method to take, what it costs and cannot do, and what to try after a loss.
 
 >>> from bongref.guide import definiteness
 >>> definiteness.keeps("bong-lin-hess-diag"), definiteness.keeps("bong-lin-hess-diag_mom")

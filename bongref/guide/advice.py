@@ -136,7 +136,7 @@ def narrower(q: State, factor: float) -> State:
 
 
 def scales(p: Problem) -> str:
-    """Which of X and Y are far from mean 0 and standard deviation 1, with numbers; empty if none."""
+    """Which of X and Y are far from mean 0 and standard deviation 1, in numbers; else empty."""
     said = [_scale("X", p.data.xs)]
     if p.lik.name == "gaussian":
         seen = [y for y, there in zip(p.data.ys, p.data.seen, strict=True) if there]

@@ -47,7 +47,7 @@ class Explanation:
 
 
 def explain(m: Method | str) -> Explanation:
-    """What a method does, what an update costs, its equations, when to choose it, what it cannot do.
+    """What a method does, its cost, its equations, when to choose it, what it cannot do.
 
     Parameters
     ----------

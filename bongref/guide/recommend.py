@@ -269,7 +269,9 @@ def _budget(budget: Any, n_obs: int) -> float:
     allowed = "budget must be seconds > 0 for the whole stream, or a time for each observation"
     if isinstance(budget, str):
         found = re.fullmatch(r"\s*([0-9.]+(?:e[+-]?\d+)?)\s*(ns|us|µs|μs|ms|s)\s*", budget)
-        value: Callable[[], float] = lambda: float(found[1]) * UNITS[found[2]]  # type: ignore[index]
+        value: Callable[[], float] = (
+            lambda: float(found[1]) * UNITS[found[2]]  # type: ignore[index]
+        )
         try:
             out = value() if found else 0.0
         except ValueError:

@@ -490,10 +490,8 @@ def cnn(
     """
     shape, kern = checks.integers("in_shape", in_shape, 3), checks.integers("kernel", kernel, 2)
     feats = checks.integers("features", features)
-    n_classes, hidden = (
-        checks.integer("n_classes", n_classes, 1),
-        checks.integer("hidden", hidden, 1),
-    )
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    hidden = checks.integer("hidden", hidden, 1)
     checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     h, w, c = shape

@@ -158,43 +158,31 @@ def matrix(a, at, m, n):
     return a[at : at + m * n].reshape((np.int64(m), np.int64(n)))
 
 
+@device
+def run_head(net, layers, v, words, theta, o):
+    """v[o:] = the outputs of the dense layers."""
+    T, M = net.total, net.broad
+    out = run_layers(layers, v, words, theta, net.at, T, M, U(1), net.code, net.head)
+    for i in range(layers[0, 2]):
+        v[o + i] = v[out + i]
+
+
 @implement(forward, Conv)
 def conv_forward(net, ints, v, words, theta, x, o):
     """v[o:] = f(θ, x)."""
     z, m = net.z, net.widest
     load_image(ints[0], net.kernel, net.width, x, v)
     for k in range(net.depth):
-        layer = ints[k]
-        pixels, taps, c = (
-            layer[HEIGHT] * layer[WIDTH],
-            net.kernel * net.width * layer[C_IN],
-            layer[C_OUT],
-        )
+        layer, c = ints[k], ints[k, C_OUT]
+        pixels, taps = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN]
         copy_windows(layer, net.width, net.kernel, net.width, U(1), v)
-        np.dot(
-            matrix(v, layer[WINDOWS], pixels, taps),
-            matrix(theta, layer[KERNEL], taps, c),
-            matrix(v, z, pixels, c),
-        )
+        windows, kernel = matrix(v, layer[WINDOWS], pixels, taps), layer[KERNEL]
+        np.dot(windows, matrix(theta, kernel, taps, c), matrix(v, z, pixels, c))
         add_bias(v, z, pixels, theta, layer[BIAS], c)
-        activate(
-            net.code,
-            v,
-            words,
-            z,
-            z + m,
-            layer[SLOPES],
-            z + m + m,
-            m,
-            (pixels * c + U(7)) // U(8) * U(8),
-        )
+        size = (pixels * c + U(7)) // U(8) * U(8)
+        activate(net.code, v, words, z, z + m, layer[SLOPES], z + m + m, m, size)
         pool(layer, v, z + m)
-    layers = ints[net.depth :, :3]
-    out = run_layers(
-        layers, v, words, theta, net.at, net.total, net.broad, U(1), net.code, net.head
-    )
-    for i in range(layers[0, 2]):
-        v[o + i] = v[out + i]
+    run_head(net, ints[net.depth :, :3], v, words, theta, o)
 
 
 @device
@@ -231,11 +219,8 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
         layer, c, cols = ints[k], ints[k, C_OUT], ints[k, WIDTH] // U(2)
         Q, n = layer[HEIGHT] // U(2) * cols, high * broad * layer[C_IN]
         copy_windows(layer, net.width, high, broad, U(2), v)
-        np.dot(
-            matrix(v, layer[WINDOWS], Q, n),
-            matrix(placed, at, U(4) * c, n).T,
-            matrix(v, z, Q, U(4) * c),
-        )
+        windows, kernels = matrix(v, layer[WINDOWS], Q, n), matrix(placed, at, U(4) * c, n)
+        np.dot(windows, kernels.T, matrix(v, z, Q, U(4) * c))
         at += U(4) * c * n
         for q in range(Q):
             for i in range(U(4) * c):
@@ -247,12 +232,7 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
             for i in range(c):
                 f = h + U(4) * (q * c + i)
                 v[to + i] = 0.25 * ((v[f] + v[f + U(1)]) + (v[f + U(2)] + v[f + U(3)]))
-    layers = ints[net.depth :, :3]
-    out = run_layers(
-        layers, v, words, theta, net.at, net.total, net.broad, U(1), net.code, net.head
-    )
-    for i in range(layers[0, 2]):
-        v[o + i] = v[out + i]
+    run_head(net, ints[net.depth :, :3], v, words, theta, o)
 
 
 # --- back ----------------------------------------------------------------------------------------------------------------------
@@ -281,16 +261,12 @@ def add_windows(layer, kh, kw, v, back, y):
         v[y + i] = 0.0
     for i in range(height):
         for j in range(width):
-            first = (
-                left - j if j < left else U(0)
-            )  # of the windows' columns, the first and the last in the image
-            last = min(kw, width + left - j)
+            # of the windows' columns, the first and the last in the image
+            first, last = left - j if j < left else U(0), min(kw, width + left - j)
             for a in range(kh):
                 if above <= i + a < height + above:
-                    here, start = (
-                        y + ((i + a - above) * width + (j + first - left)) * c,
-                        to + first * c,
-                    )
+                    here = y + ((i + a - above) * width + (j + first - left)) * c
+                    start = to + first * c
                     for k in range((last - first) * c):
                         v[here + k] += v[start + k]
                 to += kw * c
@@ -301,12 +277,8 @@ def kernel_row(net, ints, v, theta, row):
     """row = the cotangents of all kernels and biases, for the cotangent of the input of the head, at H."""
     z, y = net.z, net.z + net.widest
     for k in range(net.depth - 1, -1, -1):
-        layer = ints[k]
-        pixels, taps, c = (
-            layer[HEIGHT] * layer[WIDTH],
-            net.kernel * net.width * layer[C_IN],
-            layer[C_OUT],
-        )
+        layer, c = ints[k], ints[k, C_OUT]
+        pixels, taps = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN]
         unpool(layer, v, y, z)
         delta, at, b = matrix(v, z, pixels, c), layer[KERNEL], layer[BIAS]
         np.dot(matrix(v, layer[WINDOWS], pixels, taps).T, delta, matrix(row, at, taps, c))
@@ -321,12 +293,13 @@ def kernel_row(net, ints, v, theta, row):
 
 
 @device
-def shared_products(layer, taps, v, U4, K, table, rows):
-    """rows[:K] = the cotangents of a kernel and its bias for those of the pooled pixels, (pixel, k, channel) from v[U4] on.
+def shared_products(net, layer, v, K, rows):
+    """rows[:K] = the cotangents of a kernel and its bias for those of the pooled pixels, (pixel, k, channel) at POOLED.
 
     The four pixels of a pooled one share its cotangent, so that their windows, times act'(z)/4, are added before the product.
     """
-    c, wide, cols = layer[C_OUT], layer[WIDTH], layer[WIDTH] // U(2)
+    c, wide, cols, table = layer[C_OUT], layer[WIDTH], layer[WIDTH] // U(2), net.back
+    taps = net.kernel * net.width * layer[C_IN]
     Q, n = layer[HEIGHT] // U(2) * cols, (taps + U(8)) // U(8) * U(8)
     one, product = table + Q * n, table + Q * n + K * Q
     for o in range(c):
@@ -341,7 +314,7 @@ def shared_products(layer, taps, v, U4, K, table, rows):
             for j in range(taps, n):
                 v[to + j] = (s0 + s1) + (s2 + s3)
             for k in range(K):
-                v[one + k * Q + q] = v[U4 + (q * K + k) * c + o]
+                v[one + k * Q + q] = v[net.pooled + (q * K + k) * c + o]
         np.dot(matrix(v, one, K, Q), matrix(v, table, Q, n), matrix(v, product + o * K * n, K, n))
     for k in range(K):
         row, source = rows[k], product + k * n
@@ -353,12 +326,13 @@ def shared_products(layer, taps, v, U4, K, table, rows):
 
 
 @device
-def image_cotangents(layer, kh, kw, v, theta, U4, K, placed, images):
-    """The cotangents at v[U4] become those of the pixels of the layer's input, which are the pooled ones of the layer before.
+def image_cotangents(net, layer, v, theta, K):
+    """The cotangents at POOLED become those of the pixels of the layer's input, which are the pooled ones of the layer before.
 
     A pooled pixel's cotangent reaches (kh + 1)(kw + 1) pixels, by the four kernels times act'(z)/4, which are added before the product.
     """
     c, c_in, wide, cols = layer[C_OUT], layer[C_IN], layer[WIDTH], layer[WIDTH] // U(2)
+    kh, kw, placed, images, U4 = net.kernel, net.width, net.back, net.images, net.pooled
     broad, line = (kw + U(1)) * c_in, (wide + kw - U(1)) * c_in
     n, size = (kh + U(1)) * broad, (layer[HEIGHT] + kh - U(1)) * line
     table, product = placed + U(4) * c * n, placed + (U(4) + cols) * c * n
@@ -378,11 +352,8 @@ def image_cotangents(layer, kh, kw, v, theta, U4, K, placed, images):
                         s2 * v[k2 + j] + s3 * v[k3 + j]
                     )
         for q in range(cols):
-            np.dot(
-                matrix(v, U4 + (i * cols + q) * K * c, K, c),
-                matrix(v, table + q * c * n, c, n),
-                matrix(v, product, K, n),
-            )
+            kernels, u = matrix(v, table + q * c * n, c, n), U4 + (i * cols + q) * K * c
+            np.dot(matrix(v, u, K, c), kernels, matrix(v, product, K, n))
             corner = images + U(2) * (i * line + q * c_in)
             for k in range(K):
                 for a in range(kh + U(1)):
@@ -422,12 +393,10 @@ def kernel_rows(net, ints, v, theta, K, rows):
         for i in range(n):
             v[net.pooled + (i // c * K + k) * c + i % c] = v[net.images + k * n + i]
     for k in range(net.depth - 1, -1, -1):
-        layer, taps = ints[k], net.kernel * net.width * ints[k, C_IN]
-        shared_products(layer, taps, v, net.pooled, K, net.back, rows)
+        layer = ints[k]
+        shared_products(net, layer, v, K, rows)
         if k > 0:
-            image_cotangents(
-                layer, net.kernel, net.width, v, theta, net.pooled, K, net.back, net.images
-            )
+            image_cotangents(net, layer, v, theta, K)
 
 
 @implement(pullback, Conv)
