@@ -156,7 +156,7 @@ def _four(P: int) -> Sequence[str]:
 
 
 def load_task(args: argparse.Namespace, part: str) -> tasks.Task:
-    """The task that the arguments name; a file by its whole path, so that every process finds it."""
+    """The task of the arguments; a file by its whole path, so that every process finds it."""
     name = os.path.abspath(args.task) if tables.is_file(args.task) else args.task
     folder = None if args.data is None else os.path.abspath(args.data)
     return tasks.load(name, _task_params(args), part, folder)
