@@ -7,6 +7,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from . import arguments_more
+
 
 def add(commands: Any) -> None:
     """Add the commands to those of ``bongref``."""
@@ -36,6 +38,9 @@ def add(commands: Any) -> None:
         help="observation variance, in units of the standardised target (default: the task's)",
     )
     run.add_argument("--gamma", metavar="VALUE,...", help="forget: θ decays to its prior by gamma")
+    run.add_argument(
+        "--params", metavar="FILE", help="the best.json of bongref tune: parameters by method"
+    )
     run.add_argument("--seeds", type=int, metavar="N", help="the seeds 0 to N-1 (default 3)")
     run.add_argument("--seed", metavar="SEED,...", help="these seeds")
     run.add_argument("--steps", type=int, metavar="T", help="observations (default: all)")
@@ -81,6 +86,8 @@ def add(commands: Any) -> None:
     listed = what.add_parser("list", help="all tasks, and which files are there")
     listed.add_argument("--data", metavar="DIR", help="folder of data sets (or BONGREF_DATA)")
     listed.set_defaults(command=_command("data_list"))
+
+    arguments_more.add(commands)
 
 
 def _command(name: str) -> Callable[[argparse.Namespace], int]:

@@ -6,13 +6,15 @@ import argparse
 import os
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from .. import checks
 from ..errors import InvalidValue
+from ..grid import method
 from . import raw, specs, store, tables, tasks
+from .best import read_best
 from .specs import Spec
 
 FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-dlr", "blr-lin-hess-diag")
@@ -79,35 +81,73 @@ def _told_how_to_go_on(why: str, matrix: list[Spec], folder: str, again: str) ->
 
 def runs(args: argparse.Namespace) -> list[Spec]:
     """The runs that the arguments of ``bongref run`` stand for."""
-    params = _task_params(args)
-    name = os.path.abspath(args.task) if tables.is_file(args.task) else args.task
-    folder = None if args.data is None else os.path.abspath(args.data)
-    task = tasks.load(name, params, args.part, folder)
+    task = load_task(args, args.part)
     P, facts = task.model().n_params, task.facts
-    names = specs.method_names(args.methods or ",".join(_four(P)))
+    best = read_best(args.params) if args.params else {}
+    if args.params and not best:
+        raise InvalidValue(f"params: every trial of every method diverged in {args.params}")
+    names = specs.method_names(args.methods or ",".join(best or _four(P)))
     grid = {key: _values(key, getattr(args, key), GRID[key]) for key in GRID}
     grid["virtual"] = _values("virtual", args.virtual, _boolean)
     given = {key: values for key, values in grid.items() if values}
-    if "rank" not in given and any(name.endswith("-dlr") for name in names):
+    if "rank" not in given and not best and any(name.endswith("-dlr") for name in names):
         given["rank"] = [min(10, P)]
     for rank in given.get("rank", []):
         checks.rank("rank", rank, P)
     T = len(task.X)
     steps = T if args.steps is None else checks.integer("steps", args.steps, 1, T)
+    measured = _metrics(args, facts["kind"], steps)
     fixed = {
         "steps": steps,
-        "metrics": _metrics(args, facts["kind"], steps),
+        "metrics": measured,
         "eval_samples": checks.integer("eval_samples", args.eval_samples, 1),
     }
+    linear = facts["kind"] == raw.REGRESSION and facts["model"]["kind"] == "linear"
+    if "kl" in measured and (not linear or args.gamma):
+        raise InvalidValue(
+            "kl is for a regression with a linear model that does not move, such as the task "
+            f"linear without --gamma, and {args.task} is not one here"
+        )
     if args.obs_var and facts["kind"] != raw.REGRESSION:
         raise InvalidValue(f"obs_var is for a regression, and {args.task} is {facts['kind']}")
-    settings = [
-        {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
-        for prior in _positive("prior_var", args.prior_var) or [facts["prior_var"]]
-        for noise in _positive("obs_var", args.obs_var) or [facts["obs_var"]]
-        for gamma in (*_positive("gamma", args.gamma),) or (None,)
-    ]
-    return specs.matrix(task.source, facts, names, given, settings, _seeds(args), args.adapter)
+
+    def settings(default: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [
+            {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
+            for prior in _positive("prior_var", args.prior_var) or [default["prior_var"]]
+            for noise in _positive("obs_var", args.obs_var) or [default["obs_var"]]
+            for gamma in (*_positive("gamma", args.gamma),) or (None,)
+        ]
+
+    seeds = _seeds(args)
+    if not best:
+        how = settings(facts)
+        return specs.matrix(task.source, facts, names, given, how, seeds, args.adapter)
+    specs.check_grid(names, given)
+    return [
+        spec
+        for seed in seeds
+        for name, tuned in ((name, _tuned(name, best, args.params)) for name in names)
+        for spec in specs.matrix(
+            task.source, facts, [name], {**tuned["params"], **_taken(name, given)},
+            settings({**facts, **tuned["settings"]}), [seed], args.adapter,
+        )
+    ]  # fmt: skip
+
+
+def _tuned(name: str, best: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The tuned parameters of a method as a grid of one point, and its settings."""
+    if name not in best:
+        raise InvalidValue(
+            f"params must have every method, and {path} has no parameters of {name}: it was not "
+            f"tuned, or every trial diverged; it has {', '.join(best)}"
+        )
+    found, grid = best[name], best[name]["params"].items()
+    return {"params": {k: [v] for k, v in grid if v is not None}, "settings": found["settings"]}
+
+
+def _taken(name: str, grid: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: values for key, values in grid.items() if key in method(name).params}
 
 
 def _four(P: int) -> Sequence[str]:
@@ -115,7 +155,15 @@ def _four(P: int) -> Sequence[str]:
     return FOUR if P <= FEW_PARAMETERS else ("bong-lin-ef-dlr", *FOUR[1:])
 
 
+def load_task(args: argparse.Namespace, part: str) -> tasks.Task:
+    """The task of the arguments; a file by its whole path, so that every process finds it."""
+    name = os.path.abspath(args.task) if tables.is_file(args.task) else args.task
+    folder = None if args.data is None else os.path.abspath(args.data)
+    return tasks.load(name, _task_params(args), part, folder)
+
+
 def _task_params(args: argparse.Namespace) -> dict[str, Any]:
+    """The parameters of the task: ``--target`` and ``--set``."""
     params = {} if args.target is None else {"target": args.target}
     for word in args.set:
         key, equals, value = word.partition("=")

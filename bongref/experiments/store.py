@@ -16,16 +16,17 @@ import contextlib
 import json
 import os
 import socket
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from ..errors import InvalidValue
+from ..reports import save
 from . import records
 from .records import Record
 
-NAME, LOCK = "results.jsonl", "lock"
+NAME, LOCK, PLAN = "results.jsonl", "lock", "plan.json"
 
 
 class Scan(NamedTuple):
@@ -143,6 +144,14 @@ def read(folder: str | os.PathLike[str], ids: Container[str] | None = None) -> F
     return Found([records.from_line(line) for line in lines], _notes(found, str(path)))
 
 
+def planned(folder: str | os.PathLike[str]) -> set[str]:
+    """The keys of all runs that were asked for in a folder; none where that is not known."""
+    try:
+        return set(json.loads((Path(folder) / PLAN).read_text(encoding="utf-8")))
+    except (OSError, ValueError, TypeError):
+        return set()
+
+
 class Writer:
     """The one process that appends to a folder; made by :func:`writer`.
 
@@ -192,6 +201,12 @@ class Writer:
             ) from None
         self.size += len(line)
         self.status[record["id"]] = record["status"]
+
+    def plan(self, keys: Iterable[str]) -> None:
+        """Note the runs that were asked for, by their keys, so that a reader knows what is left."""
+        known = planned(self.folder)
+        if wanted := sorted({*known, *keys} - known):
+            save(self.folder / PLAN, json.dumps([*sorted(known), *wanted]))
 
     def close(self) -> None:
         """Give the folder free."""

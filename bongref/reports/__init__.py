@@ -1,8 +1,8 @@
 """One document model and one writer for all reports: text, JSON, Markdown, HTML, JUnit XML.
 
-A report is a :class:`Document`: blocks (paragraphs, fields, tables, code, formulas, sections) for
-readers, plain data for JSON, test cases for JUnit. Inline content is a string, a :class:`Span`
-(a status, a link, a tooltip, a style), or a list of these.
+A report is a :class:`Document`: blocks (paragraphs, fields, tables, code, formulas, figures,
+sections) for readers, plain data for JSON, test cases for JUnit. Inline content is a string, a
+:class:`Span` (a status, a link, a tooltip, a style), or a list of these.
 
 >>> from bongref import reports
 >>> verdict = reports.Span("✓ agrees", status="pass")
@@ -38,6 +38,7 @@ from .model import (
     Code,
     Document,
     Fields,
+    Figure,
     Formula,
     Inline,
     Section,
@@ -59,6 +60,7 @@ __all__ = [
     "Code",
     "Document",
     "Fields",
+    "Figure",
     "Formula",
     "Inline",
     "Section",

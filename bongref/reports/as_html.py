@@ -7,9 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
 from pathlib import Path
 
-from .model import Block, Document, Fields, Formula, Inline, Section, Span, Table, Text, parts
+from .model import (
+    Block,
+    Document,
+    Fields,
+    Figure,
+    Formula,
+    Inline,
+    Section,
+    Span,
+    Table,
+    Text,
+    parts,
+)
 
 STYLE = (Path(__file__).parent / "page.css").read_text(encoding="utf-8")
 # a link into a closed section opens it
@@ -42,7 +55,12 @@ def _element(tag: str, inner: str, **attributes: str) -> str:
 
 
 def _blocks(blocks: Iterable[Block], level: int) -> str:
-    return "\n".join(_block(b, level) for b in blocks)
+    """The blocks one after the other; figures that follow each other stand side by side."""
+    out: list[str] = []
+    for figures, some in groupby(blocks, key=lambda b: isinstance(b, Figure)):
+        inner = "\n".join(_block(b, level) for b in some)
+        out.append(_element("div", inner, look="figures") if figures else inner)
+    return "\n".join(out)
 
 
 def _block(block: Block, level: int) -> str:
@@ -56,11 +74,22 @@ def _block(block: Block, level: int) -> str:
         return _table(block)
     if isinstance(block, Section):
         return _section(block, level)
+    if isinstance(block, Figure):
+        return _figure(block)
     if isinstance(block, Formula):
         picture = block.svg(block.latex) if block.svg else ""
         shown = _element("div", picture, look="formula") if picture else ""
         return shown + _element("pre", escape(block.latex), look="wrap")
     return _element("pre", escape(block.source))
+
+
+def _figure(f: Figure) -> str:
+    links = [_element("a", escape(n.rpartition(".")[2].upper()), href=n) for n in f.files]
+    files = _element("span", " ".join(links), look="files") if links else ""
+    words = f"{_element('b', _inline(f.title))} {files}<br>{_inline(f.caption)}"
+    picture = _element("div", f.svg, look="picture")
+    look = "wide" if f.wide else ""
+    return _element("figure", _element("figcaption", words) + picture, id=f.id, look=look)
 
 
 def _section(s: Section, level: int) -> str:

@@ -9,6 +9,7 @@ from .model import (
     Block,
     Document,
     Fields,
+    Figure,
     Formula,
     Inline,
     Section,
@@ -44,6 +45,10 @@ def _md_block(block: Block, level: int) -> list[str]:
         return ["\n".join([_md_row(block.head), rule, *map(_md_row, filled)])]
     if isinstance(block, Section):
         return [f"{'#' * min(level, 6)} {_md(block.title)}", *_md_blocks(block.body, level + 1)]
+    if isinstance(block, Figure):
+        pictures = [name for name in block.files if not name.endswith(".pdf")]
+        shown = [f"![{_md_escape(block.alt)}]({name})" for name in pictures[:1]]
+        return [f"**{_md(block.title)}**", *shown, _md(block.caption)]
     if isinstance(block, Formula):
         return [f"```math\n{block.latex}\n```"]
     fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", block.source)), default=0))

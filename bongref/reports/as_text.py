@@ -5,7 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 
-from .model import Block, Document, Fields, Formula, Section, Table, Text, clip, plain_text
+from .model import (
+    Block,
+    Document,
+    Fields,
+    Figure,
+    Formula,
+    Section,
+    Table,
+    Text,
+    clip,
+    plain_text,
+)
 
 WIDTH = 140  # columns
 ASCII = str.maketrans(
@@ -40,6 +51,9 @@ def _text_block(block: Block, width: int, folded: bool) -> str:
     if isinstance(block, Section):
         inner = "\n\n".join(_text_blocks(block.body, width - 2, folded))
         return f"{plain_text(block.title)}\n{textwrap.indent(inner, '  ')}".rstrip()
+    if isinstance(block, Figure):
+        words = f"{plain_text(block.title)}: {block.alt or plain_text(block.caption)}"
+        return "\n".join(_wrap(" ".join([f"[{words}]", *block.files]), width))
     return textwrap.indent(block.latex if isinstance(block, Formula) else block.source, "  ")
 
 

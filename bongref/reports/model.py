@@ -64,6 +64,18 @@ class Formula(NamedTuple):
     svg: Callable[[str], str] | None = None
 
 
+class Figure(NamedTuple):
+    """A picture with a title and a caption. The SVG is part of the page and has its own words."""
+
+    title: Inline
+    svg: str  # an element, as it is
+    caption: Inline = ""
+    alt: str = ""  # words for the picture, where it cannot be seen
+    files: Sequence[str] = ()  # the same picture as files, relative to the page
+    wide: bool = False  # over the whole width of the page
+    id: str = ""
+
+
 class Section(NamedTuple):
     """Blocks under a heading.
 
@@ -78,7 +90,7 @@ class Section(NamedTuple):
     folded: bool | None = None
 
 
-Block = Text | Fields | Table | Code | Formula | Section
+Block = Text | Fields | Table | Code | Formula | Figure | Section
 
 
 class Case(NamedTuple):

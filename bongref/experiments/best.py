@@ -1,0 +1,49 @@
+"""``best.json``: the parameters that ``bongref tune`` chose, for ``bongref run --params``."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ..errors import InvalidValue
+from ..grid import method
+
+BEST, FORMAT = "best.json", 1
+
+
+def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+    """The parameters and settings of a ``best.json``, by method.
+
+    Parameters
+    ----------
+    path : path
+
+    Returns
+    -------
+    dict
+        Methods to ``{"params": {...}, "settings": {...}}``; those whose trials all diverged are
+        left out.
+
+    Raises
+    ------
+    InvalidValue
+        If the file cannot be read, or is not one of ``bongref tune``.
+    """
+    try:
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = {n: e for n, e in data["methods"].items() if e["params"] is not None}
+        for name, entry in found.items():
+            method(name, **entry["params"])
+            dict(entry["settings"])
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        raise InvalidValue(
+            f"params must be the best.json of bongref tune, got {str(path)!r}; {error}"
+        ) from None
+    if data.get("format") != FORMAT:
+        raise InvalidValue(
+            f"params: {str(path)!r} has format {data.get('format')}, "
+            f"and this version reads format {FORMAT}"
+        )
+    return found

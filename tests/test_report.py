@@ -1,0 +1,385 @@
+"""bongref report: numbers by a second route, what is never averaged away, a page for every reader."""
+
+import json
+import math
+import re
+from html.parser import HTMLParser
+
+import fake_results as fake
+import numpy as np
+import pytest
+
+import bongref as br
+from bongref.cli import main
+from bongref.experiments import report, report_calibration, report_data, store
+from bongref.experiments.report_data import boards
+
+figures = pytest.importorskip("bongref.experiments.report_figures")
+pytest.importorskip("matplotlib", reason="bongref report needs Matplotlib")
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    return fake.folder(tmp_path_factory.mktemp("results"), fake.small())
+
+
+@pytest.fixture(scope="module")
+def made(small):
+    return report.make(small)
+
+
+@pytest.fixture(scope="module")
+def page(made, tmp_path_factory):
+    out = tmp_path_factory.mktemp("page")
+    report.write(made, out)
+    return out
+
+
+class Reader(HTMLParser):
+    """Tags, ids and links of a page; an error where tags do not match."""
+
+    VOID = ("meta", "br", "path", "use", "link", "rect", "image")
+
+    def __init__(self):
+        super().__init__()
+        self.open, self.ids, self.links, self.tags, self.loads = [], [], [], [], []
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs)
+        self.tags.append((tag, found))
+        self.ids += [found["id"]] if "id" in found else []
+        self.links += [found["href"]] if tag == "a" and "href" in found else []
+        self.loads += [
+            v for k, v in attrs if k in ("src", "srcset", "data") or (k == "href" and tag == "link")
+        ]
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        if tag not in self.VOID:
+            self.open.pop()
+
+    def handle_endtag(self, tag):
+        if tag not in self.VOID:
+            assert self.open.pop() == tag
+
+
+# --- numbers --------------------------------------------------------------------------------------
+
+
+def by_hand(metric="nlpd-plugin"):
+    """Means, errors and ranks of the small folder straight from its rows, with other code."""
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag")
+    runs = {(r["method"], r["seed"]): r for r in fake.small()}
+    ends = {k: r["rows"][-1][metric] if r["status"] == "done" else None for k, r in runs.items()}
+    means = {
+        n: np.mean([v for (m, _), v in ends.items() if m == n and v is not None]) for n in names
+    }
+    places = {n: [] for n in names}
+    for seed in range(3):
+        order = sorted(names, key=lambda n: math.inf if ends[n, seed] is None else ends[n, seed])
+        for place, name in enumerate(order, 1):
+            places[name].append(place)
+    return means, {n: np.mean(p) for n, p in places.items()}
+
+
+def test_means_and_ranks_are_those_of_the_rows(made):
+    means, ranks = by_hand()
+    groups = made.document.data["tasks"][0]["groups"]
+    assert {g["method"] for g in groups} == set(means)
+    for g in groups:
+        final = g["final"]["nlpd-plugin"]
+        assert final["mean"] == pytest.approx(means[g["method"]], rel=1e-14)
+        assert g["mean_rank"] == pytest.approx(ranks[g["method"]])
+
+
+def test_a_run_that_diverged_is_counted_beside_every_mean(made, page):
+    groups = {g["method"]: g for g in made.document.data["tasks"][0]["groups"]}
+    for metric in fake.METRICS:
+        assert groups["blr-lin-hess-diag"]["final"][metric]["n"] == 2
+        assert groups["blr-lin-hess-diag"]["final"][metric]["diverged"] == 1
+        assert groups["blr-lin-hess-diag"]["final"][metric]["of"] == 3
+    text = (page / "report.html").read_text()
+    assert (
+        text.count("2 of 3 runs") >= 4
+        and "2 of 3, 1 diverged" in text
+        and "overflow at step 230" in text
+    )
+    # it ranks last in its seed although its last value was better than that of bog
+    assert groups["blr-lin-hess-diag"]["mean_rank"] == pytest.approx((2 + 3 + 2) / 3)
+
+
+def test_curves_are_means_over_the_runs_that_remain():
+    (board,) = boards(fake.small())
+    blr = next(g for g in board.groups if g.method == "blr-lin-hess-diag")
+    points = report_data.curve(blr, "error")
+    assert [(p.t, p.n, p.diverged, p.of) for p in points] == [
+        (50, 3, 0, 3),
+        (100, 3, 0, 3),
+        (200, 3, 0, 3),
+        (400, 2, 1, 3),
+    ]
+    left = [r["rows"][3]["error"] for r in blr.runs if r["status"] == "done"]
+    assert points[3].mean == pytest.approx(np.mean(left), rel=1e-14)
+    assert points[3].error == pytest.approx(np.std(left, ddof=1) / np.sqrt(2), rel=1e-12)
+    ((step, value),) = report_data.crosses(blr, "error")
+    assert step == 230 and value == blr.runs[1]["rows"][2]["error"]
+
+
+def test_values_that_are_not_finite_are_counted_and_rank_behind_finite_ones(tmp_path):
+    runs = fake.small()
+    runs[0]["rows"][-1]["nlpd-lin_mc"] = math.inf
+    fake.folder(tmp_path, runs)
+    made = report.make(tmp_path, by="nlpd-lin_mc")
+    bong = next(
+        g for g in made.document.data["tasks"][0]["groups"] if g["method"].startswith("bong")
+    )
+    final = bong["final"]["nlpd-lin_mc"]
+    assert (final["n"], final["infinite"], final["of"]) == (2, 1, 3) and math.isfinite(
+        final["mean"]
+    )
+    assert bong["mean_rank"] == pytest.approx((3 + 1 + 1) / 3)
+    report.write(made, tmp_path / "page")  # JSON and page can be written
+
+
+def test_calibration_curves_by_hand():
+    counts = {
+        "kind": "confidence",
+        "count": [0, 4, 10],
+        "confidence": [0.0, 2.0, 9.0],
+        "correct": [0, 1, 10],
+    }
+    assert report_calibration.shares(counts) == ([0.5, 0.9], [0.25, 1.0])
+    uniform = {"kind": "pit", "count": [3] * 20}
+    expected, observed = report_calibration.shares(uniform)
+    assert expected == pytest.approx(np.arange(1, 11) / 10) and observed == pytest.approx(expected)
+    narrow = {
+        "kind": "pit",
+        "count": [30, *[0] * 18, 30],
+    }  # all observations outside: no coverage until 1
+    assert report_calibration.shares(narrow)[1] == pytest.approx([0] * 9 + [1])
+
+
+def test_the_difference_of_two_folders_is_paired_over_seeds():
+    a, b = fake.small(), fake.small(bongref="0.2.0")
+    for r in b:
+        for row in r["rows"]:
+            row["error"] += 0.25
+    (here,), (there,) = boards(a), boards(b)
+    assert [g.id for g in here.groups] == [g.id for g in there.groups]
+    d = report_data.difference(here.groups[0], there.groups[0], "error")
+    assert d.paired.mean == pytest.approx(-0.25, rel=1e-12) and d.paired.error == pytest.approx(
+        0, abs=1e-15
+    )
+    assert d.same == 0 and d.speed == 1.0
+    assert report_data.difference(here.groups[0], here.groups[0], "error").same == 3
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def test_the_page_is_whole_and_needs_nothing_else(page, made):
+    text = (page / "report.html").read_text()
+    reader = Reader()
+    reader.feed(text)
+    assert reader.open == [] and len(reader.ids) == len(set(reader.ids))
+    assert reader.loads == [] and "@import" not in text and not re.search(r"url\((?!#)", text)
+    for link in reader.links:
+        assert link[1:] in reader.ids if link.startswith("#") else (page / link).is_file(), link
+    assert "prefers-color-scheme: dark" in text and 'name="viewport"' in text
+    pictures = [found for tag, found in reader.tags if tag == "svg"]
+    assert len(pictures) == len(made.pictures) and all(
+        p["role"] == "img" and p["aria-label"] for p in pictures
+    )
+    assert (
+        figures.INK not in text.partition("<body>")[2]
+        and figures.LINE not in text.partition("<body>")[2]
+    )
+
+
+def test_all_the_figures_are_there_as_png_and_pdf(page):
+    wanted = {*(f"curve-{m}" for m in fake.METRICS), "calibration-plugin", "time", "divergence"}
+    assert {p.stem for p in page.glob("*.png")} == wanted == {p.stem for p in page.glob("*.pdf")}
+    assert all(p.read_bytes().startswith(b"\x89PNG") for p in page.glob("*.png"))
+    assert all(p.read_bytes().startswith(b"%PDF") for p in page.glob("*.pdf"))
+
+
+def test_every_run_has_its_command(page):
+    text = (page / "report.html").read_text()
+    for run in fake.small():
+        assert run["command"] in text
+
+
+def test_a_report_of_the_same_results_is_the_same(small, made):
+    again = report.make(small)
+    assert br.reports.html(again.document) == br.reports.html(made.document)
+    assert all(
+        a.png == b.png and a.pdf == b.pdf
+        for a, b in zip(again.pictures, made.pictures, strict=True)
+    )
+
+
+def luminance(colour):
+    parts = [int(colour[k : k + 2], 16) / 255 for k in (1, 3, 5)]
+    linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+@pytest.mark.parametrize("colour", [*figures.PALETTE, figures.GREY])
+def test_colours_can_be_seen_on_light_and_dark(colour):
+    for page in ("#ffffff", "#14181c"):
+        high, low = sorted((luminance(colour), luminance(page)), reverse=True)
+        assert (high + 0.05) / (low + 0.05) >= 3
+
+
+# --- folders of all kinds -------------------------------------------------------------------------
+
+
+def test_half_finished_results_say_so(tmp_path):
+    runs = fake.small(metrics=("error",))
+    fake.folder(tmp_path, runs[:5])
+    said = report.headline(report.make(tmp_path))
+    assert said.startswith(
+        "Not finished: 5 of 6 runs"
+    )  # as far as one can see: two seeds, three methods
+    with store.writer(tmp_path) as out:
+        out.plan(r["key"] for r in runs)
+    made = report.make(tmp_path)
+    assert report.headline(made).startswith("Not finished: 5 of 9 runs")
+    assert "1 to come" in br.reports.html(made.document)
+    with store.writer(tmp_path) as out:
+        for r in runs[5:]:
+            out.append(r)
+    assert report.headline(report.make(tmp_path)) == "Finished: 8 runs complete, 1 diverged."
+
+
+def test_one_run_that_diverged_at_once_is_a_report_too(tmp_path):
+    fake.folder(tmp_path, [fake.record("bbb-lin-hess-fc", diverges=1)])
+    made = report.make(tmp_path)
+    text = br.reports.html(made.document)
+    assert "all diverged" in text or "1 diverged" in text
+    assert [p.name for p in made.pictures] == ["divergence"]
+
+
+def test_failed_runs_are_listed_with_their_reason(tmp_path):
+    fake.folder(tmp_path, [*fake.small(), fake.record("bbb-lin-hess-diag", 0, status="failed")])
+    made = report.make(tmp_path)
+    assert "1 failed" in report.headline(made) and "bad input" in br.reports.html(made.document)
+
+
+def test_results_of_several_tasks_have_a_section_each(tmp_path):
+    other = {**fake.TASK, "name": "wine", "kind": "regression"}
+    more = [fake.record("bong-lin-hess-diag", s, task=other, metrics=("rmse",)) for s in range(2)]
+    fake.folder(tmp_path, [*fake.small(), *more])
+    made = report.make(tmp_path)
+    text = br.reports.html(made.document)
+    assert "results of 2 tasks" in text and "Task moons" in text and "Task wine" in text
+    assert len({p.name for p in made.pictures}) == len(made.pictures)
+    reader = Reader()
+    reader.feed(text)
+    assert len(reader.ids) == len(set(reader.ids))
+
+
+def test_two_versions_in_one_folder_are_not_averaged(tmp_path):
+    one = {"metrics": ("error",)}
+    fake.folder(tmp_path, [*fake.small(**one), *fake.small(bongref="0.2.0", **one)])
+    made = report.make(tmp_path)
+    labels = [g["label"] for g in made.document.data["tasks"][0]["groups"]]
+    assert len(labels) == len(set(labels)) == 6 and sum("0.2.0" in label for label in labels) == 3
+
+
+def test_damaged_and_torn_lines_are_told_and_not_used(tmp_path):
+    fake.folder(tmp_path, fake.small())
+    path = tmp_path / store.NAME
+    lines = path.read_bytes().splitlines(keepends=True)
+    lines[2] = lines[2].replace(b'"seed":0', b'"seed":7')
+    path.write_bytes(b"".join(lines)[:-20])
+    text = br.reports.html(report.make(tmp_path).document)
+    assert "damaged line" in text and "incomplete last line" in text and "Not finished" in text
+
+
+def test_another_folder_is_overlaid(tmp_path, small):
+    there = fake.folder(tmp_path / "there", fake.small(bongref="0.2.0", host="cluster"))
+    text = br.reports.html(report.make(small, against=there).document)
+    assert (
+        "Against the other folder" in text
+        and "0.2.0" in text
+        and "cluster" in text
+        and "3 of 3" in text
+    )
+    other = fake.folder(
+        tmp_path / "other", [fake.record("bong-lin-hess-diag", task={**fake.TASK, "name": "x"})]
+    )
+    assert "nothing is overlaid" in br.reports.html(report.make(small, against=other).document)
+
+
+def many():
+    """All 78 methods and, for one of them, five learning rates."""
+    names = [n for n in br.methods() if n not in br.grid.NOT_DERIVED]
+    runs = [
+        fake.record(n, s, diverges=90 if n.startswith("bbb-mc") else None)
+        for n in names
+        for s in range(2)
+    ]
+    return runs + [fake.record("blr-lin-hess-dlr", s, alpha=a, diverges=60 if a == 0.5 else None)
+                   for a in (0.005, 0.01, 0.05, 0.5) for s in range(2)]  # fmt: skip
+
+
+def test_many_methods_are_drawn_in_panels_of_few():
+    (board,) = boards(many())
+    panels = report_data.facets(board.groups)
+    assert len(panels) == 20 and sum(len(gs) for _, gs in panels) == len(board.groups) == 82
+    assert {title for title, _ in panels} >= {"lin-hess-dlr", "mc-ef-fc_mom"}
+    dlr = dict(panels)["lin-hess-dlr"]
+    shown = report_data.leaders(dlr, report_data.ranks(board, "error"), most=4)
+    assert len(shown) == 4 and len({g.parts[0] for g in dlr if g.id in shown}) == 4
+
+
+def test_learning_rates_that_diverge_are_in_their_figure():
+    from bongref.experiments import report_plots
+
+    (board,) = boards(many())
+    ((key, by_label),) = report_plots.series(board).items()
+    assert key == ("lin-hess", "dlr") and list(by_label) == ["blr"]
+    assert [g.params["alpha"] for g in by_label["blr"]] == [0.005, 0.01, 0.05, 0.1, 0.5]
+    drawn = report_plots.learning_rates(board, "error")
+    assert "2/2" in drawn.svg and "bong" in drawn.svg
+
+
+# --- what is refused ------------------------------------------------------------------------------
+
+
+def test_folders_without_results_get_a_message(tmp_path, capsys):
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "none").mkdir()
+    (tmp_path / "none" / store.NAME).write_text("")
+    (tmp_path / "foreign").mkdir()
+    (tmp_path / "foreign" / store.NAME).write_text('{"a": 1}\n{"b": 2}\n')
+    for name, words in {
+        "absent": "there is no folder",
+        "empty": "bongref run TASK --out FOLDER makes one",
+        "none": "has none yet",
+        "foreign": "none of its 2 line(s)",
+    }.items():
+        assert main(["report", str(tmp_path / name)]) == 2
+        said = capsys.readouterr().err
+        assert words in said and "Traceback" not in said
+        assert not (tmp_path / name / "report").exists()
+
+
+def test_a_metric_that_no_run_has_and_a_place_that_cannot_be_written(small, tmp_path, capsys):
+    assert main(["report", str(small), "--by", "nlpd-mc"]) == 2
+    assert "by must be one of ece, error, nlpd-lin_mc, nlpd-plugin, got" in capsys.readouterr().err
+    (tmp_path / "file").write_text("")
+    assert main(["report", str(small), "--out", str(tmp_path / "file" / "x")]) == 2
+    assert "out must be a folder that can be written to" in capsys.readouterr().err
+    assert main(["report", str(small), "--against", str(tmp_path / "absent")]) == 2
+
+
+def test_the_command_writes_the_page(small, tmp_path, capsys):
+    assert main(["report", str(small), "--out", str(tmp_path / "page"), "--by", "error"]) == 0
+    out = capsys.readouterr().out
+    assert "Finished: 8 runs complete, 1 diverged." in out and "report.html" in out
+    data = json.loads((tmp_path / "page" / "report.json").read_text())
+    assert data["tasks"][0]["ranked_by"] == "error"
