@@ -17,7 +17,17 @@ from typing import TYPE_CHECKING, Any
 from ._version import __version__
 
 if TYPE_CHECKING:
-    from . import conformance, curvature, dynamics, likelihoods, metrics, models, paper, predictive
+    from . import (
+        conformance,
+        curvature,
+        dynamics,
+        likelihoods,
+        metrics,
+        models,
+        paper,
+        plot,
+        predictive,
+    )
     from .checkpoints import load, save
     from .curvature import Curv
     from .dynamics import predict
@@ -32,10 +42,14 @@ if TYPE_CHECKING:
         NotFinite,
         NotPositiveDefinite,
         StreamEnded,
+        Unscaled,
     )
     from .filter import Info, step, update
     from .gaussians import kl, log_density, sample
     from .grid import Method, method, methods
+    from .guide.explain import explain
+    from .guide.recommend import recommend
+    from .online import Filter
     from .routes import oracle
     from .states import DLR, FC, Diag
     from .stream import Result, run
@@ -56,10 +70,14 @@ _NAMES = {
         "NotFinite",
         "NotPositiveDefinite",
         "StreamEnded",
+        "Unscaled",
     ),
     "filter": ("Info", "step", "update"),
     "gaussians": ("kl", "log_density", "sample"),
     "grid": ("Method", "method", "methods"),
+    "guide.explain": ("explain",),
+    "guide.recommend": ("recommend",),
+    "online": ("Filter",),
     "states": ("DLR", "FC", "Diag"),
     "stream": ("Result", "run"),
 }
@@ -67,12 +85,15 @@ _MODULES = {
     "": (
         "conformance",
         "curvature",
+        "defaults",
         "dynamics",
         "fast",
         "likelihoods",
+        "linearised",
         "metrics",
         "models",
         "paper",
+        "plot",
         "predictive",
     ),
     "families.": ("fc_nat", "fc_mom", "diag_nat", "diag_mom", "dlr"),
@@ -106,6 +127,7 @@ __all__ = [
     "Curv",
     "Diag",
     "Diverging",
+    "Filter",
     "Info",
     "Interrupted",
     "InvalidType",
@@ -116,10 +138,12 @@ __all__ = [
     "NotPositiveDefinite",
     "Result",
     "StreamEnded",
+    "Unscaled",
     "__version__",
     "conformance",
     "curvature",
     "dynamics",
+    "explain",
     "kl",
     "likelihoods",
     "load",
@@ -130,8 +154,10 @@ __all__ = [
     "models",
     "oracle",
     "paper",
+    "plot",
     "predict",
     "predictive",
+    "recommend",
     "run",
     "sample",
     "save",

@@ -10,7 +10,9 @@ that an error is always the reference's. Rows, scores and checkpoints are in ``s
 
 from __future__ import annotations
 
+import sys
 import warnings
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -24,7 +26,7 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .states import State
-from .trace import Symbol, recording
+from .trace import Symbol, Trace, recording
 
 BACKENDS = ("auto", "reference", "fast")
 
@@ -110,7 +112,7 @@ class Reference:
             if p.trace:
                 with recording(p.m.name) as seen:
                     new, info = unchecked_update(*args, seen)
-                self.traces.append(tuple(seen.symbols))
+                self.traces.append(Trace(seen.symbols))
             else:
                 new, info = unchecked_update(*args)
         except (NotFinite, np.linalg.LinAlgError) as error:
@@ -153,31 +155,41 @@ class Compiled:
 
 def choose(backend: str, problem: Problem) -> Backend:
     """The backend that was asked for; for "auto" the compiled one wherever there is one."""
+    stream, reason = compiled(backend, problem, _stream)
+    if stream is None:
+        return Reference(problem, reason)
+    return Compiled(problem, stream, backend == "auto")
+
+
+def _stream(p: Problem) -> Any:
+    from .fast.stream import Stream
+
+    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples)
+
+
+def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
+    """What ``make`` makes of the compiled path, or None and why there is none."""
     if backend == "reference":
-        return Reference(problem, "asked for")
-    stream, reason, broken = _compiled(problem)
-    if stream is not None:
-        return Compiled(problem, stream, backend == "auto")
-    if backend == "fast":
+        return None, "asked for"
+    made, reason, broken = _made(p, make)
+    if made is None and backend == "fast":
         raise _no_backend(reason)
     if broken:
         _warn(reason)
-    return Reference(problem, reason)
+    return made, reason
 
 
-def _compiled(p: Problem) -> tuple[Any, str, bool]:
-    """The compiled stream, or None, why there is none, and whether that is a failure of Numba."""
+def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str, bool]:
+    """What ``make`` makes, or None, why there is none, and whether that is a failure."""
     try:
-        from .fast.stream import Stream
+        from .fast import stream  # noqa: F401  whether it can be imported
         from .fast.support import why_not
-    except ImportError as error:
-        return None, f"numba cannot be used: {error}", False
     except Exception as error:
         return None, _failure(error), True
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):
         return None, reason, False
     try:
-        return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples), "", False
+        return make(p), "", False
     except Exception as error:
         return None, _failure(error), True
 
@@ -191,5 +203,11 @@ def _failure(error: Exception) -> str:
 
 
 def _warn(reason: str) -> None:
-    """The compiled path does not work with this version of Numba: one warning."""
-    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
+    """The compiled path does not work, or Numba cannot be imported: one warning."""
+    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
+
+
+def compile_seconds() -> float:
+    """The time that this process has spent in compiling, or loading compiled code, so far."""
+    jit = sys.modules.get("bongref.fast.jit")
+    return 0.0 if jit is None else float(jit.compiling["seconds"])

@@ -19,6 +19,7 @@ import math
 import numbers
 import operator
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -187,7 +188,7 @@ def rank(name: str, value: Any, P: int) -> int:
     try:
         return integer(name, value, 1, P)
     except ValueError:
-        raise InvalidValue(f"{name} must be in 1...P = {P}, got {value}") from None
+        raise InvalidValue(f"{name} must be in 1...P = {P}, got {value}; use at most {P}") from None
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
@@ -281,7 +282,8 @@ def state(
     if not isinstance(value, (FC, Diag, DLR) if kind is None else kind):
         got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else describe(value)
         wanted = "FC, Diag or DLR" if kind is None else kind.__name__
-        raise InvalidType(f"{name} must be a {wanted} state, got {got}")
+        made = "; make it with m.prior(mu, var) of the method that is used" if kind else ""
+        raise InvalidType(f"{name} must be a {wanted} state, got {got}{made}")
     mu = array(f"{name}.mu", value.mu, ndim=1, copy=False)
     if P is not None and len(mu) != P:
         raise InvalidValue(f"{name}.mu must have shape ({P},), got {mu.shape}")
@@ -360,9 +362,9 @@ def model(value: Any) -> Model:
     from .models import Model
 
     if isinstance(value, type) or not isinstance(value, Model):
-        raise InvalidType(
-            f"model must be made by bongref.models (linear, mlp, cnn, wrap), got {describe(value)}"
-        )
+        allowed = "made by bongref.models (linear, mlp, cnn, wrap)"
+        remedy = "; use bongref.models.wrap(f, n_params)" if callable(value) else ""
+        raise InvalidType(f"model must be {allowed}, got {describe(value)}{remedy}")
     return value
 
 
@@ -371,11 +373,18 @@ def likelihood(value: Any) -> Likelihood:
     from .likelihoods import Likelihood
 
     if isinstance(value, type) or not isinstance(value, Likelihood):
+        word = (value.__name__ if isinstance(value, type) else str(value)).capitalize()
+        known = {"Gaussian": "var=0.1", "Bernoulli": "", "Categorical": "", "Poisson": ""}
+        remedy = f"; write bongref.likelihoods.{word}({known[word]})" if word in known else ""
         raise InvalidType(
             "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), "
-            f"got {describe(value)}"
+            f"got {describe(value)}{remedy or _call_it(value)}"
         )
     return value
+
+
+def _call_it(value: Any) -> str:
+    return f"; use {value.__name__}(...)" if isinstance(value, type) else ""
 
 
 def n_outputs(model: Model, mu: Array, x: Any) -> int:
@@ -383,9 +392,25 @@ def n_outputs(model: Model, mu: Array, x: Any) -> int:
     return model.n_outputs if model.n_outputs is not None else int(np.shape(model(mu, x))[-1])
 
 
-def one_input(model: Model, x: Any) -> Any:
+def one_input(model: Model, x: Any, name: str = "x") -> Any:
     """One input, or a batch of them, checked by the model; a data frame or series by position."""
-    return _input(model, values("x", x) if is_table(x) else x)
+    rows = values(name, x) if is_table(x) else x
+    return _called("x", name, _input, model, rows)
+
+
+def answers(lik: Likelihood, Y: Any, n_outputs: int, n: int) -> Array:
+    """The n observations Y of a test set, encoded, (n, C)."""
+    encoded: Array = _called("y", "Y", lambda: lik.encode(Y, n_outputs, batch=n))
+    return encoded
+
+
+def _called(old: str, new: str, check: Any, *args: Any) -> Any:
+    """check(*args), with the argument that its messages call ``old`` called ``new``."""
+    try:
+        return check(*args)
+    except (InvalidType, InvalidValue) as error:
+        text = re.sub(rf"^{old}(?= )|(?<=; use ){old}(?=\.)", new, str(error))
+        raise type(error)(text) from None
 
 
 def observation(
@@ -443,7 +468,7 @@ def inputs(model: Model, rows: Array | list[Any]) -> Array | list[Any]:
     if _built_in(model):
         try:
             a = np.ascontiguousarray(rows)
-            if a.ndim > 1:
+            if a.ndim > 1 and a.size:
                 lead = a.shape[: 1 + model.is_batch(a[0])]
                 flat = a.reshape(math.prod(lead), *a.shape[len(lead) :])
                 return np.ascontiguousarray(model.check(x=flat)[1]).reshape(a.shape)
@@ -457,7 +482,10 @@ def inputs(model: Model, rows: Array | list[Any]) -> Array | list[Any]:
 def _input(model: Model, x: Any) -> Any:
     if is_missing(x) and _built_in(model):
         raise InvalidValue(f"x must be given, got {x!r}{IMPUTE}")
-    return model.check(x=x)[1]
+    x = model.check(x=x)[1]
+    if model.is_batch(x) and len(x) == 0:
+        raise InvalidValue(f"x must not be empty, got a batch of shape {np.shape(x)}")
+    return x
 
 
 def targets(

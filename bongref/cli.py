@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ._version import __version__
+from .experiments import arguments as experiments
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -98,6 +99,14 @@ def _parser() -> argparse.ArgumentParser:
     methods.add_argument("pattern", nargs="?", default="*", help="a glob, e.g. 'bong-*-diag*'")
     methods.set_defaults(command=_methods)
 
+    explain = commands.add_parser(
+        "explain",
+        help="a method: what it does, costs, its equations, when to choose it, its limits",
+    )
+    explain.add_argument("name", help="one of the 80 names, or one of the literature, e.g. lo-fi")
+    explain.add_argument("--json", action="store_true", help="as JSON")
+    explain.set_defaults(command=_explain)
+
     check = commands.add_parser(
         "check",
         help="test an implementation with the vectors; exit status 1 if anything it offers fails",
@@ -165,6 +174,8 @@ def _parser() -> argparse.ArgumentParser:
         "--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped"
     )
     vectors.set_defaults(command=_vectors)
+
+    experiments.add(commands)
 
     cite = commands.add_parser("cite", help="how to cite the paper, the package and the vectors")
     cite.add_argument(
@@ -295,6 +306,16 @@ def _methods(args: argparse.Namespace) -> int:
         "bongref errata --kind 'wrong cost' lists what is wrong with them"
     )
     print(f"{len(names)} names")
+    return 0
+
+
+def _explain(args: argparse.Namespace) -> int:
+    import json
+
+    from .guide.explain import explain
+
+    found = explain(args.name)
+    _say(json.dumps(found.data, indent=1, ensure_ascii=False) if args.json else repr(found))
     return 0
 
 

@@ -18,6 +18,7 @@ from .backends import Problem
 from .dynamics import Static
 from .errors import Diverging
 from .gaussians import marginal_variance
+from .guide.advice import settle
 from .likelihoods import Likelihood
 from .linalg import Array
 from .states import State
@@ -54,7 +55,7 @@ class Losses(NamedTuple):
 
 
 class Watch:
-    """Looks at a stream whenever its number of steps has doubled, and at its end; warns once."""
+    """Looks at a stream when its steps have doubled and at its end."""
 
     def __init__(self, problem: Problem) -> None:
         self.problem, self.next, self.warned = problem, 2 * WINDOW, False
@@ -118,12 +119,9 @@ def _best(lik: Likelihood, Y: Array) -> Array:
 
 def _message(p: Problem, t: int, state: State, found: Losses) -> str:
     plugin, constant = float(np.mean(found.plugin)), float(np.mean(found.constant))
-    settings = f"prior variance (largest now {float(np.max(marginal_variance(p.prior))):.3g})"
-    if p.m.rule != "bong":
-        settings += f" or alpha ({p.m.params['alpha']:.3g})"
     return (
         f"{p.m.name} predicts the last {len(found.plugin)} observations before step {t} worse than "
         f"a constant does (excess loss {plugin:.3g} against {constant:.3g} nats each; largest |mu| "
-        f"{float(np.max(np.abs(state.mu))):.3g}): it may have diverged. Try a smaller {settings}, "
-        "standardised X and Y, or a larger observation variance."
+        f"{float(np.max(np.abs(state.mu))):.3g}; largest prior variance "
+        f"{float(np.max(marginal_variance(p.prior))):.3g}): it may have diverged. {settle(p)}"
     )

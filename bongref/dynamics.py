@@ -2,8 +2,9 @@
 
 >>> import numpy as np, bongref as br
 >>> state = br.Diag(mu=np.array([1.0, 2.0]), var=np.array([0.5, 0.5]))
->>> br.predict(state, br.dynamics.OU(gamma=0.5, mu0=0.0, var0=1.0))
-Diag(mu=array([0.5, 1. ]), var=array([0.875, 0.875]))
+>>> moved = br.predict(state, br.dynamics.OU(gamma=0.5, mu0=0.0, var0=1.0))
+>>> moved.mu, moved.var
+(array([0.5, 1. ]), array([0.875, 0.875]))
 >>> br.predict(state, br.dynamics.Linear(Q=0.1)).var
 array([0.6, 0.6])
 """
@@ -29,7 +30,7 @@ class Static(NamedTuple):
     --------
     >>> import bongref as br
     >>> br.predict(br.Diag(np.zeros(1), np.ones(1)), Static())
-    Diag(mu=array([0.]), var=array([1.]))
+    <Diag: P=1, mu in [0, 0], std in [1, 1]>
     """
 
 
@@ -51,7 +52,7 @@ class OU(NamedTuple):
     --------
     >>> import bongref as br
     >>> br.predict(br.Diag(np.ones(1), np.ones(1)), OU(gamma=0.9))
-    Diag(mu=array([0.9]), var=array([1.]))
+    <Diag: P=1, mu in [0.9, 0.9], std in [1, 1]>
     """
 
     gamma: float
@@ -73,8 +74,8 @@ class Linear(NamedTuple):
     Examples
     --------
     >>> import bongref as br
-    >>> br.predict(br.Diag(np.ones(1), np.ones(1)), Linear(F=2.0, b=1.0, Q=0.5))
-    Diag(mu=array([3.]), var=array([4.5]))
+    >>> br.predict(br.Diag(np.ones(1), np.ones(1)), Linear(F=2.0, b=1.0, Q=0.5)).var
+    array([4.5])
     """
 
     F: Any = 1.0

@@ -9,6 +9,7 @@
         Interrupted (KeyboardInterrupt)                    Ctrl-C
     BongrefWarning (UserWarning)
       Diverging                                            a stream predicts worse than a constant
+      Unscaled                                             data that are far from mean 0 and scale 1
 
 >>> import bongref as br
 >>> try:
@@ -103,3 +104,7 @@ class BongrefWarning(UserWarning):
 
 class Diverging(BongrefWarning):
     """A stream whose predictions are worse than a constant one."""
+
+
+class Unscaled(BongrefWarning):
+    """Inputs or observations of a network that are far from mean 0 and standard deviation 1."""

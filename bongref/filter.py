@@ -23,8 +23,9 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .paper import eq
+from .show import fields_html
 from .states import DLR, FC, State
-from .trace import Recorder, Symbol, recording
+from .trace import Recorder, Symbol, Trace, recording
 
 FORMS = ("auto", "plain", "efficient")
 NOT_FINITE, NOT_PD = "not finite", "not positive definite"
@@ -52,6 +53,18 @@ class Info(NamedTuple):
     form: str = ""
     trace: tuple[Symbol, ...] = ()
     reason: str = ""
+
+    def __repr__(self) -> str:
+        """The fields that say something; a trace by its length."""
+        return f"Info({', '.join(f'{k}={v}' for k, v in self._pairs())})"
+
+    def _repr_html_(self) -> str:
+        return fields_html("Info of an update", self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        pairs = [("valid", repr(self.valid))]
+        pairs += [(k, repr(v)) for k in ("iteration", "reason", "form") if (v := getattr(self, k))]
+        return pairs + ([("trace", f"<{len(self.trace)} symbols>")] if self.trace else [])
 
 
 # --- one step -------------------------------------------------------------------------------------
@@ -103,7 +116,7 @@ def step(
     """
     m = as_method(m, prior)
     kind = STATES[m.family]
-    prior = checks.state("prior", prior, kind, R=m.params.get("rank"))
+    prior = checks.state("prior", prior, kind, R=_rank(m, prior))
     rank = prior.W.shape[1] if isinstance(prior, DLR) else None
     if m.rule in ("bong", "bog"):
         current = None  # they start at the prior
@@ -114,6 +127,11 @@ def step(
     state, fn = unchecked_step(m, prior, prior if current is None else current, curv, form)
     reason = _fault(state, is_valid(state))
     return state, Info(not reason, 1 if reason else None, _where(fn), reason=reason)
+
+
+def _rank(m: Method, prior: Any) -> int | None:
+    """The rank that the prior must have, whatever it is."""
+    return m.rank(np.size(getattr(prior, "mu", 0)))
 
 
 def as_method(m: Method | str, prior: Any) -> Method:
@@ -237,7 +255,7 @@ def update(
         return unchecked_update(m, model, lik, prior, x, y, generator, draws, form)
     with recording(m.name) as seen:
         state, info = unchecked_update(m, model, lik, prior, x, y, generator, draws, form, seen)
-    return state, info._replace(trace=tuple(seen.symbols))
+    return state, info._replace(trace=Trace(seen.symbols))
 
 
 @eq("sec:pseudocode#5")
@@ -387,10 +405,11 @@ def _generator(rng: np.random.Generator | None) -> np.random.Generator:
 def checked_prior(m: Method, model: Model, prior: Any) -> State:
     """The prior, if it is a state of the method's family and of the model's size."""
     checks.model(model)
-    q = checks.state("prior", prior, STATES[m.family], R=m.params.get("rank"))
+    q = checks.state("prior", prior, STATES[m.family], R=_rank(m, prior))
     if len(q.mu) != model.n_params:
         raise InvalidValue(
-            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}"
+            f"prior.mu must have shape ({model.n_params},) for this model, got {q.mu.shape}; "
+            "use m.prior(mu=model.init(rng), var=...)"
         )
     return q
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from . import checks
 from .errors import InvalidValue
@@ -244,11 +245,45 @@ def log_density(state: State, theta: Any) -> Array:
         raise InvalidValue(
             f"theta must have {P} entries in its last dimension, got shape {theta.shape}"
         )
+    logdet, units = _logdet(state), _units(state)
+    state = _in_units(state, units)
     with np.errstate(over="ignore"):  # a θ that is very far away has log-density −inf
-        d = np.atleast_2d(theta) - state.mu
+        d = np.ldexp(np.atleast_2d(theta), -units) - state.mu
         quad = rowdot(d, precision_times(state, d.T).T)
-    out: Array = -(quad + logdet_covariance(state) + len(state.mu) * np.log(2 * np.pi)) / 2
+    out: Array = -(quad + logdet + len(state.mu) * np.log(2 * np.pi)) / 2
     return out if theta.ndim == 2 else out[0]
+
+
+def _logdet(q: State) -> float:
+    """log |Σ|, also of extreme variances."""
+    units = _units(q)
+    return logdet_covariance(_in_units(q, units)) + 2 * float(np.log(2)) * float(np.sum(units))
+
+
+def _units(q: State) -> npt.NDArray[np.int64]:
+    """Powers of two, the size of a standard deviation of each θ; 0 but for extreme variances.
+
+    In units of 2^e neither the inverse of a variance of 1e-320 nor that of 1e320 overflows.
+    """
+    if isinstance(q, DLR):
+        root = 1 / np.hypot(np.sqrt(np.abs(q.Ups)), np.hypot.reduce(q.W, axis=1))
+    else:
+        root = np.sqrt(q.var if isinstance(q, Diag) else np.diag(q.Sigma))
+    e = np.frexp(root)[1].astype(np.int64)
+    return e if np.any(np.abs(e) > 400) else np.zeros_like(e)
+
+
+def _in_units(q: State, e: npt.NDArray[np.int64]) -> State:
+    """The state of θ / 2^e."""
+    if not np.any(e):
+        return q
+    with np.errstate(over="ignore", under="ignore"):
+        mu = np.ldexp(q.mu, -e)
+        if isinstance(q, FC):
+            return FC(mu, np.ldexp(q.Sigma, -e[:, None] - e))
+        if isinstance(q, Diag):
+            return Diag(mu, np.ldexp(q.var, -2 * e))
+        return DLR(mu, np.ldexp(q.Ups, 2 * e), np.ldexp(q.W, e[:, None]))
 
 
 def kl(q: State, p: State) -> float:
@@ -280,10 +315,14 @@ def kl(q: State, p: State) -> float:
         raise InvalidValue(
             f"q and p must have the same number of parameters, got {len(q.mu)} and {len(p.mu)}"
         )
-    with np.errstate(over="ignore"):  # the divergence of means that are very far apart is inf
+    logdets, units = (_logdet(p), -_logdet(q)), _units(p)
+    q, p = _in_units(q, units), _in_units(p, units)
+    with np.errstate(over="ignore", invalid="ignore"):
         d = q.mu - p.mu
-        quad = float(d @ precision_times(p, d))
-    terms = (quad, _trace(q, p), -float(len(d)), logdet_covariance(p), -logdet_covariance(q))
+        quad, trace = float(d @ precision_times(p, d)), _trace(q, p)
+    if not np.isfinite(quad + trace):
+        return float("inf")  # the states are very far apart
+    terms = (quad, trace, -float(len(d)), *logdets)
     total = sum(terms) / 2
     rounding = 64 * len(d) * np.finfo(float).eps * sum(map(abs, terms))
     return 0.0 if -rounding <= total < 0 else total

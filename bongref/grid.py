@@ -183,6 +183,11 @@ class Method:
             INCREMENTS.get(self.family) if self.rule == "blr" and few and form != "plain" else None
         )
 
+    def rank(self, P: int) -> int | None:
+        """Columns of W in the DLR family, min(rank, P) of P parameters; None in the others."""
+        rank = self.params.get("rank")
+        return None if rank is None else min(int(rank), max(P, 1))
+
     def prior(
         self, mu: Any, var: Any = 1.0, *, rng: np.random.Generator | int | None = None
     ) -> State:
@@ -205,8 +210,8 @@ class Method:
         Examples
         --------
         >>> import numpy as np, bongref as br
-        >>> br.method("bong-lin-hess-diag").prior(mu=np.zeros(2), var=0.5)
-        Diag(mu=array([0., 0.]), var=array([0.5, 0.5]))
+        >>> br.method("bong-lin-hess-diag").prior(mu=np.zeros(2), var=0.25)
+        <Diag: P=2, mu in [0, 0], std in [0.5, 0.5]>
         """
         mu = checks.array("mu", mu, ndim=1)
         var = checks.variance("var", var, len(mu))
@@ -214,7 +219,8 @@ class Method:
             return FC(mu, np.diag(var))
         if self.family in ("diag", "diag_mom"):
             return Diag(mu, var)
-        rank = checks.rank("rank", self.params["rank"], len(mu))
+        rank = self.rank(len(mu))
+        assert rank is not None
         if self.rule in ("bong", "blr"):
             return DLR(mu, 1 / var, np.zeros((len(mu), rank)))
         generator = checks.seed_or_generator("rng", 0 if rng is None else rng)
@@ -224,6 +230,13 @@ class Method:
     def __repr__(self) -> str:
         params = (f"{k}={v!r}" for k, v in self.params.items())
         return f"method({', '.join([repr(self.name), *params])})"
+
+    def _repr_html_(self) -> str:
+        from .show import fields_html
+
+        params = ", ".join(f"{k}={v!r}" for k, v in self.params.items()) or "none"
+        pairs = [("parameters", params), ("cost of an observation", self.cost)]
+        return fields_html(self.name, [*pairs, ("more", f"bongref.explain({self.name!r})")])
 
     def __eq__(self, other: object) -> bool:
         same = isinstance(other, Method) and self.name == other.name

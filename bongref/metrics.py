@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import checks, predictive
+from . import checks, predictive, schedule
 from .errors import InvalidType, InvalidValue
 from .gaussians import kl
 from .grid import Method
@@ -164,10 +164,104 @@ def rmse(pred: Predictive, Y: Any) -> float:
     """
     _, N, C = _predictive(pred).values.shape
     with np.errstate(over="ignore"):
-        return float(np.sqrt(np.mean((pred.mean - pred.lik.encode(Y, C, batch=N)) ** 2)))
+        return float(np.sqrt(np.mean((pred.mean - checks.answers(pred.lik, Y, C, N)) ** 2)))
 
 
-METRICS: dict[str, Callable[..., float]] = {"nlpd": nlpd, "error": error, "ece": ece, "rmse": rmse}
+def nonpositive(pred: Predictive, Y: Any) -> float:
+    """The share of observations whose predictive density is not positive.
+
+    ``lin_mc`` as the paper defines it can give an observed class an average mass below 0; the NLPD
+    is then inf, and says nothing about the other observations: see :func:`nlpd_positive`.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs.
+    Y : array_like, data frame or series, length N
+        The observations.
+
+    Returns
+    -------
+    float
+        In [0, 1].
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If Y does not fit the likelihood or the number of inputs.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> means = np.array([[[1.2], [0.5]]])
+    >>> pred = br.predictive.Predictive("lin_mc", br.likelihoods.Bernoulli(), means, of_means=True)
+    >>> nonpositive(pred, [0, 0]), nlpd(pred, [0, 0]), round(nlpd_positive(pred, [0, 0]), 3)
+    (0.5, inf, 0.693)
+    """
+    return float(np.mean(np.isneginf(_predictive(pred).log_density(Y))))
+
+
+def nlpd_positive(pred: Predictive, Y: Any) -> float:
+    """NLPD over the observations whose predictive density is positive: to be read with their share.
+
+    Parameters
+    ----------
+    pred : Predictive
+        Of N inputs.
+    Y : array_like, data frame or series, length N
+        The observations.
+
+    Returns
+    -------
+    float
+        NaN where there is no such observation; :func:`nlpd` where all are.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If Y does not fit the likelihood or the number of inputs.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> means = np.array([[[1.0], [2.0]]])
+    >>> pred = br.predictive.Predictive("plugin", br.likelihoods.Gaussian(1.0), means)
+    >>> nlpd_positive(pred, [1.0, 4.0]) == nlpd(pred, [1.0, 4.0])
+    True
+    """
+    logs = _predictive(pred).log_density(Y)
+    used = logs[~np.isneginf(logs)]
+    return float(-np.mean(used)) if len(used) else float("nan")
+
+
+METRICS: dict[str, Callable[..., float]] = {
+    "nlpd": nlpd,
+    "error": error,
+    "ece": ece,
+    "rmse": rmse,
+    "nonpositive": nonpositive,
+    "nlpd_positive": nlpd_positive,
+}
+# what other packages call them, or the nearest that there is
+ELSEWHERE = {
+    "accuracy": "error (1 - accuracy)",
+    "acc": "error (1 - accuracy)",
+    "mse": "rmse (its square root)",
+    "nll": "nlpd",
+    "log_loss": "nlpd",
+    "logloss": "nlpd",
+}
+
+
+def _nearest(metric: str, name: str, known: list[str]) -> str:
+    """The end of a message about a metric that there is not."""
+    if metric.lower() in ELSEWHERE:
+        return f"; use {ELSEWHERE[metric.lower()]}"
+    return checks.near_miss(name, known)
+
+
+# metrics of a density: without a kind they are of the linearised predictive, not of a point
+CALIBRATED = ("nlpd", "ece", "nlpd_positive")
 
 
 def _predictive(pred: Any) -> Predictive:
@@ -182,7 +276,7 @@ def _predictive(pred: Any) -> Predictive:
 def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
     """Predicted class, its probability, and the label, of a Categorical or a single Bernoulli."""
     _, N, C = pred.values.shape
-    name, mean, onehot = pred.lik.name, pred.mean, pred.lik.encode(Y, C, batch=N)
+    name, mean, onehot = pred.lik.name, pred.mean, checks.answers(pred.lik, Y, C, N)
     if name == "categorical":
         return mean.argmax(axis=1), mean.max(axis=1), onehot.argmax(axis=1)
     if name == "bernoulli" and C == 1:
@@ -191,11 +285,11 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
         return guess, confidence, onehot[:, 0].astype(int)
     raise InvalidValue(
         "the likelihood must be Categorical, or Bernoulli with one output, for error and ece, "
-        f"got {name} with {C}"
+        f"got {name} with {C}; use nlpd or rmse"
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class On:
     """The metrics ``names`` of the predictive on a test set, made by :func:`on`.
 
@@ -206,12 +300,16 @@ class On:
     Y: Any
     names: tuple[str, ...]
     n_samples: int = 100
+    every: Any = None
     ahead: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        return f"<{', '.join(self.names)} on {len(self.X)} observations>"
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
         """Refuse before a stream what would be refused after it."""
         pred = predictive.plugin(model, lik, prior, self.X)
-        lik.encode(self.Y, pred.values.shape[2], batch=pred.values.shape[1])
+        checks.answers(lik, self.Y, pred.values.shape[2], pred.values.shape[1])
         if any(name.partition("-")[0] in ("error", "ece") for name in self.names):
             _classes(pred, self.Y)
 
@@ -219,20 +317,31 @@ class On:
         self, m: Method, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, float]:
         """The metrics by name."""
-        made: dict[str, Predictive] = {}
-        row = {}
-        for name in self.names:
-            metric, _, kind = name.partition("-")
-            kind = kind or "plugin"
-            if kind not in made:
-                made[kind] = predictive.predict(
-                    kind, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
-                )
-            row[name] = METRICS[metric](made[kind], self.Y)
-        return row
+        return self.scores(self.predictives(model, lik, state, rng))
+
+    def predictives(
+        self, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
+    ) -> dict[str, Predictive]:
+        """The predictives that the metrics need, of the same samples."""
+        kinds = dict.fromkeys(_kind(name) for name in self.names)
+        return predictive.several(
+            kinds, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
+        )
+
+    def scores(self, made: dict[str, Predictive]) -> dict[str, float]:
+        """The metrics by name, of these predictives."""
+        return {
+            name: METRICS[name.partition("-")[0]](made[_kind(name)], self.Y) for name in self.names
+        }
 
 
-def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
+def _kind(name: str) -> str:
+    """The predictive of a metric's name; of a density alone the one that is calibrated."""
+    metric, _, kind = name.partition("-")
+    return kind or ("lin_mc_f" if metric in CALIBRATED else "plugin")
+
+
+def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> On:
     """Metrics on a test set, for ``run(..., metrics=...)``.
 
     Parameters
@@ -242,10 +351,14 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
     Y : array_like, data frame, series or sequence, length N
         Their observations; none may be missing.
     *names : str
-        ``"nlpd"``, ``"error"``, ``"ece"`` or ``"rmse"``, each with ``-plugin`` (the default),
-        ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g. ``"nlpd-mc"``.
+        ``"nlpd"``, ``"error"``, ``"ece"``, ``"rmse"``, ``"nonpositive"`` or ``"nlpd_positive"``,
+        each with ``-plugin``, ``-mc``, ``-lin_mc`` or ``-lin_mc_f``, e.g. ``"nlpd-mc"``. Alone,
+        ``nlpd``, ``ece`` and ``nlpd_positive`` are of ``lin_mc_f``, which has the uncertainty of
+        the parameters in it, and the others of ``plugin``.
     n_samples : int
-        The number of samples for all kinds but plugin.
+        The number of samples for all kinds but plugin; all kinds have the same samples.
+    every : int or sequence of int, optional
+        When these metrics are due, where that is not the ``every`` of the run.
 
     Returns
     -------
@@ -262,8 +375,8 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
     ('rmse', 'nlpd-mc')
     >>> on([[0.0], [1.0]], [0.1, 0.9], "nlp")
     Traceback (most recent call last):
-    bongref.errors.InvalidValue: names must be made of nlpd, error, ece, rmse and optionally \
--plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did you mean 'nlpd'?
+    bongref.errors.InvalidValue: names must be made of nlpd, error, ece, rmse, nonpositive, \
+nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did you mean 'nlpd'?
     """
     for name in names or ("",):
         if not isinstance(name, str):
@@ -273,7 +386,7 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
             known = [*METRICS, *(f"{a}-{k}" for a in METRICS for k in predictive.KINDS)]
             raise InvalidValue(
                 f"names must be made of {', '.join(METRICS)} and optionally "
-                f"-{', -'.join(predictive.KINDS)}, got {name!r}{checks.near_miss(name, known)}"
+                f"-{', -'.join(predictive.KINDS)}, got {name!r}{_nearest(metric, name, known)}"
             )
     n_samples = checks.integer("n_samples", n_samples, 1)
     X = checks.values("X", X)
@@ -287,7 +400,8 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100) -> On:
         raise InvalidValue(f"X and Y must have the same length, got {len(X)} and {len(Y)}")
     if len(X) == 0:
         raise InvalidValue("X must not be empty, got length 0")
-    return On(X, Y, names, n_samples)
+    schedule.checked("every", every)
+    return On(X, Y, names, n_samples, every)
 
 
 @dataclass(frozen=True)
@@ -296,7 +410,13 @@ class Prequential:
 
     kind: str = "plugin"
     n_samples: int = 100
+    every: Any = None
     ahead: ClassVar[bool] = True
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The names of the scores."""
+        return (f"prequential-{self.kind}",)
 
     def __call__(
         self,
@@ -315,7 +435,7 @@ class Prequential:
         return {f"prequential-{self.kind}": nlpd(pred, y if model.is_batch(x) else y[None])}
 
 
-def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
+def prequential(kind: str = "plugin", n_samples: int = 100, every: Any = None) -> Prequential:
     """One-step-ahead NLPD of each observation under the prior q_{t|t-1}, before the update sees it.
 
     Parameters
@@ -324,6 +444,8 @@ def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
         The predictive distribution.
     n_samples : int
         The number of samples for all kinds but plugin.
+    every : int or sequence of int, optional
+        When its mean is due, where that is not the ``every`` of the run.
 
     Returns
     -------
@@ -338,10 +460,11 @@ def prequential(kind: str = "plugin", n_samples: int = 100) -> Prequential:
     Examples
     --------
     >>> prequential("mc", n_samples=10)
-    Prequential(kind='mc', n_samples=10)
+    Prequential(kind='mc', n_samples=10, every=None)
     """
     checks.choice("kind", kind, predictive.KINDS)
-    return Prequential(kind, checks.integer("n_samples", n_samples, 1))
+    schedule.checked("every", every)
+    return Prequential(kind, checks.integer("n_samples", n_samples, 1), every)
 
 
 @dataclass(frozen=True)
@@ -349,6 +472,7 @@ class KLTo:
     """The divergence D(q_t | exact), made by :func:`kl_to`."""
 
     exact: State
+    every: Any = None
     ahead: ClassVar[bool] = False
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
@@ -364,13 +488,15 @@ class KLTo:
         return {"kl": kl(state, self.exact)}
 
 
-def kl_to(exact: State) -> KLTo:
+def kl_to(exact: State, every: Any = None) -> KLTo:
     """The KL divergence of the state to an exact posterior.
 
     Parameters
     ----------
     exact : FC, Diag or DLR
         The exact posterior.
+    every : int or sequence of int, optional
+        When it is due, where that is not the ``every`` of the run.
 
     Returns
     -------
@@ -389,4 +515,5 @@ def kl_to(exact: State) -> KLTo:
     >>> kl_to(q)(None, None, None, br.Diag(np.ones(1), np.ones(1)), None)
     {'kl': 0.5}
     """
-    return KLTo(checks.state("exact", exact))
+    schedule.checked("every", every)
+    return KLTo(checks.state("exact", exact), every)

@@ -26,22 +26,24 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from . import checks
-from .errors import InvalidValue
 from .gaussians import draw
 from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
+from .show import fields_html, interval
 from .states import State
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
 POSITIVE = ("gaussian", "poisson")  # densities at any mean are >= 0: logarithms can be averaged
+
+AT_ONCE = 2**20  # numbers of an array that is made of the values of some inputs: 8 MB
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -71,6 +73,22 @@ class Predictive(NamedTuple):
     values: Array
     of_means: bool = False
 
+    def __repr__(self) -> str:
+        """Its kind, likelihood, sizes and the range of the means."""
+        return f"<Predictive: {', '.join(f'{k} {v}' for k, v in self._pairs())}>"
+
+    def _repr_html_(self) -> str:
+        return fields_html("Predictive", self._pairs())
+
+    def _pairs(self) -> list[tuple[str, str]]:
+        sizes = " x ".join(map(str, np.shape(self.values)))
+        try:
+            range_of = interval(self.mean)
+        except Exception:  # values that the likelihood does not take
+            range_of = "unknown"
+        pairs = [("kind", self.kind), ("of", repr(self.lik))]
+        return [*pairs, ("samples x inputs x outputs", sizes), ("mean in", range_of)]
+
     @property
     def means(self) -> Array:
         """The mean of y for each sample, (S, N, C)."""
@@ -82,21 +100,24 @@ class Predictive(NamedTuple):
     def mean(self) -> Array:
         """The predictive mean of y, (N, C): class probabilities for Bernoulli and Categorical."""
         with np.errstate(over="ignore"):
-            mean: Array = self.means.mean(axis=0)
-        return mean
+            return self._by_inputs(lambda values: self._replace(values=values).means.mean(axis=0))
 
     @property
     def var(self) -> Array:
         """The variance of y, (N, C): the mean of the variances plus the variance of the means."""
-        with np.errstate(over="ignore", invalid="ignore"):
+
+        def part(values: Array) -> Array:
             if self.of_means:
-                within = self.lik.var_mean(self.values)
+                within = self.lik.var_mean(values)
             else:
-                within = np.diagonal(self.lik.var(self.values), axis1=-2, axis2=-1)
-            means = self.means
+                within = np.diagonal(self.lik.var(values), axis1=-2, axis2=-1)
+            means = self._replace(values=values).means
             total: Array = within.mean(axis=0) + means.var(axis=0)
-        beyond = np.isinf(within).any(axis=0) | np.isinf(means).any(axis=0)
-        return np.where(beyond, np.inf, total)
+            beyond = np.isinf(within).any(axis=0) | np.isinf(means).any(axis=0)
+            return np.where(beyond, np.inf, total)
+
+        with np.errstate(over="ignore", invalid="ignore"):
+            return self._by_inputs(part)
 
     def log_density(self, Y: Any) -> Array:
         """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density of the samples.
@@ -104,18 +125,29 @@ class Predictive(NamedTuple):
         It is −inf where the density is 0, and where outputs of the model are not finite.
         """
         _, N, C = self.values.shape
-        Y = self.lik.encode(Y, C, batch=N)
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        Y = checks.answers(self.lik, Y, C, N)
+
+        def part(values: Array, Y: Array) -> Array:
             if self.of_means and self.lik.name not in POSITIVE:
-                density = self.lik.prob_mean(self.values, Y).mean(axis=0)
+                density = self.lik.prob_mean(values, Y).mean(axis=0)
                 return np.where(density > 0, np.log(np.maximum(density, 0)), -np.inf)
             log_prob = self.lik.log_prob_mean if self.of_means else self.lik.log_prob
-            logs = log_prob(self.values, Y)
+            logs = log_prob(values, Y)
             logs = np.where(np.isnan(logs), -np.inf, logs)
             top = logs.max(axis=0)
             safe = np.where(np.isfinite(top), top, 0.0)
             out: Array = safe + np.log(np.mean(np.exp(logs - safe), axis=0))
-        return out
+            return out
+
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            return self._by_inputs(part, Y)
+
+    def _by_inputs(self, f: Callable[..., Array], *arrays: Array) -> Array:
+        """f(values, *arrays) of some inputs at a time, so that what it needs besides is bounded."""
+        S, N, C = self.values.shape
+        n = max(1, AT_ONCE // (S * C * C))
+        parts = [slice(a, a + n) for a in range(0, max(N, 1), n)]
+        return np.concatenate([f(self.values[:, p], *(a[p] for a in arrays)) for p in parts])
 
 
 def _takes_no_method(position: int) -> Callable[[Function], Function]:
@@ -168,9 +200,7 @@ def plugin(model: Model, lik: Likelihood, state: State, X: Any) -> Predictive:
     (array([2., 6.]), array([-0.572, -0.572]))
     """
     state, X = _check(model, lik, state, X)
-    found = _compiled("plugin", model, lik, state.mu, state.mu[None], X)
-    values = _outputs(model, state.mu, X)[None] if found is None else found
-    return Predictive("plugin", lik, values)
+    return _make(("plugin",), model, lik, state, None, X)["plugin"]
 
 
 @_takes_no_method(0)
@@ -219,10 +249,7 @@ def mc(
     array([[1.5]])
     """
     state, X = _check(model, lik, state, X)
-    theta = _thetas(state, n_samples, rng, samples)
-    found = _compiled("mc", model, lik, state.mu, theta, X)
-    values = np.stack([_outputs(model, t, X) for t in theta]) if found is None else found
-    return Predictive("mc", lik, values)
+    return _make(("mc",), model, lik, state, _thetas(state, n_samples, rng, samples), X)["mc"]
 
 
 @_takes_no_method(0)
@@ -277,23 +304,7 @@ def lin_mc(
     state, X = _check(model, lik, state, X)
     thetas = _thetas(state, n_samples, rng, samples)
     kind = "lin_mc" if linearise == "h" else "lin_mc_f"
-    found = _compiled(kind, model, lik, state.mu, thetas, X)
-    if found is not None:
-        return Predictive(kind, lik, found, linearise == "h")
-    shift = (thetas - state.mu).T  # (P, S)
-    values = []
-    with np.errstate(over="ignore", invalid="ignore"):
-        for x in X if model.is_batch(X) else [X]:
-            o = model(state.mu, x)
-            J = model.jac(state.mu, x)
-            if linearise == "h":
-                H = lik.jac_mean(o) @ J  # eqn:jacH
-                hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
-                values.append(hbar.T)
-            else:
-                fbar = o[:, None] + J @ shift  # eq:fbar
-                values.append(fbar.T)
-    return Predictive(kind, lik, np.stack(values, axis=1), linearise == "h")
+    return _make((kind,), model, lik, state, thetas, X)[kind]
 
 
 @_takes_no_method(1)
@@ -338,26 +349,117 @@ def predict(
     >>> br.predictive.predict("plugin", br.models.linear(1), lik, state, [[1.0]]).mean
     array([[2.]])
     """
-    checks.choice("kind", kind, KINDS)
-    if kind == "plugin":
-        return plugin(model, lik, state, X)
-    if kind == "mc":
-        return mc(model, lik, state, X, n_samples=n_samples, rng=rng)
-    linearise = "f" if kind == "lin_mc_f" else "h"
-    return lin_mc(model, lik, state, X, n_samples=n_samples, rng=rng, linearise=linearise)
+    return several((kind,), model, lik, state, X, n_samples=n_samples, rng=rng)[kind]
 
 
-def _compiled(kind: str, model: Any, lik: Any, mu: Array, thetas: Array, X: Array) -> Array | None:
+def several(
+    kinds: Iterable[str],
+    model: Model,
+    lik: Likelihood,
+    state: State,
+    X: Any,
+    *,
+    n_samples: int = 100,
+    rng: np.random.Generator | int | None = None,
+) -> dict[str, Predictive]:
+    """Predictive distributions of several kinds, of the same samples and linearisation.
+
+    Parameters
+    ----------
+    kinds : iterable of str
+        Of ``"plugin"``, ``"mc"``, ``"lin_mc"`` and ``"lin_mc_f"``, as in :func:`predict`.
+    model : Model
+    lik : Likelihood
+    state : FC, Diag or DLR
+    X : array_like or data frame, shape (N, D) or (D,)
+    n_samples : int
+    rng : numpy.random.Generator or int
+        Needed for all kinds but ``"plugin"``; the samples are drawn once for all kinds.
+
+    Returns
+    -------
+    dict
+        The Predictive of each kind.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an argument is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> model, lik = br.models.linear(1), br.likelihoods.Gaussian(var=0.5)
+    >>> state = br.Diag(np.array([2.0]), np.ones(1))
+    >>> found = br.predictive.several(("mc", "lin_mc"), model, lik, state, [[1.0]], rng=0)
+    >>> bool(np.allclose(found["mc"].mean, found["lin_mc"].mean))
+    True
+    """
+    kinds = tuple(kinds)
+    for kind in kinds:
+        checks.choice("kind", kind, KINDS)
+    state, X = _check(model, lik, state, X)
+    drawn = any(kind != "plugin" for kind in kinds)
+    thetas = _thetas(state, n_samples, rng, None) if drawn else None
+    return _make(kinds, model, lik, state, thetas, X)
+
+
+def _make(
+    kinds: tuple[str, ...], model: Model, lik: Likelihood, state: State, thetas: Any, X: Any
+) -> dict[str, Predictive]:
+    """The predictives of these kinds, by the compiled path where there is one."""
+    values = _compiled(kinds, model, lik, state.mu, thetas, X)
+    for kind in kinds:
+        if kind not in values and kind in ("plugin", "mc"):
+            points = state.mu[None] if kind == "plugin" else thetas
+            values[kind] = np.stack([_outputs(model, theta, X) for theta in points])
+        elif kind not in values:
+            values[kind] = _linearised(kind, model, lik, state.mu, thetas, X)
+        if kind in ("lin_mc", "lin_mc_f"):
+            values[kind] = _overflowed(values[kind], model, lik, state.mu, X)
+    return {kind: Predictive(kind, lik, values[kind], kind == "lin_mc") for kind in kinds}
+
+
+def _linearised(kind: str, model: Model, lik: Likelihood, mu: Array, thetas: Any, X: Any) -> Array:
+    """Linearised means of y, or for lin_mc_f outputs, (S, N, C)."""
+    shift = (thetas - mu).T  # (P, S)
+    values = []
+    with np.errstate(over="ignore", invalid="ignore"):
+        for x in X if model.is_batch(X) else [X]:
+            o = model(mu, x)
+            J = model.jac(mu, x)
+            if kind == "lin_mc":
+                H = lik.jac_mean(o) @ J  # eqn:jacH
+                hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
+                values.append(hbar.T)
+            else:
+                fbar = o[:, None] + J @ shift  # eq:fbar
+                values.append(fbar.T)
+    return np.stack(values, axis=1)
+
+
+def _overflowed(values: Array, model: Model, lik: Likelihood, mu: Array, X: Any) -> Array:
+    """Linearised means; where ŷ itself is beyond the largest float, the sum ŷ + H(θ − μ) is too."""
+    if not np.any(np.isnan(values)):
+        return values
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = lik.mean(_outputs(model, mu, X))
+    return np.where(np.isnan(values) & np.isinf(mean), mean, values)
+
+
+def _compiled(
+    kinds: tuple[str, ...], model: Any, lik: Any, mu: Array, thetas: Any, X: Any
+) -> dict[str, Array]:
     """The values by the compiled path; None where there is none or a compilation does not pay."""
     try:
         from .fast import Unavailable, predict
     except ImportError:
-        return None
+        return {}
     try:
-        values: Array | None = predict.values(kind, model, lik, mu, thetas, X)
+        values: dict[str, Array] = predict.values(kinds, model, lik, mu, thetas, X)
         return values
     except Unavailable:
-        return None
+        return {}
 
 
 def _outputs(model: Model, theta: Array, X: Any) -> Array:
@@ -378,9 +480,6 @@ def _check(model: Model, lik: Likelihood, state: State, X: Any) -> tuple[State, 
     checks.model(model)
     checks.likelihood(lik)
     state = checks.state("state", state, P=model.n_params)
-    X = checks.one_input(model, X)
-    batch = model.is_batch(X)
-    if batch and len(X) == 0:
-        raise InvalidValue(f"X must not be empty, got shape {np.shape(X)}")
-    lik.check_outputs(checks.n_outputs(model, state.mu, X[0] if batch else X))
+    X = checks.one_input(model, X, name="X")
+    lik.check_outputs(checks.n_outputs(model, state.mu, X[0] if model.is_batch(X) else X))
     return state, X

@@ -3,8 +3,8 @@
 >>> import numpy as np, bongref as br
 >>> br.FC(mu=np.zeros(2), Sigma=np.eye(2)).Sigma.shape
 (2, 2)
->>> br.method("bong-lin-hess-diag").prior(mu=np.zeros(2), var=0.5)
-Diag(mu=array([0., 0.]), var=array([0.5, 0.5]))
+>>> br.method("bong-lin-hess-diag").prior(mu=np.zeros(2), var=0.25)
+<Diag: P=2, mu in [0, 0], std in [0.5, 0.5]>
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from .linalg import Array
+from .show import state_html, state_text
 
 
 class FC(NamedTuple):
@@ -34,6 +35,13 @@ class FC(NamedTuple):
     mu: Array  # (P,)
     Sigma: Array  # (P, P)
 
+    def __repr__(self) -> str:
+        """Family, P, and the ranges of means and standard deviations."""
+        return state_text(self)
+
+    def _repr_html_(self) -> str:
+        return state_html(self)
+
 
 class Diag(NamedTuple):
     """Diagonal covariance: N(mu, Diag(var)).
@@ -54,6 +62,13 @@ class Diag(NamedTuple):
 
     mu: Array  # (P,)
     var: Array  # (P,): variances σ², not standard deviations
+
+    def __repr__(self) -> str:
+        """Family, P, and the ranges of means and standard deviations."""
+        return state_text(self)
+
+    def _repr_html_(self) -> str:
+        return state_html(self)
 
 
 class DLR(NamedTuple):
@@ -80,6 +95,13 @@ class DLR(NamedTuple):
     mu: Array  # (P,)
     Ups: Array  # (P,): the diagonal of Υ
     W: Array  # (P, R)
+
+    def __repr__(self) -> str:
+        """Family, P, and the ranges of means and standard deviations."""
+        return state_text(self)
+
+    def _repr_html_(self) -> str:
+        return state_html(self)
 
 
 State = FC | Diag | DLR

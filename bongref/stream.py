@@ -13,16 +13,19 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Mapping
+import warnings
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, divergence
-from .backends import BACKENDS, Backend, Problem, StepFailed, choose
+from . import checks, divergence, schedule
+from .backends import BACKENDS, Backend, Problem, StepFailed, choose, compile_seconds
 from .dynamics import Dynamics, Static, propagate
 from .errors import (
+    BongrefWarning,
     Interrupted,
     InvalidType,
     InvalidValue,
@@ -32,21 +35,19 @@ from .errors import (
 )
 from .filter import FORMS, NOT_FINITE, as_method, checked_draws, checked_prior
 from .grid import STATES, Method
+from .guide import advice
 from .likelihoods import Likelihood
 from .models import Model
+from .show import fields_html, result_html, result_text, run_fields
 from .states import State
 from .tables import describe
 from .trace import Symbol
 
 Row = dict[str, Any]
-OVERFLOW = (
-    "the update gave numbers that are not finite: "
-    "an overflow, or a matrix that is singular in float64"
-)
 METRIC_STREAM = 0xE7A1  # the spawn key of the metrics' generator
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RunInfo:
     """How a stream was run.
 
@@ -57,12 +58,16 @@ class RunInfo:
     reason : str
         Why the compiled path was not used; empty where it was.
     seconds : float
-        Time spent in steps, without checks of the inputs and metrics.
+        Time spent in steps, without compilation, checks of the inputs and metrics.
     method : Method
     steps : int
         Steps taken, missing observations included.
     missing : int
         How many of them had no observation.
+    evaluation : float
+        Seconds spent in metrics, without compilation.
+    compilation : float
+        Seconds spent in compiling for this run, or in loading compiled code from the disk.
     traces : list of tuple of Symbol
         With ``trace=True``, one for each observation.
     """
@@ -73,7 +78,15 @@ class RunInfo:
     method: Method
     steps: int
     missing: int
-    traces: list[tuple[Symbol, ...]] = field(default_factory=list, repr=False)
+    evaluation: float = 0.0
+    compilation: float = 0.0
+    traces: list[tuple[Symbol, ...]] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"<RunInfo: {', '.join(f'{k} {v}' for k, v in run_fields(self))}>"
+
+    def _repr_html_(self) -> str:
+        return fields_html("RunInfo", run_fields(self))
 
 
 class Continuation(NamedTuple):
@@ -92,7 +105,7 @@ class Result(NamedTuple):
     state : FC, Diag or DLR
         The state after step ``t``.
     rows : list of dict
-        The metrics, one row every ``every`` steps and at the end; ``row["t"]`` is the step.
+        The metrics, one row for each step at which one of them is due; ``row["t"]`` is the step.
     info : RunInfo
         How it was run.
     t : int
@@ -107,6 +120,31 @@ class Result(NamedTuple):
     t: int
     continuation: Continuation
 
+    def __repr__(self) -> str:
+        """How it was run, its state, and its last metrics."""
+        return result_text(self)
+
+    def _repr_html_(self) -> str:
+        return result_html(self)
+
+    def plot(self, *names: str, ax: Any = None) -> Any:
+        """Draw the metrics of the rows over the steps: :func:`bongref.plot.metrics`.
+
+        Parameters
+        ----------
+        *names : str
+            Which metrics; all without.
+        ax : matplotlib axes or array of axes, optional
+            One for each metric; new ones without.
+
+        Returns
+        -------
+        matplotlib axes, or an array of them
+        """
+        from .plot import metrics
+
+        return metrics(self, *names, ax=ax)
+
 
 def run(
     m: Method | str,
@@ -120,7 +158,7 @@ def run(
     samples: Any = None,
     dynamics: Dynamics | None = None,
     backend: str = "auto",
-    every: int | None = None,
+    every: int | Sequence[int] | None = None,
     metrics: Any = None,
     progress: bool | None = None,
     trace: bool = False,
@@ -154,8 +192,10 @@ def run(
     backend : {"auto", "reference", "fast"}
         "auto" takes the compiled path wherever there is one, "fast" insists on it, "reference" goes
         equation by equation. ``result.info.backend`` says which it was.
-    every : int, optional
-        Take the metrics (and write the checkpoint) every so many steps; by default at the end only.
+    every : int or sequence of int, optional
+        Take the metrics (and write the checkpoint) every so many steps, or at the steps of a
+        schedule such as [250, 500, 1000]; always at the end, by default there only. A metric with
+        an ``every`` of its own (``bongref.metrics.on(..., every=...)``) follows that one.
     metrics : optional
         :func:`bongref.metrics.on`, ``.prequential``, ``.kl_to``, a function
         ``(m, model, lik, state, rng) -> dict``, or a list of these. They draw from a generator of
@@ -189,6 +229,8 @@ def run(
     -----
     Diverging
         If the predictions for the last observations are clearly worse than a constant.
+    Unscaled
+        If X or Y of a network are far from mean 0 and standard deviation 1.
 
     Examples
     --------
@@ -205,6 +247,7 @@ def run(
     ([100, 200], True)
     """
     problem = _checked(m, model, lik, prior, X, Y, rng, samples, dynamics, backend, trace, form)
+    advice.warn_unscaled(problem)
     T = len(problem.data.seen)
     record = Recorder(problem, every, metrics, checkpoint)
     state, t = record.start(resume)
@@ -218,7 +261,7 @@ def run(
                 record.ahead(t, state)
                 with record.clock:
                     state, t, _ = steps.advance(state, t, record.next_stop(t, T))
-                record.after(t, state, steps, end=t == T)
+                state = record.after(t, state, steps, end=t == T)
                 bar.show(t, record.rows)
                 watch.look(t, state)
         except KeyboardInterrupt:
@@ -270,10 +313,13 @@ class Mark(NamedTuple):
 class Recorder:
     """The rows of a stream: metrics every so many steps, prequential scores, checkpoints, time."""
 
-    def __init__(self, problem: Problem, every: int | None, metrics: Any, checkpoint: Any) -> None:
-        self.problem, self.clock = problem, _Clock()
+    def __init__(self, problem: Problem, every: Any, metrics: Any, checkpoint: Any) -> None:
+        self.problem, self.clock, self.evaluation = problem, _Clock(), _Clock()
+        self.compiled_before = compile_seconds()
         self.measures = _measures(metrics)
-        self.every = len(problem.data.seen) if every is None else checks.integer("every", every, 1)
+        self.every = schedule.checked("every", every)
+        own = (getattr(one, "every", None) for one in self.measures)
+        self.schedules = [self.every if e is None else schedule.checked("every", e) for e in own]
         if every is not None and not self.measures and checkpoint is None:
             raise InvalidValue(
                 f"every must come with metrics or checkpoint, got every={every!r} and neither; "
@@ -288,7 +334,7 @@ class Recorder:
         self.scores = [one for one in self.measures if getattr(one, "ahead", False)]
         self.rows: list[Row] = []
         self.pending: dict[str, list[float]] = {}
-        self.eval_rng = _evaluation_generator(problem.rng)
+        self.eval_rng = evaluation_generator(problem.rng)
 
     def start(self, resume: Any) -> tuple[State, int]:
         """The first state and step: the prior, or where the resumed result ends."""
@@ -297,6 +343,8 @@ class Recorder:
             return p.prior, 0
         state = _checked_resume(resume, p)
         self.rows, self.clock.seconds = list(resume.rows), resume.info.seconds
+        self.evaluation.seconds = resume.info.evaluation
+        self.compiled_before -= resume.info.compilation
         self.pending = {key: list(values) for key, values in resume.continuation.pending.items()}
         _restore("resume.continuation.rng", p.rng, resume.continuation.rng)
         _restore("resume.continuation.eval_rng", self.eval_rng, resume.continuation.eval_rng)
@@ -304,37 +352,65 @@ class Recorder:
 
     def next_stop(self, t: int, T: int) -> int:
         """The step at which something has to be recorded."""
-        return t + 1 if self.scores else min((t // self.every + 1) * self.every, T)
+        return t + 1 if self.scores else min(s.after(t, T) for s in (self.every, *self.schedules))
 
     def ahead(self, t: int, state: State) -> None:
         """The one-step-ahead scores of observation t, before the update sees it."""
         p = self.problem
         if self.scores and p.data.seen[t]:
-            prior = propagate(state, p.dynamics)
-            for one in self.scores:
-                scored = one(p.m, p.model, p.lik, prior, self.eval_rng, p.data.xs[t], p.data.ys[t])
-                for key, value in scored.items():
-                    self.pending.setdefault(key, []).append(value)
+            with self.evaluation:
+                args = (propagate(state, p.dynamics), self.eval_rng, p.data.xs[t], p.data.ys[t])
+                for one in self.scores:
+                    for key, value in one(p.m, p.model, p.lik, *args).items():
+                        self.pending.setdefault(key, []).append(value)
 
-    def after(self, t: int, state: State, steps: Backend, end: bool) -> None:
-        """The row and the checkpoint of step t, where they are due."""
-        if t % self.every and not end:
-            return
-        if self.measures:
-            p, row = (
-                self.problem,
-                {"t": t, **{k: float(np.mean(v)) for k, v in self.pending.items()}},
-            )
-            for one in self.measures:
-                if not getattr(one, "ahead", False):
-                    row.update(_as_row(one(p.m, p.model, p.lik, state, self.eval_rng)))
-            row["t"] = t
-            self.rows.append(row)
-        self.pending = {}
+    def after(self, t: int, state: State, steps: Backend, end: bool) -> State:
+        """The rows and the checkpoint of step t, where they are due; the state to go on from.
+
+        After a checkpoint that is a new one: the compiled path then starts from its numbers, as a
+        run that is resumed there does, and not from what it has deferred.
+        """
+        due = [
+            one
+            for one, when in zip(self.measures, self.schedules, strict=True)
+            if end or when.due(t)
+        ]
+        if due:
+            with self.evaluation:
+                self.rows.append({"t": t, **self._measured(due, state)} | {"t": t})
+        if not (end or self.every.due(t)):
+            return state
         if self.checkpoint is not None:
-            from .checkpoints import save
+            self._save(self.checkpoint, t, self.result(self.mark(t, state, steps), steps))
+            return type(state)(*state)
+        return state
 
-            save(self.checkpoint, self.result(self.mark(t, state, steps), steps))
+    def _save(self, path: Path, t: int, result: Result) -> None:
+        """The checkpoint of step t; one that cannot be written does not end the stream."""
+        from .checkpoints import save
+
+        try:
+            save(path, result)
+        except OSError as error:
+            warnings.warn(
+                f"the checkpoint of step {t} could not be written ({error}); the stream goes on, "
+                "and an older checkpoint stays as it is",
+                BongrefWarning,
+                stacklevel=4,
+            )
+
+    def _measured(self, due: list[Any], state: State) -> Row:
+        """The values of the metrics that are due; one-step-ahead scores since their last row."""
+        p, row = self.problem, {}
+        for one in due:
+            if getattr(one, "ahead", False):
+                keys = getattr(one, "keys", tuple(self.pending))
+                row.update({k: float(np.mean(self.pending[k])) for k in keys if k in self.pending})
+                self.pending = {k: v for k, v in self.pending.items() if k not in keys}
+        for one in due:
+            if not getattr(one, "ahead", False):
+                row.update(_as_row(one(p.m, p.model, p.lik, state, self.eval_rng)))
+        return row
 
     def mark(self, t: int, state: State, steps: Backend) -> Mark:
         """Where the stream stands, to go back to."""
@@ -354,8 +430,10 @@ class Recorder:
         pending = {key: at.pending[key][:n] for key, n in at.n_pending.items()}
         missing = int(at.t - np.count_nonzero(seen[: at.t]))
         traces = steps.traces[: at.n_traces]
+        compilation = compile_seconds() - self.compiled_before
+        times = (self.evaluation.seconds, compilation, traces)
         info = RunInfo(
-            steps.name, steps.reason, self.clock.seconds, self.problem.m, at.t, missing, traces
+            steps.name, steps.reason, self.clock.seconds, self.problem.m, at.t, missing, *times
         )
         return Result(
             at.state, self.rows[: at.n_rows], info, at.t, Continuation(at.rng, at.eval_rng, pending)
@@ -427,12 +505,14 @@ def _checked_resume(resume: Any, p: Problem) -> State:
         isinstance(row, dict) and row.get("t", -1) in range(t + 1) for row in resume.rows
     ):
         raise InvalidValue(f"resume.rows must be rows of steps 1...{t}, got {resume.rows!r:.80}")
+    if not isinstance(resume.info.traces, list):
+        raise InvalidType(f"resume.info.traces must be a list, got {describe(resume.info.traces)}")
     _check_pending(resume.continuation.pending)
-    rank = p.m.params.get("rank")
-    return checks.state("resume.state", resume.state, STATES[p.m.family], P=len(p.prior.mu), R=rank)
+    P = len(p.prior.mu)
+    return checks.state("resume.state", resume.state, STATES[p.m.family], P=P, R=p.m.rank(P))
 
 
-def _evaluation_generator(rng: np.random.Generator | None) -> np.random.Generator:
+def evaluation_generator(rng: np.random.Generator | None) -> np.random.Generator:
     """A generator for the metrics: independent of that of the samples, and not advancing it."""
     seed = None if rng is None else getattr(rng.bit_generator, "seed_seq", None)
     if not isinstance(seed, np.random.SeedSequence):
@@ -442,16 +522,16 @@ def _evaluation_generator(rng: np.random.Generator | None) -> np.random.Generato
 
 
 class _Clock:
-    """The time spent in steps."""
+    """The time spent in something, without compilation."""
 
     def __init__(self) -> None:
         self.seconds, self.begun = 0.0, 0.0
 
     def __enter__(self) -> None:
-        self.begun = time.perf_counter()
+        self.begun = time.perf_counter() - compile_seconds()
 
     def __exit__(self, *error: object) -> None:
-        self.seconds += time.perf_counter() - self.begun
+        self.seconds += time.perf_counter() - compile_seconds() - self.begun
 
 
 # --- streams that end early -----------------------------------------------------------------------
@@ -464,39 +544,20 @@ def _interrupted(result: Result, p: Problem) -> Interrupted:
 
 def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     """What happened at the step that failed, where everything up to there is, and what to try."""
-    step, name = failure.t + 1, p.m.name
     kept = (
         f"the state after step {failure.t} is in .state, "
         f"the {len(result.rows)} row(s) so far in .rows"
     )
-    now, then = (float(np.max(np.abs(q.mu))) for q in (failure.state, p.prior))
-    diverged = now > 1e6 * max(1.0, then)
-    if diverged:
-        what = (
-            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, "
-            f"{then:.3g} in the prior"
-        )
-    elif failure.reason == NOT_FINITE:
-        what = failure.detail or OVERFLOW
-    else:
-        what = "the update gave a state that is not positive definite"
-    advice = _advice(p.m, diverged or failure.reason == NOT_FINITE)
-    message = f"{name}: step {step}: {what}; {kept}. {advice}"
+    return ended(failure, p, result, kept)
+
+
+def ended(failure: StepFailed, p: Problem, result: Result, kept: str) -> StreamEnded:
+    """The error of a step that failed; ``kept`` says where everything up to there is."""
+    step, name = failure.t + 1, p.m.name
+    what = advice.happened(failure, p)
+    message = f"{name}: step {step}: {what}; {kept}. {advice.remedy(failure, p)}"
     kind = NotFinite if failure.reason == NOT_FINITE else NotPositiveDefinite
     return kind(message, step, failure.state, result.rows, name, result)
-
-
-def _advice(m: Method, overflow: bool) -> str:
-    smaller = "prior variance" if m.rule == "bong" else "alpha or prior variance"
-    if overflow:
-        return f"Standardise X and Y, or take a smaller {smaller} or a larger observation variance."
-    if m.rule == "bong" and m.hess != "mc-hess" and m.family in ("fc", "diag", "dlr"):
-        return (
-            "In exact arithmetic this method keeps it: the prior is too wide for float64; take a "
-            "smaller prior variance."
-        )
-    keeps = "bong in fc, diag and dlr with mc-ef, lin-hess or lin-ef always does"
-    return f"A smaller {smaller} may keep it; {keeps}."
 
 
 # --- progress -------------------------------------------------------------------------------------

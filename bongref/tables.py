@@ -120,6 +120,7 @@ def partial_values(name: str, data: Any) -> tuple[Array | list[Any], npt.NDArray
 def complete(name: str, data: Any) -> Any:
     """Data of which nothing may be missing: a table as an array, anything else as it is."""
     refuse_sparse(name, data)
+    data = np.asarray(data) if isinstance(data, memoryview) else data
     if np.ma.is_masked(data):
         raise InvalidValue(f"{name} must have no masked entries, got {describe(data)}{USE_NONE}")
     if is_table(data):
@@ -139,6 +140,7 @@ def complete(name: str, data: Any) -> Any:
 def _read(name: str, data: Any, remedy: str) -> tuple[Array | list[Any], npt.NDArray[np.bool_]]:
     """The rows and which entries (of a list: which rows) are missing."""
     refuse_sparse(name, data)
+    data = np.asarray(data) if isinstance(data, memoryview) else data
     if is_table(data):
         return _table(name, data)
     if np.ma.is_masked(data):

@@ -24,6 +24,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from .show import Block, array_text, html_blocks, text_blocks
+
 
 class Symbol(NamedTuple):
     """A symbol of the paper as an update computed it.
@@ -46,6 +48,35 @@ class Symbol(NamedTuple):
     value: Any
     where: str
     i: int
+
+    def __repr__(self) -> str:
+        """Its name, value (a large one by shape and range), equation and function."""
+        return (
+            f"<{self.name} = {array_text(self.value)}, {self.equation}, {self.where}, i={self.i}>"
+        )
+
+
+class Trace(tuple[Symbol, ...]):
+    """The symbols of one update in the order of computation: a tuple that shows itself as a table.
+
+    Examples
+    --------
+    >>> Trace([Symbol("g", "eq:gL", np.array([2.0]), "curvature.lin_hess", 1)])
+    1 symbol of an update
+      i  symbol  value  equation  function
+      1  g       [2.]   eq:gL     curvature.lin_hess
+    """
+
+    def __repr__(self) -> str:
+        return text_blocks(self._blocks(), width=120)
+
+    def _repr_html_(self) -> str:
+        return html_blocks(self._blocks())
+
+    def _blocks(self) -> list[Block]:
+        rows = [(str(s.i), s.name, array_text(s.value), s.equation, s.where) for s in self]
+        count = f"{len(self)} symbol{'' if len(self) == 1 else 's'} of an update"
+        return [count, (("i", "symbol", "value", "equation", "function"), rows)]
 
 
 class Recorder:

@@ -1,7 +1,7 @@
 """The map of the package, made from its docstrings:  python docs/make_map.py
 
-It stands in README.md (one row for each module and package of the top level) and in
-docs/architecture.md (one more level), between two comments. ``--check`` says whether it is current.
+It stands in README.md (one row for each package) and in docs/architecture.md (one row for each
+package and module), between two comments. ``--check`` says whether it is current.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bongref"
 BEGIN, END = "<!-- map: made by docs/make_map.py -->", "<!-- end of map -->"
-PAGES = {ROOT / "README.md": 1, ROOT / "docs" / "architecture.md": 2}
+PAGES = {ROOT / "README.md": 0, ROOT / "docs" / "architecture.md": 2}  # the depth of the modules
 
 
 def sentence(path: Path) -> str:
@@ -33,10 +33,12 @@ def entries(folder: Path) -> list[Path]:
 
 
 def rows(folder: Path, depth: int, prefix: str = "") -> list[str]:
-    """One row for each entry, and those of a package below it."""
+    """One row for each entry, and those of a package below it; with depth 0 for packages alone."""
     out = []
     for entry in entries(folder):
         package = entry.is_dir()
+        if not package and depth == 0:
+            continue
         name = prefix + entry.name + ("/" if package else "")
         says = sentence(entry / "__init__.py" if package else entry)
         out.append(f"| `{name}` | {says} |")

@@ -37,6 +37,7 @@ def document():
         "bong-lin-hess-diag@mlp": {
             "ours": {**side, "us": 2.0, "clock": "stream"},
             "peer": {**side, "us": 8.0},
+            "peer64": {**side, "us": 9.0},
         },
         "blr-mc-ef-dlr@cnn": {
             "ours": {**side, "us": 2000.0, "clock": "stream"},
@@ -141,7 +142,10 @@ def test_the_summary_names_the_least_ratio_and_what_is_slower():
         "blr-mc-ef-dlr@cnn",
     )
     assert math.isclose(s["geometric mean"], math.sqrt(4 * 0.5))
-    assert "1 slower: blr-mc-ef-dlr@cnn" in report.sentence(doc)
+    assert "1 (blr-mc-ef-dlr@cnn) are slower" in report.sentence(doc)
+    double = doc["summary64"]
+    assert (double["compared"], double["least"], double["close cells"]) == (1, 4.5, [])
+    assert "peer in float64: it takes 4.50 times" in report.sentence(doc)
     text = report.text(doc)
     assert "MemoryError" in text and "peer: not finite" in text
     assert len({row.index("ours µs") for row in text.splitlines() if "ours µs" in row}) == 1
@@ -201,8 +205,10 @@ def test_of_two_measurements_of_the_limits_the_better_counts():
 
 def test_missing_cells_are_those_without_a_time():
     done = {"ours": {"us": 1.0}, "peer": None}
-    assert main.missing(None, False) and main.missing(done, True) and not main.missing(done, False)
-    assert main.missing({"ours": {"error": "x"}, "peer": {"us": 1.0}}, True)
+    assert main.missing(None, ()) and main.missing(done, ("peer",)) and not main.missing(done, ())
+    assert main.missing({"ours": {"error": "x"}, "peer": {"us": 1.0}}, ("peer",))
+    both = {"ours": {"us": 1.0}, "peer": {"us": 1.0}}
+    assert not main.missing(both, ("peer",)) and main.missing(both, ("peer", "peer64"))
 
 
 def test_a_worker_answers_and_names_errors_without_folders():
@@ -328,7 +334,7 @@ def test_resume_keeps_other_implementations_and_the_page_has_them(tmp_path, monk
     monkeypatch.setattr(
         main, "printed_by", lambda *args: {"machine": doc["machine"], "limits": LIMITS}
     )
-    resumed = main.start(main.arguments(["--resume", "--out", str(tmp_path)]), None)
+    resumed = main.start(main.arguments(["--resume", "--out", str(tmp_path)]), {})
     assert resumed["others"] == report.rounded(doc["others"])
     page = report.page(doc)
     at = [

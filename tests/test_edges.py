@@ -155,3 +155,109 @@ def test_trace_of_the_displayed_bog_lin_hess_dlr_has_the_result():
     )
     names = {s.name for s in br.update(*args, trace=True, form="plain")[1].trace}
     assert {"mu", "Ups", "W"} <= names and "_" not in names
+
+
+# --- numbers at the ends of the range of float64 --------------------------------------------------------------------------
+
+
+def _scaled_states(rng, size):
+    """FC, Diag and DLR of two parameters whose variances are about ``size``."""
+    A, mu = rng.standard_normal((2, 2)), rng.standard_normal(2) * np.sqrt(size)
+    S = A @ A.T + np.eye(2)
+    W = rng.standard_normal((2, 1)) / np.sqrt(size)
+    return br.FC(mu, S * size), br.Diag(mu, np.diag(S) * size), br.DLR(mu, np.diag(S) / size, W)
+
+
+def _kl_in_60_digits(q, p):
+    mp = pytest.importorskip("mpmath").mp
+
+    def moments(s):
+        if isinstance(s, br.DLR):
+            W = mp.matrix(s.W.tolist())
+            return mp.matrix(s.mu.tolist()), (mp.diag(s.Ups.tolist()) + W * W.T) ** -1
+        Sigma = s.Sigma if isinstance(s, br.FC) else np.diag(s.var)
+        return mp.matrix(s.mu.tolist()), mp.matrix(Sigma.tolist())
+
+    with mp.workdps(60):
+        (a, S), (b, T) = moments(q), moments(p)
+        d, prec = a - b, T**-1
+        trace = sum((prec * S)[i, i] for i in range(2))
+        return float(((d.T * prec * d)[0] + trace - 2 + mp.log(mp.det(T)) - mp.log(mp.det(S))) / 2)
+
+
+@pytest.mark.parametrize("size", [1e-300, 1e-200, 1.0, 1e200, 1e300])
+def test_kl_of_very_small_and_very_large_variances(size):
+    rng = np.random.default_rng(0)
+    for q in _scaled_states(rng, size):
+        for p in _scaled_states(rng, size * 8):
+            want = _kl_in_60_digits(q, p)
+            # the terms that cancel are at most log|Σ| ~ 1400, and the trace and the quadratic form with cond < 1e3
+            tol = 64 * np.finfo(float).eps * (1e3 * max(want, 1) + 1400)
+            assert abs(br.kl(q, p) - want) <= tol, (q, p)
+
+
+def test_states_of_denormal_variance():
+    """1 / 1e-320 is beyond the largest float; the divergence of a state from itself is 0 all the same."""
+    tiny, one = 1e-320, np.ones(2)
+    narrow = [br.FC(0 * one, tiny * np.eye(2)), br.Diag(0 * one, tiny * one)]
+    wide = br.DLR(0 * one, tiny * one, np.zeros((2, 1)))
+    for q in narrow:
+        for p in narrow:
+            assert br.kl(q, p) == 0
+        assert br.kl(br.Diag(0 * one, one), q) == np.inf  # 1e320
+        want = -np.log(2 * np.pi) - np.log(tiny)
+        assert abs(br.log_density(q, 0 * one) - want) <= 8 * np.finfo(float).eps * want
+        assert br.log_density(q, one) == -np.inf
+    assert br.kl(wide, wide) == 0
+    assert br.kl(wide, br.Diag(0 * one, one)) == np.inf
+
+
+def test_the_oracle_loses_no_small_component():
+    """Entries from 1e-100 to 1e100: 30 digits are not enough for the SVD, and the oracle takes more."""
+    pytest.importorskip("mpmath")
+    rng = np.random.default_rng(0)
+
+    def numbers(*shape):
+        return rng.standard_normal(shape) * 10.0 ** rng.integers(-100, 100, shape)
+
+    for _ in range(12):
+        prior = {"mu": numbers(3), "Ups": np.abs(numbers(3)), "W": numbers(3, 1)}
+        curv = {"g": numbers(3), "S": numbers(3, 1)}
+        few, many = (
+            br.oracle.step("bong-lin-hess-dlr", prior, None, curv, digits=n) for n in (30, 500)
+        )
+        for key in ("mu", "Ups"):
+            np.testing.assert_allclose(few[key], many[key], rtol=4 * np.finfo(float).eps)
+
+
+@pytest.mark.parametrize("predictive", ["plugin", "mc", "lin_mc"])
+def test_a_poisson_rate_beyond_the_largest_float_is_inf_without_a_warning(predictive):
+    model, lik = br.models.linear(1), br.likelihoods.Poisson()
+    state = br.Diag(np.array([800.0]), np.ones(1))
+    p = br.predictive.predict(predictive, model, lik, state, [[1.0], [0.0]], n_samples=3, rng=0)
+    assert p.mean[0] == np.inf and p.var[0] == np.inf and np.isfinite(p.mean[1])
+    o = np.array([800.0])
+    assert lik.mean(o) == lik.var(o) == lik.A(o) == np.inf
+    assert lik.score(o, np.ones(1)) == lik.log_prob(o, np.ones(1)) == -np.inf
+    assert lik.factor(2 * o) == np.inf
+
+
+def test_the_members_of_a_likelihood_take_lists_and_a_seed():
+    gauss = br.likelihoods.Gaussian(0.5)
+    assert gauss.log_prob([1], [2]) == gauss.log_prob(np.array([1.0]), np.array([2.0]))
+    for lik in (gauss, br.likelihoods.Bernoulli(), br.likelihoods.Poisson()):
+        got = lik.sample([0.5], rng=3)
+        assert np.array_equal(got, lik.sample(np.array([0.5]), np.random.default_rng(3)))
+        assert lik.mean(np.array([0.5], dtype=np.float32)).dtype == np.float64
+
+
+def test_a_memoryview_is_read_like_its_array():
+    X, Y = np.arange(6.0).reshape(3, 2), np.arange(3.0)
+    m, model, lik = "bong-lin-hess-diag", br.models.linear(2), br.likelihoods.Gaussian(1.0)
+    prior = br.Diag(np.zeros(2), np.ones(2))
+    on = br.metrics.on(memoryview(X), memoryview(Y), "rmse")
+    runs = [
+        br.run(m, model, lik, prior, *data, every=3, metrics=on, progress=False)
+        for data in ((X, Y), (memoryview(X), memoryview(Y)))
+    ]
+    assert np.array_equal(runs[0].state.mu, runs[1].state.mu) and runs[0].rows == runs[1].rows

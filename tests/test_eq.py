@@ -271,6 +271,17 @@ def test_html_has_a_picture_of_the_formula_where_matplotlib_can_draw_it():
     assert formula.svg(r"\begin{array}{c} a \\ b \end{array}") == ""  # the source is shown instead
 
 
+def test_html_of_a_section_and_of_a_glob_shows_the_formulas():
+    pytest.importorskip("matplotlib")
+    for query, least in (("sec:conjugate", 2), ("eq:bong-FC-*", 2)):
+        shown = paper.document(query)
+        page, text = reports.html(shown), reports.text(shown)
+        rows = page.count("<tr>") - page.count("<thead>")
+        assert least <= page.count("<svg ") <= rows
+        assert page.count("<svg ") >= 0.8 * rows  # mathtext cannot draw an array
+        assert "<svg" not in text and "_{t|t-1}" in text
+
+
 def test_without_matplotlib_html_has_the_source():
     code = (
         "import sys; sys.modules['matplotlib'] = None; from bongref import paper, reports;"

@@ -12,9 +12,9 @@ from bongref.paper import KINDS, claims, errata
 
 ROOT = Path(__file__).resolve().parents[1]
 FACTS = sorted(
-    p for folder in ("paper", "theory") for p in (ROOT / "bongref" / folder).glob("*.json")
+    p for folder in ("guide", "paper", "theory") for p in (ROOT / "bongref" / folder).glob("*.json")
 )
-NAMES = {"claims", "equations", "errata", "nist", "paper", "tests", "uncomputed"}
+NAMES = {"claims", "costs", "equations", "errata", "facts", "nist", "paper", "tests", "uncomputed"}
 
 
 def read(path):
@@ -61,6 +61,8 @@ def first(data):
         ("paper", {"places": [{"kind": "figure", "number": "1", "title": "a", "line": 1}]}),
         ("paper", {"places": [{"kind": "table", "number": "1", "title": "a", "line": 1}]}),
         ("uncomputed", {"equations": []}),
+        ("facts", {"rules": {"bong": {"what": "a step"}}}),
+        ("costs", {"probe seconds": 0}),
         ("nist", {"y": [1.5]}),
         ("nist", {"model": {}}),
         ("tests", {"eq:bong": ["test_families.py"]}),

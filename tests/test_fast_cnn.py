@@ -9,7 +9,9 @@ import numba
 import numpy as np
 import pytest
 
+import bongref as br
 from bongref import models
+from bongref.fast import predict
 from bongref.fast.nets import describe, workspace
 from bongref.fast.nets.interface import accumulate, forward, pullback, sums
 
@@ -189,3 +191,66 @@ def test_what_is_not_finite_stays_so(piece, bad):
     assert not np.all(np.isfinite(o))
     if piece != "b3":  # a bias at the end moves no derivative
         assert np.all(np.any(~np.isfinite(out), axis=1))
+
+
+# --- predictions over many inputs and samples ----------------------------------------------------------------------------------
+
+
+def predictions(model, lik, n, S, seed=0):
+    """A state, samples, inputs, and what the reference gives for them with a bound of its rounding errors, (S, n, C) each."""
+    rng = np.random.default_rng(seed)
+    theta, _, _ = draw(model, seed)
+    X = rng.standard_normal((n, *model.in_shape))
+    shifts = 0.1 * rng.standard_normal((S, model.n_params))
+    values, bounds = {"mc": [], "lin_mc_f": []}, {"mc": [], "lin_mc_f": []}
+    for x in X:
+        o, J, (size, slopes, largest) = (
+            model(theta, x),
+            model.jac(theta, x),
+            magnitudes(model, theta, x),
+        )
+        values["mc"].append([model(theta + s, x) for s in shifts])
+        bounds["mc"].append([C * EPS * magnitudes(model, theta + s, x)[0] for s in shifts])
+        values["lin_mc_f"].append(o + shifts @ J.T)
+        bounds["lin_mc_f"].append(C * EPS * (size + (1 + largest) * (np.abs(shifts) @ slopes.T)))
+    swap = lambda part: {kind: np.swapaxes(v, 0, 1) for kind, v in part.items()}
+    return theta, theta + shifts, X, swap(values), swap(bounds)
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_predictions_are_the_reference(name, monkeypatch):
+    """Several chunks and samples; the plugin values are the outputs at the mean."""
+    monkeypatch.setattr(predict, "EVALUATION", 0)
+    model = build(name, "gelu")
+    monkeypatch.setattr(predict, "CHUNK", 2 * model.n_outputs * model.n_params)
+    theta, thetas, X, want, bound = predictions(model, None, 5, 3)
+    found = predict.values(("plugin", "mc", "lin_mc_f"), model, None, theta, thetas, X)
+    for kind in ("mc", "lin_mc_f"):
+        assert_within(found[kind], want[kind], bound[kind])
+    alone = predict.values(("plugin",), model, None, theta, None, X)["plugin"]
+    sizes = np.array([[C * EPS * magnitudes(model, theta, x)[0] for x in X]])
+    for values in (found["plugin"], alone):
+        assert_within(values, np.array([[model(theta, x) for x in X]]), sizes)
+
+
+def test_linearised_means_are_those_of_the_linearised_outputs(monkeypatch):
+    """h̄ = ŷ + (∂h/∂f) (f̄ − f) for every sample and input."""
+    monkeypatch.setattr(predict, "EVALUATION", 0)
+    model, lik = build("one convolution", "tanh"), br.likelihoods.Categorical()
+    theta, thetas, X, want, bound = predictions(model, lik, 4, 3)
+    found = predict.values(("lin_mc",), model, lik, theta, thetas, X)["lin_mc"]
+    for n, x in enumerate(X):
+        o = model(theta, x)
+        moved, A = want["lin_mc_f"][:, n] - o, lik.jac_mean(o)
+        tol = bound["lin_mc_f"][:, n] @ np.abs(A).T * (1 + np.abs(moved).max()) + 8 * EPS
+        assert_within(found[:, n], lik.mean(o) + moved @ A.T, tol)
+
+
+def test_few_rows_and_many_rows_of_the_jacobian_are_the_same():
+    """One row at a time, which forms products for its own cotangent, and all at once, where pooled pixels share them."""
+    model = build("two channels, odd width, even kernel", "gelu")
+    theta, x, _ = draw(model)
+    _, together = run(model, theta, x, np.eye(3))
+    apart = np.vstack([run(model, theta, x, V[None])[1] for V in np.eye(3)])
+    _, slopes, largest = magnitudes(model, theta, x)
+    assert_within(together, apart, C * EPS * (1 + largest) * slopes)

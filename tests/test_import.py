@@ -79,6 +79,7 @@ def test_works_without_the_optional_packages():
     block = BLOCK.format(
         names={"numba", "mpmath", "matplotlib", "sklearn", "pandas", "hypothesis", "pytest"}
     )
+    block += "import warnings; warnings.filterwarnings('ignore', 'the compiled path failed')\n"
     assert python(block + USE + "print('done')") == "done"
 
 
@@ -106,3 +107,19 @@ print(main(["audit"]))
     message = "the exact route of bong and blr in DLR needs mpmath: pip install 'bongref[exact]'"
     assert done.stdout.splitlines() == [message, message, "2"], done.stderr
     assert done.stderr.strip() == f"bongref: {message}"
+
+
+def test_without_numba_a_stream_warns_once_and_goes_on():
+    code = (
+        BLOCK.format(names={"numba"})
+        + """
+import warnings, numpy as np, bongref as br
+with warnings.catch_warnings(record=True) as seen:
+    warnings.simplefilter("always")
+    result = br.run("bong-lin-hess-diag", br.models.linear(1), br.likelihoods.Gaussian(1.0),
+                    br.Diag(np.zeros(1), np.ones(1)), [[1.0], [1.0]], [1.0, 1.0], progress=False)
+assert result.info.backend == "reference" and "numba" in result.info.reason
+print([(w.category is br.errors.BongrefWarning, "the reference is used" in str(w.message)) for w in seen])
+"""
+    )
+    assert python(code) == "[(True, True)]"

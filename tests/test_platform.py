@@ -119,14 +119,12 @@ def test_the_cases_that_must_be_refused_are():
 
 
 def test_only_linalg_calls_what_may_not_raise():
-    """fast has its own kernels; paper and conformance show and imitate other people's code."""
+    """fast has its own kernels; what autograd differentiates (anp.linalg) is compared with numbers that NaN never equals."""
     root = Path(linalg.__file__).parent
     files = [
-        f
-        for f in root.rglob("*.py")
-        if f.relative_to(root).parts[0] not in ("fast", "paper", "conformance", "linalg.py")
+        f for f in root.rglob("*.py") if f.relative_to(root).parts[0] not in ("fast", "linalg.py")
     ]
-    assert len(files) > 40
+    assert len(files) > 80
     calls = re.compile(r"(?<!a)(?:np|numpy|scipy)\.linalg\.(?:cholesky|solve|inv|eigh)\(")
     assert [
         (f.name, calls.findall(f.read_text("utf-8")))

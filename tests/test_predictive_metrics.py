@@ -383,13 +383,15 @@ def test_on_is_the_metrics_one_by_one(family):
         "rmse-mc",
     )
     row = metrics.on(X, Y, *names, n_samples=6)(m, MODEL, lik, state, np.random.default_rng(5))
-    rng, made = np.random.default_rng(5), {}
+    made = {  # all kinds have the same samples
+        kind: predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=5)
+        for kind in predictive.KINDS
+    }
     for name in names:
-        kind = name.partition("-")[2] or "plugin"
-        if kind not in made:
-            made[kind] = predictive.predict(kind, MODEL, lik, state, X, n_samples=6, rng=rng)
+        calibrated = name in ("nlpd", "ece")
+        kind = name.partition("-")[2] or ("lin_mc_f" if calibrated else "plugin")
         assert row[name] == metrics.METRICS[name.partition("-")[0]](made[kind], Y)
-    assert row["nlpd"] == row["nlpd-plugin"] != row["nlpd-mc"]
+    assert row["nlpd"] == row["nlpd-lin_mc_f"] != row["nlpd-plugin"] != row["nlpd-mc"]
     labels = metrics.on(X, Y.argmax(axis=1), *names, n_samples=6)(
         m, MODEL, lik, state, np.random.default_rng(5)
     )
@@ -448,7 +450,7 @@ def test_a_wrapped_function_of_a_number():
         (
             lambda: metrics.on(0, 0, "nlpd-exact"),
             ValueError,
-            "nlpd, error, ece, rmse and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
+            "nlpd, error, ece, rmse, nonpositive, nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
         ),
         (lambda: metrics.on(0, 0), ValueError, "names must be made of"),
         (lambda: metrics.on(0, 0, 3), TypeError, "names must be strings such as 'nlpd-mc', got 3"),
@@ -512,7 +514,7 @@ def test_bad_predictives(fn):
         fn(MODEL, lik, tuple(state), X, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=rf"state.mu must have shape \({P},\), got \(3,\)"):
         fn(MODEL, lik, br.FC(np.zeros(3), np.eye(3)), X, rng=np.random.default_rng(0))
-    with pytest.raises(ValueError, match=r"x must have shape \(2,\).*got \(4, 3\)"):
+    with pytest.raises(ValueError, match=r"X must have shape \(2,\).*got \(4, 3\)"):
         fn(MODEL, lik, state, np.zeros((4, 3)), rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=r"linearise must be 'h' or 'f', got 'g'"):
         predictive.lin_mc(MODEL, lik, state, X, rng=np.random.default_rng(0), linearise="g")
@@ -520,7 +522,7 @@ def test_bad_predictives(fn):
         ValueError, match=r"kind must be 'plugin', 'mc', 'lin_mc' or 'lin_mc_f', got 'map'"
     ):
         predictive.predict("map", MODEL, lik, state, X)
-    with pytest.raises(ValueError, match=r"y must have shape \(4, 2\), got \(3, 2\)"):
+    with pytest.raises(ValueError, match=r"Y must have shape \(4, 2\), got \(3, 2\)"):
         predictive.plugin(MODEL, lik, state, X).log_density(Y[:3])
 
 
@@ -603,10 +605,13 @@ def test_tables_are_read_by_position(name):
     lik = LIKS["categorical"]
     m, state, X, Y = setting("fc", lik)
     labels = Y.argmax(axis=1)
-    names = ("nlpd", "error", "rmse")
+    names = ("nlpd-plugin", "error", "rmse")
     want = metrics.on(X, labels, *names)(m, MODEL, lik, state, None)
     assert metrics.on(of_X(X), of_y(labels), *names)(m, MODEL, lik, state, None) == want
-    assert metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels)) == want["nlpd"]
+    assert (
+        metrics.nlpd(predictive.plugin(MODEL, lik, state, of_X(X)), of_y(labels))
+        == want["nlpd-plugin"]
+    )
 
 
 def test_one_row_of_a_data_frame_is_one_input():

@@ -20,7 +20,7 @@ from .. import curvature, models
 from ..curvature import Curv
 from ..dynamics import propagate
 from ..grid import MODULES
-from ..linalg import Array
+from ..linalg import Array, eigh
 from ..routes import compare
 from ..states import Diag, State
 from . import vectors
@@ -112,7 +112,7 @@ def estimate(
             J, score, info = model.jac(point, xi), _score(lik, h, yi), _info(lik, h)
             g = g + J.T @ score
             if hess.endswith("hess"):
-                lam, Q = np.linalg.eigh(info)
+                lam, Q = eigh(info)
                 factors.append(J.T @ (Q * np.sqrt(np.maximum(lam, 0))))
                 G = G - J.T @ info @ J
             if hess == "mc-hess" and model.kind != "linear":

@@ -24,6 +24,7 @@ import os
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -43,6 +44,7 @@ OPTIONS: dict[str, Any] = {
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
 
+compiling = {"seconds": 0.0}  # spent so far in this process
 _lock = threading.RLock()
 
 
@@ -108,6 +110,10 @@ class Kernel:
         compiled = self.known.get(types)
         return self._first(types, args) if compiled is None else compiled(*args)
 
+    def chosen(self, *args: Any) -> Any:
+        """What is called for such arguments, without a look at their types, once it is compiled."""
+        return self.known.get(_types(args), self)
+
     def _first(self, types: Any, args: Any) -> Any:
         """The first call with these types; a failure is Unavailable."""
         key = hashlib.sha256(f"{self.name} {types}".encode()).hexdigest()[:16]
@@ -148,6 +154,7 @@ def _first_use(name: str, key: str) -> Iterator[None]:
     """One process and one thread at a time for each kernel and types; prints a message if it takes
     longer than COMPILE_MESSAGE.
     """
+    start = time.perf_counter()
 
     def say() -> None:
         sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 15 s ...\n")
@@ -161,6 +168,7 @@ def _first_use(name: str, key: str) -> Iterator[None]:
             yield
         finally:
             timer.cancel()
+            compiling["seconds"] += time.perf_counter() - start
 
 
 @contextlib.contextmanager

@@ -9,25 +9,33 @@ the kernels' part of J is written; the dense layers are linearised forward, as p
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from . import nets, threads
 from .jit import U, device, kernel
-from .nets.conv import Conv, kernel_row, pull_head
+from .nets.conv import Conv, block_forward, kernel_rows, place_all, pull_head
 from .nets.interface import forward, pullback
 from .tuning import CHUNK, EVALUATION
 
 
 @kernel
-def forward_all(net, ints, v, words, thetas, X, out):
-    """out (S, N, C) = f(x_n, θ_s)."""
-    C = out.shape[2]
-    for s in range(len(thetas)):
-        for n in range(len(X)):
-            forward(net, ints, v, words, thetas[s], X[n], net.size)
-            out[s, n] = v[net.size : net.size + U(C)]
+def forward_all(net, ints, v, words, theta, placed, X, out):
+    """out (N, C) = f(x_n, θ)."""
+    for n in range(len(X)):
+        forward(net, ints, v, words, theta, X[n], net.size)
+        out[n] = v[net.size : net.size + U(out.shape[1])]
+
+
+@kernel
+def forward_blocks(net, ints, v, words, theta, placed, X, out):
+    """The same of a CNN; placed: room for its kernels, (4 (kh + 1)(kw + 1) Σ c_in c_out,)."""
+    place_all(net, ints, theta, placed)
+    for n in range(len(X)):
+        block_forward(net, ints, v, words, theta, placed, X[n], net.size)
+        out[n] = v[net.size : net.size + U(out.shape[1])]
 
 
 @device
@@ -57,100 +65,104 @@ def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
         forward(net, ints, v, words, mu, X[n], net.size)
         o[n] = v[net.size : net.size + C]
         for c in range(C):
-            pull_head(net, layers, v, mu, net.size + C + c * C)
-            kernel_row(net, ints, v, mu, J[n, c])
+            pull_head(net, layers, v, mu, net.size + C + c * C, c)
+        kernel_rows(net, ints, v, mu, C, J[n])
         h[n, 0] = v[net.head : net.head + T]
         h[n, 1] = v[net.head + T : net.head + T + T]
 
 
 def outputs(model: Any, thetas: Any, X: Any) -> Any:
     """f(x_n, θ_s), (S, N, C)."""
-    (net, ints), X = (
-        nets.describe(model),
-        np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float),
-    )
-    thetas, out = (
-        np.ascontiguousarray(thetas, dtype=float),
-        np.empty((len(thetas), len(X), model.n_outputs)),
-    )
-    flat = out.reshape(-1, model.n_outputs)
+    net, ints = nets.describe(model)
+    X = np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float)
+    thetas = np.ascontiguousarray(thetas, dtype=float)
+    (S, N), C, conv = (len(thetas), len(X)), model.n_outputs, isinstance(net, Conv)
+    out = np.empty((S, N, C))
+    size = 16 * int(net.at) if conv else 0  # (kh + 1)(kw + 1) <= 4 kh kw
 
     def some(k: int, part: slice) -> None:
-        v, words = nets.workspace(net, model.n_outputs)
-        if len(thetas) == 1:
-            forward_all(net, ints, v, words, thetas, X[part], flat[None, part])
-        else:
-            forward_all(net, ints, v, words, thetas[part], X, out[part])
+        v, words = nets.workspace(net, C)
+        placed, run = np.empty(size), forward_blocks if conv else forward_all
+        for s in range(S) if S == 1 else range(S)[part]:
+            where = part if S == 1 else slice(N)
+            run(net, ints, v, words, thetas[s], placed, X[where], out[s, where])
 
-    count = len(X) if len(thetas) == 1 else len(thetas)
-    threads.share(min(threads.available(), count), count, some)
+    count = N if S == 1 else S
+    with threads.one_blas_thread():
+        threads.share(min(threads.available(), count), count, some)
     return out
 
 
 def linearised(model: Any, mu: Any, shifts: Any, X: Any) -> tuple[Any, Any]:
     """f(x_n, μ), (N, C), and J_n shift_s, (S, N, C)."""
-    (net, ints), X = (
-        nets.describe(model),
-        np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float),
-    )
+    net, ints = nets.describe(model)
+    X = np.ascontiguousarray(np.reshape(X, (len(X), -1)), dtype=float)
     C, mu = model.n_outputs, np.ascontiguousarray(mu, dtype=float)
-    o, moved = np.empty((len(X), C)), np.empty((len(shifts), len(X), C))
-    one = _conv_chunk if isinstance(net, Conv) else _dense_chunk
-    size = int(net.at) if isinstance(net, Conv) else model.n_params
-    rows = max(1, CHUNK // (C * size))
+    o, moved = np.empty((len(X), C)), np.empty((len(X), len(shifts), C))
+    conv = isinstance(net, Conv)
+    size = int(net.at) if conv else model.n_params
+    rows = max(1, min(CHUNK // (C * size), -(-len(X) // threads.available())))
     chunks = [slice(a, min(a + rows, len(X))) for a in range(0, len(X), rows)]
+    first = np.ascontiguousarray(shifts[:, :size].T)
+    head = _head(net, ints, mu, shifts) if conv else ()
 
     def some(k: int, part: slice) -> None:
-        v, words = nets.workspace(net, C + C * C)
+        network = (net, ints, *nets.workspace(net, C + C * C))
         J = np.empty((rows, C, size))
         for chunk in chunks[part]:
-            one(
-                (net, ints, v, words),
-                mu,
-                shifts,
-                X[chunk],
-                o[chunk],
-                J[: chunk.stop - chunk.start],
-                moved[:, chunk],
-            )
+            here, there = J[: chunk.stop - chunk.start], moved[chunk]
+            if conv:
+                h = np.empty((len(here), 2, int(net.total)))
+                kernel_jacobians(*network, mu, X[chunk], o[chunk], here, h)
+                there[:] = _through_head(h, *head)
+            else:
+                jacobians(*network, mu, X[chunk], o[chunk], here)
+                there[:] = 0.0
+            there += (here.reshape(-1, size) @ first).reshape(len(here), C, -1).swapaxes(1, 2)
 
     with threads.one_blas_thread():
         threads.share(min(threads.available(), len(chunks)), len(chunks), some)
-    return o, moved
+    return o, np.ascontiguousarray(moved.swapaxes(0, 1))
 
 
-def _dense_chunk(network: Any, mu: Any, shifts: Any, X: Any, o: Any, J: Any, moved: Any) -> None:
-    jacobians(*network, mu, X, o, J)
-    moved[:] = (shifts @ J.reshape(-1, J.shape[2]).T).reshape(moved.shape)
+def _head(net: Any, ints: Any, mu: Any, shifts: Any) -> tuple[Any, ...]:
+    """Of a CNN's dense layers: the place of the hidden layer in h; shifts of W and b of both layers; μ of the second W."""
+    at, (n, m, C), S = int(net.at), (int(k) for k in ints[-2, :3]), len(shifts)
+    ends = np.cumsum([at, m * n, m, C * m])
+    W1, b1, W2 = (shifts[:, a:b] for a, b in pairwise(ends))
+    outer = np.ascontiguousarray(W2.reshape(S * C, m).T), shifts[:, ends[3] :]
+    inner = np.ascontiguousarray(W1.reshape(S * m, n).T), b1
+    return int(ints[-1, 1]), inner, outer, mu[ends[2] : ends[3]].reshape(C, m)
 
 
-def _conv_chunk(network: Any, mu: Any, shifts: Any, X: Any, o: Any, J: Any, moved: Any) -> None:
-    net, ints = network[:2]
-    at, (n, m, C), first = int(net.at), (int(k) for k in ints[-2, :3]), int(ints[-1, 1])
-    h = np.empty((len(X), 2, int(net.total)))
-    kernel_jacobians(*network, mu, X, o, J, h)
-    x, hidden, slope = h[:, 0, :n], h[:, 0, first : first + m], h[:, 1, first : first + m]
-    second = at + m * (n + 1)
-    W = mu[second : second + C * m].reshape(C, m)
-    moved[:] = (shifts[:, :at] @ J.reshape(-1, at).T).reshape(moved.shape)
-    for s, d in enumerate(shifts):
-        inner = x @ d[at : at + m * n].reshape(m, n).T + d[at + m * n : second]
-        outer = hidden @ d[second : second + C * m].reshape(C, m).T + d[second + C * m :]
-        moved[s] += (slope * inner) @ W.T + outer
+def _through_head(h: Any, first: int, inner: Any, outer: Any, W: Any) -> Any:
+    """(N, S, C): the change of the outputs by the shifts of the dense layers."""
+    (n, Sm), (m, SC), C, N = inner[0].shape, outer[0].shape, len(W), len(h)
+    hidden, slopes = h[:, 0, first : first + m], h[:, 1, first : first + m]
+    change = (h[:, 0, :n] @ inner[0]).reshape(N, Sm // m, m) + inner[1]
+    return change @ (slopes[:, None] * W).swapaxes(1, 2) + (
+        (hidden @ outer[0]).reshape(N, SC // C, C) + outer[1]
+    )
 
 
-def values(kind: str, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> Any:
-    """The values of a Predictive, (S, N, C), of inputs X (N, ...) and samples θ (S, P); None where this is not worth a compilation."""
-    if model.kind == "wrap":
-        return None
+def values(kinds: Any, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> dict[str, Any]:
+    """The values of predictives, (S, N, C) by kind, of inputs X (N, ...) and samples θ (S, P); of none where a compilation does not pay."""
+    found: dict[str, Any] = {}
     X = X if model.is_batch(X) else X[None]
-    if len(X) * len(thetas) * model.n_params < EVALUATION:
-        return None
-    if kind in ("plugin", "mc"):
-        return outputs(model, thetas, X)
-    o, moved = linearised(model, mu, thetas - mu, X)
-    return (
-        lik.mean(o) + np.einsum("ncd,snd->snc", lik.jac_mean(o), moved)
-        if kind == "lin_mc"
-        else o + moved
-    )  # eq:hbar, eq:fbar
+    S = 1 if thetas is None else len(thetas)
+    if model.kind == "wrap" or len(X) * S * model.n_params < EVALUATION:
+        return found
+    if "mc" in kinds:
+        found["mc"] = outputs(model, thetas, X)
+    if "lin_mc" in kinds or "lin_mc_f" in kinds:
+        o, moved = linearised(model, mu, thetas - mu, X)
+        found["plugin"] = o[None]
+        if "lin_mc_f" in kinds:
+            found["lin_mc_f"] = o + moved  # eq:fbar
+        if "lin_mc" in kinds:
+            found["lin_mc"] = lik.mean(o) + np.einsum(
+                "ncd,snd->snc", lik.jac_mean(o), moved
+            )  # eq:hbar
+    elif "plugin" in kinds:
+        found["plugin"] = outputs(model, mu[None], X)
+    return found

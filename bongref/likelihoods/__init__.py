@@ -32,9 +32,10 @@ import numpy as np
 from .. import checks
 from ..errors import InvalidValue
 from ..linalg import Array, cholesky, is_pd, strict_inv, sym
-from .encoding import observation, real_numbers, require
+from .encoding import checked, observation, real_numbers, require
 from .functions import (
     LOG_2PI,
+    exp,
     gammaln,
     log_softmax,
     logsumexp,
@@ -124,6 +125,7 @@ class Likelihood(Protocol):
 # --- the families ---------------------------------------------------------------------------------
 
 
+@checked
 class _Canonical:
     """The families whose model output is η: ∂η/∂o = I."""
 
@@ -156,6 +158,7 @@ class _Canonical:
         return _outputs(n_outputs)
 
 
+@checked
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Gaussian:
     """N(y | o, R) with known R; the output o of the model is the mean.
@@ -209,7 +212,10 @@ class Gaussian:
 
     def _times(self, o: Any, K: Any) -> Any:
         """K o for each row of o; K is (C, C), or a scalar that multiplies I."""
-        return K * o if isinstance(K, float) else anp.matmul(o, K.T)
+        if isinstance(K, float):
+            return K * o
+        self.check_outputs(np.shape(o)[-1])
+        return anp.matmul(o, K.T)
 
     def _expand(self, o: Any, K: Any) -> Array:
         """K as a matrix for each row of o, (..., C, C)."""
@@ -303,6 +309,7 @@ class Gaussian:
         return K if isinstance(K, float) else K.T
 
 
+@checked
 @dataclass(frozen=True)
 class Bernoulli(_Canonical):
     """C independent outputs y_k ∈ {0, 1} with logits o: p_k = 1/(1 + e^{−o_k}).
@@ -369,6 +376,7 @@ class Bernoulli(_Canonical):
         return require(a, (a == 0) | (a == 1), allowed)
 
 
+@checked
 @dataclass(frozen=True)
 class Categorical(_Canonical):
     """One of C ≥ 2 classes with logits o: p = softmax(o), y one-hot; R is singular.
@@ -455,6 +463,7 @@ class Categorical(_Canonical):
         return np.eye(C)[labels.astype(np.intp)]
 
 
+@checked
 @dataclass(frozen=True)
 class Poisson(_Canonical):
     """C independent counts with log-rates o: E[y_k] = e^{o_k}.
@@ -470,7 +479,7 @@ class Poisson(_Canonical):
 
     def A(self, eta: Any) -> Any:
         r"""\(A(\eta) = \sum_k e^{\eta_k}\)."""
-        return anp.sum(anp.exp(eta), axis=-1)
+        return anp.sum(exp(eta), axis=-1)
 
     def b(self, y: Any) -> Any:
         r"""\(b(y) = \sum_k \log y_k!\)."""
@@ -478,19 +487,19 @@ class Poisson(_Canonical):
 
     def mean(self, o: Any) -> Any:
         r"""\(\hat y = e^o\)."""
-        return anp.exp(o)
+        return exp(o)
 
     def var(self, o: Any) -> Any:
         """R = diag(e^o)."""
-        return _diag(anp.exp(o))
+        return _diag(exp(o))
 
     def factor(self, o: Any) -> Any:
         """diag(e^{o/2})."""
-        return _diag(anp.exp(0.5 * o))
+        return _diag(exp(0.5 * o))
 
     def residual(self, o: Any, y: Any) -> Any:
         """y − e^o."""
-        return y - anp.exp(o)
+        return y - exp(o)
 
     def log_prob(self, o: Any, y: Any) -> Any:
         r"""\(\sum_k y_k o_k - e^{o_k} - \log y_k!\)."""

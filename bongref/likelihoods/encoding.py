@@ -1,4 +1,4 @@
-"""Observations from outside as arrays of numbers; what is not one is refused with what is allowed.
+"""What comes in from outside as arrays of numbers; what is not one is refused with what is allowed.
 
 >>> from bongref.likelihoods.encoding import observation
 >>> observation([1, 2], C=1, batch=2, allowed="finite real numbers")
@@ -8,19 +8,90 @@ array([[1.],
 
 from __future__ import annotations
 
+import functools
 import numbers
-from typing import Any
+import types
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
+from autograd.tracer import isbox
 
+from ..checks import seed_or_generator
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
 from ..tables import USE_NONE, complete, describe
 
+LABELS = "; encode classes as 0, 1, ...: Y = numpy.unique(labels, return_inverse=True)[1]"
+Class = TypeVar("Class", bound=type)
 
-def real_numbers(y: Any, allowed: str) -> Array:
+
+def checked(cls: Class) -> Class:
+    """The class, its functions of an output o, a mean h, η or y with their arguments checked.
+
+    Arrays of numbers (..., C) become float64; what autograd traces passes; ``rng`` may be a seed.
+    """
+    for name, f in list(vars(cls).items()):
+        if isinstance(f, types.FunctionType) and _is_of_arrays(_arguments(f)):
+            setattr(cls, name, _checked(f))
+    return cls
+
+
+ARRAYS = {"o", "h", "eta", "y"}
+CHECKED = ARRAYS | {"rng"}
+
+
+def _arguments(f: types.FunctionType) -> list[str]:
+    """The names of the arguments after self."""
+    return list(f.__code__.co_varnames[1 : f.__code__.co_argcount])
+
+
+def _is_of_arrays(names: list[str]) -> bool:
+    return names[:1] != [] and names[0] in ARRAYS and set(names) <= CHECKED
+
+
+def _checked(f: types.FunctionType) -> Callable[..., Any]:
+    names = _arguments(f)
+
+    @functools.wraps(f)
+    def call(self: Any, *args: Any, **kwargs: Any) -> Any:
+        given = {**dict(zip(names, args, strict=False)), **kwargs}
+        if len(given) != len(names) or set(given) != set(names):
+            return f(self, *args, **kwargs)  # Python says what is wrong
+        read = {name: _read(name, value) for name, value in given.items()}
+        if names[1:] == ["y"]:
+            _require_alike(names[0], *read.values())
+        return f(self, **read)
+
+    return call
+
+
+def _read(name: str, value: Any) -> Any:
+    if name == "rng":
+        return seed_or_generator(name, value)
+    if isbox(value):
+        return value
+    if not (type(value) is np.ndarray and value.dtype == np.float64):
+        value = real_numbers(value, "an array of real numbers", name)
+    if value.ndim == 0:
+        got = f"the number {value}; use [{value}]"
+        raise InvalidValue(f"{name} must have shape (..., C), got {got}")
+    return value
+
+
+def _require_alike(name: str, o: Any, y: Any) -> None:
+    """Refuse an observation that does not have the outputs of o, or another batch."""
+    try:
+        same = o.shape[-1] == y.shape[-1] and np.broadcast_shapes(o.shape, y.shape)
+    except ValueError:
+        same = False
+    if not same:
+        raise InvalidValue(f"y must have the shape of {name}, {o.shape}, got {y.shape}")
+
+
+def real_numbers(y: Any, allowed: str, name: str = "y") -> Array:
     """A float64 copy of an array of real numbers; anything else, or a missing entry, is refused."""
-    y = complete("y", y)
+    y = complete(name, y)
     try:
         a = np.asarray(y)
         real = a.dtype == object and all(isinstance(v, numbers.Real) for v in a.flat)
@@ -28,7 +99,10 @@ def real_numbers(y: Any, allowed: str) -> Array:
             raise TypeError
         return np.array(a, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
-        raise InvalidType(f"y must be {allowed}, got {describe(y)}") from None
+        classes = "0 or 1" in allowed or "labels" in allowed
+        texts = any(isinstance(v, str) for v in np.asarray(y, dtype=object).flat)
+        remedy = LABELS if classes and texts else ""
+        raise InvalidType(f"{name} must be {allowed}, got {describe(y)}{remedy}") from None
 
 
 def require(a: Array, ok: Any, allowed: str) -> Array:
@@ -37,7 +111,7 @@ def require(a: Array, ok: Any, allowed: str) -> Array:
         at = int(np.flatnonzero(~ok)[0])
         index = tuple(int(i) for i in np.unravel_index(at, a.shape))
         where = f" at index {index}" if a.size > 1 else ""
-        remedy = USE_NONE if np.isnan(a.flat[at]) else ""
+        remedy = USE_NONE if np.isnan(a.flat[at]) else LABELS if "0 or 1" in allowed else ""
         raise InvalidValue(f"y must be {allowed}, got {a.flat[at]}{where}{remedy}")
     return a
 

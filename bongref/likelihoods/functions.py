@@ -112,6 +112,12 @@ defjvp(root_softmax, lambda g, ans, o: 0.5 * ans * _centred(softmax(o), g))
 # --- Poisson --------------------------------------------------------------------------------------
 
 
+def exp(o: Any) -> Any:
+    """e^o, inf beyond the largest float without a warning."""
+    with np.errstate(over="ignore"):
+        return anp.exp(o)
+
+
 def gammaln(x: Any) -> Any:
     """log Γ(x)."""
     from scipy.special import gammaln
@@ -144,7 +150,8 @@ def poisson_log_pmf(o: Any, y: Any) -> Any:
     near = (y >= 16) & (np.abs(t) <= 1)
     n, t = np.where(near, y, 16.0), np.where(near, t, 0.0)
     saddle = -0.5 * (LOG_2PI + np.log(n)) - _stirling_error(n) - n * _exp_minus_1_minus(t)
-    return np.where(near, saddle, y * o - np.exp(o) - gammaln(y + 1.0))
+    with np.errstate(over="ignore"):
+        return np.where(near, saddle, y * o - np.exp(o) - gammaln(y + 1.0))
 
 
-defvjp(poisson_log_pmf, lambda ans, o, y: unbroadcast_f(o, lambda g: g * (y - anp.exp(o))), None)
+defvjp(poisson_log_pmf, lambda ans, o, y: unbroadcast_f(o, lambda g: g * (y - exp(o))), None)

@@ -29,6 +29,7 @@ from .. import checks
 from ..autodiff import grad, hessian, hvp, tape
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
+from ..show import model_html, model_text, remedy_for_inputs
 from ..tables import IMPUTE, describe
 from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, take
 
@@ -91,7 +92,7 @@ class Model(Protocol):
         """(theta, x) as arrays of the right shapes, or an error that names the argument."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class ParametricModel:
     """A model f(θ, x), made by ``linear``, ``mlp``, ``cnn`` or ``wrap``.
 
@@ -127,6 +128,7 @@ class ParametricModel:
     spec: dict[str, Any] = field(hash=False)
     f: Callable[..., Any] | None = field(default=None, repr=False)
     own_jac: Callable[..., Any] | None = field(default=None, repr=False)
+    __repr__, _repr_html_ = model_text, model_html
 
     def __call__(self, theta: Any, x: Any) -> Any:
         """The outputs, (C,) or (N, C)."""
@@ -174,7 +176,8 @@ class ParametricModel:
             return True
         one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
-        remedy = "; use X[:, None] for one feature" if flat else ""
+        remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
+        remedy = remedy or remedy_for_inputs(self, shape)
         raise InvalidValue(
             f"x must have shape {one}, with one leading dimension more for a batch, "
             f"got {shape}{remedy}"
@@ -319,14 +322,15 @@ class ParametricModel:
         try:
             o = self.f(theta, row)
             if not isbox(o) and np.asarray(o).dtype.kind not in "biuf":
-                raise TypeError(f"the result is an array of {np.asarray(o).dtype}")
+                allowed = "an array of real numbers or one number"
+                raise InvalidType(f"f must return {allowed}, got {describe(o)}")
         except Exception as e:
             if not isbox(theta):
                 raise
             value = theta
             while isbox(value):
                 value = getval(value)
-            self.f(value, row)  # if f fails on plain arrays too, that is the error to show
+            self._wrapped(value, row)  # if f fails on plain arrays too, that is the error to show
             raise InvalidType(
                 "f must be written with `import autograd.numpy as np`, got a function that "
                 f"autograd cannot differentiate ({e}); or give its Jacobian to wrap(..., jac=...)"
@@ -487,10 +491,8 @@ def cnn(
     """
     shape, kern = checks.integers("in_shape", in_shape, 3), checks.integers("kernel", kernel, 2)
     feats = checks.integers("features", features)
-    n_classes, hidden = (
-        checks.integer("n_classes", n_classes, 1),
-        checks.integer("hidden", hidden, 1),
-    )
+    n_classes = checks.integer("n_classes", n_classes, 1)
+    hidden = checks.integer("hidden", hidden, 1)
     checks.choice("activation", activation, tuple(ACTIVATIONS))
     shapes: dict[str, tuple[int, ...]] = {}
     h, w, c = shape

@@ -1,7 +1,8 @@
 """What the paper prints and what it should print. The code computes the corrected form.
 
 Kinds: typo (no reader is misled), index (a wrong time or iteration index), convention (true under
-one reading only), wrong claim, wrong cost. ``where`` is the id of the equation, or of the section
+one reading only), wrong claim, wrong cost, remark (nothing is wrong: a better form, or two things
+under one name). ``where`` is the id of the equation, or of the section
 or table when the slip is in its text; ``also`` are the other places with the same slip. Printed
 forms that give other numbers are functions of :mod:`bongref.paper.printed`. An erratum without a
 test has been established by reading two places of the paper against each other. The entries are
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from ..errors import InvalidValue
 from .source import read
 
-KINDS = ("typo", "index", "convention", "wrong claim", "wrong cost")
+KINDS = ("typo", "index", "convention", "wrong claim", "wrong cost", "remark")
 ERRATA: tuple[Erratum, ...]
 
 

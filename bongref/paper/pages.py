@@ -254,8 +254,13 @@ def _section_at(line: int) -> Item:
 
 
 def _table(rows: Sequence[Equation]) -> Table:
-    cells = [[_number(e), e.id, e.kind, formula.plain(e.latex)] for e in rows]
+    cells = [[_number(e), e.id, e.kind, _formula(e)] for e in rows]
     return Table(["", "id", "kind", "equation"], cells, right=(0,))
+
+
+def _formula(e: Equation) -> Span:
+    """An equation in one line of text; in HTML its picture, with the LaTeX as tooltip."""
+    return Span(formula.plain(e.latex), title=e.latex, picture=lambda: formula.svg(e.latex, 14))
 
 
 def _number(e: Equation) -> str:
@@ -268,7 +273,7 @@ def _listing(title: str, found: Sequence[Equation | Item]) -> Document:
     for t in found:
         if isinstance(t, Equation):
             kind = f"{_section_at(t.line).number:<6} {t.kind}"
-            rows.append([_number(t), t.id, kind, formula.plain(t.latex)])
+            rows.append([_number(t), t.id, kind, _formula(t)])
         else:
             rows.append([t.name, t.id or "-", t.kind, _title(t)])
     table = Table(["number", "id", "section, kind", "equation or title"], rows)

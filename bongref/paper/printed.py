@@ -16,7 +16,7 @@ from ..curvature import Curv, Lin, dense
 from ..families import dlr, fc_nat
 from ..gaussians import covariance
 from ..grid import Method
-from ..linalg import Array, inv, solve
+from ..linalg import Array, cholesky, inv, solve, strict_inv
 from ..routes import definition
 from ..states import DLR, FC, Diag, State
 
@@ -58,7 +58,7 @@ def lin_hess_with_f_the_mean(lin: Lin) -> tuple[Array, Array]:
 
 def lin_hess_factor(lin: Lin) -> Array:
     """chol: HᵀAᵀ, A the lower factor of R⁻¹, for S of :func:`bongref.curvature.lin_hess`."""
-    S: Array = lin.H.T @ np.linalg.cholesky(inv(lin.R)).T
+    S: Array = lin.H.T @ cholesky(inv(lin.R)).T
     return S
 
 
@@ -80,7 +80,7 @@ def diag_product(A: Array, B: Array, M: int) -> Array:
 def bog_fc(prior: FC, current: FC | None, curv: Curv, alpha: float) -> FC:
     """bog-FC-symmetry: 4αΣgμᵀ as it stands, for :func:`bongref.fc_nat.bog`; Σ is unsymmetric."""
     prec, Sg = inv(prior.Sigma), prior.Sigma @ curv.g
-    Sigma = np.linalg.inv(
+    Sigma = strict_inv(
         prec
         - 4 * alpha * np.outer(Sg, prior.mu)
         - 2 * alpha * prior.Sigma @ dense(curv) @ prior.Sigma
@@ -97,7 +97,7 @@ def bbb_fc(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
         + 2 * np.outer(curv.g, mu)
         + (dense(curv) - prec0) @ S
     )
-    Sigma = np.linalg.inv(prec - 2 * alpha * S @ inner)
+    Sigma = strict_inv(prec - 2 * alpha * S @ inner)
     return FC(Sigma @ (prec @ mu + alpha * S @ (curv.g + prec0 @ (prior.mu - mu))), Sigma)
 
 

@@ -20,6 +20,7 @@ const show = () => {
   if (d) { d.open = true; e.scrollIntoView() } };
 addEventListener("hashchange", show); addEventListener("DOMContentLoaded", show);
 """
+TAGS = {"code": "code", "strong": "b"}
 HEAD = '<meta charset="utf-8"><meta name="viewport" content="width=device-width">'
 
 
@@ -97,7 +98,8 @@ def _inline(content: Inline) -> str:
 
 
 def _span(span: Span) -> str:
-    inner, tag = _inline(span.content), {"code": "code", "strong": "b"}.get(span.style, "")
+    drawn = span.picture() if span.picture else ""
+    inner, tag = drawn or _inline(span.content), TAGS.get(span.style, "")
     inner = _element(tag, inner) if tag else inner
     look = " ".join(filter(None, (span.status, "" if tag else span.style)))
     if span.link:

@@ -18,6 +18,7 @@ class Span(NamedTuple):
     link: str = ""  # an address, or "#" and the id of a table or section
     title: str = ""  # tooltip, HTML only
     style: str = ""  # "code", "strong", "small" or "soft"
+    picture: Callable[[], str] | None = None  # an SVG in place of the content, HTML only
 
 
 Inline = str | Span | Sequence[str | Span]

@@ -29,6 +29,9 @@ from ..grid import STATES, Method, method
 from ..states import DLR, State
 from . import exact
 
+MOST_DIGITS = 1000  # digits that a step is tried with, before they are doubled for the last time
+EPS = 4 * float(np.finfo(float).eps)  # a last bit, also of the length of a row of W
+
 
 def step(
     name: str,
@@ -54,8 +57,8 @@ def step(
         The expected gradient ``g`` (P,) and the expected Hessian as at least one of ``S`` (P, K),
         ``G`` (P, P) and ``d`` (P,). Several must be the same Hessian; the first of S, G, d is used.
     digits : int, optional
-        With it the step is computed in exact arithmetic, or where an SVD enters with so many
-        digits, and rounded once; a number beyond the largest float64 is then ±inf.
+        With it the step is computed in exact arithmetic, or where an SVD enters with at least so
+        many digits, and rounded once; a number beyond the largest float64 is then ±inf.
     **params
         Parameters of the method, e.g. ``alpha``.
 
@@ -92,10 +95,43 @@ def step(
     out, info = filter.step(m, q0, q, _curv(curv))
     valid = info.valid
     if digits is not None:
-        precise = exact.step(m, *_checked(m, q0, q, _curv(curv)), digits=digits)
+        with np.errstate(invalid="ignore"):  # NaN of a matrix that is singular to so many digits
+            precise = _precise(m, *_checked(m, q0, q, _curv(curv)), digits)
         out = exact.rounded(precise)
         valid = is_valid(precise) and all(bool(np.all(np.isfinite(a))) for a in out)
     return {**out._asdict(), "valid": valid}
+
+
+def _precise(m: Method, prior: State, current: State | None, curv: Curv, digits: int) -> State:
+    """The step with twice the digits until twice as many change no float64 of the result.
+
+    Where the entries have very different sizes, the small ones need more digits than were asked
+    for. At a tie of singular values at the cut no number of digits settles the result.
+    """
+    out = exact.step(m, prior, current, curv, digits=digits)
+    if len(prior.mu) <= exact.RATIONAL_UP_TO and not exact.needs_roots(m):
+        return out  # rational numbers: nothing is rounded
+    while digits <= MOST_DIGITS:
+        digits *= 2
+        last, out = out, exact.step(m, prior, current, curv, digits=digits)
+        if _same_floats(exact.rounded(last), exact.rounded(out)):
+            break
+    return out
+
+
+def _same_floats(one: State, other: State) -> bool:
+    """Whether two states are equal up to the last bit, W up to a rotation of its columns.
+
+    NaN, of a matrix that is singular to so many digits, is equal to nothing.
+    """
+    return all(
+        np.allclose(a, b, rtol=EPS, atol=0)
+        for a, b in zip(_invariants(one), _invariants(other), strict=True)
+    )
+
+
+def _invariants(q: State) -> list[Any]:
+    return [np.hypot.reduce(a, axis=1) if k == "W" else a for k, a in q._asdict().items()]
 
 
 def _checked(

@@ -13,13 +13,15 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from . import cells, first, limits, others, report
+from . import cells, evaluation, first, limits, others, report
 from .worker import ROOT, Worker, short
 
 RESULTS = ROOT / "validation" / "results"
+SIDES = {"float32": "peer", "float64": "peer64"}  # the authors' code, by its dtype
 MOST = {"mlp": 20_000, "cnn": 500}  # observations of one repeat
 
 
@@ -51,6 +53,13 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         default=python,
         help="a Python with the peers and what they import (or BONGREF_PEER_PYTHON; default: this one)",
     )
+    p.add_argument(
+        "--peer-dtype",
+        nargs="+",
+        default=list(SIDES),
+        choices=tuple(SIDES),
+        help="in which the authors' code computes (default: both, a column each)",
+    )
     rebayes = os.environ.get("BONGREF_PEER_REBAYES")
     p.add_argument(
         "--rebayes", default=rebayes, help="a checkout of probml/rebayes (or BONGREF_PEER_REBAYES)"
@@ -65,6 +74,13 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         help="seconds for the repeats of a cell, beyond 3 of them (default: 30)",
     )
     p.add_argument("--quick", action="store_true", help="3 repeats of shorter streams")
+    p.add_argument(
+        "--stop-after",
+        type=float,
+        default=float("inf"),
+        metavar="SECONDS",
+        help="begin no cell after that time; --resume goes on",
+    )
     p.add_argument(
         "--no-extras",
         action="store_true",
@@ -129,14 +145,19 @@ def printed_by(module: str, *args: str) -> Any:
 # --- one cell ----------------------------------------------------------------------------------------------------------------------
 
 
-def prepare(cell: cells.Cell, ours: Worker, peer: Worker | None, target: float) -> dict[str, Any]:
-    """Both sides ready with the same prior variance and alpha: the first pair with which neither loses positive definiteness."""
+def prepare(
+    cell: cells.Cell, ours: Worker, peers: dict[str, Worker], target: float
+) -> dict[str, Any]:
+    """All sides ready with the same prior variance and alpha: the first pair with which neither we nor the first peer lose
+    positive definiteness."""
 
     def ask(worker: Worker, var: float, alpha: float | None) -> dict[str, Any]:
         return worker.ask(
             "prepare", cell=cell.id, var=var, alpha=alpha, target=target, most=MOST[cell.net]
         )
 
+    sides = list(peers)
+    peer = peers[sides[0]] if sides else None
     good = None  # the first pair that is good for us, if none is good for the peer
     for var, alpha in cells.TRIES[cell.rule]:
         mine = ask(ours, var, alpha)
@@ -144,28 +165,24 @@ def prepare(cell: cells.Cell, ours: Worker, peer: Worker | None, target: float) 
             continue
         theirs = ask(peer, var, alpha) if peer else None
         if theirs is None or "error" in mine or "error" in theirs or theirs["finite"]:
-            return {"var": var, "alpha": alpha, "ours": mine, "peer": theirs}
+            break
         good = good or (var, alpha)
-    var, alpha = good or cells.TRIES[cell.rule][0]
-    mine = ask(ours, var, alpha)
-    return {
-        "var": var,
-        "alpha": alpha,
-        "ours": {"error": mine["lost"]} if "lost" in mine else mine,
-        "peer": ask(peer, var, alpha) if peer else None,
-    }
+    else:
+        var, alpha = good or cells.TRIES[cell.rule][0]
+        mine = ask(ours, var, alpha)
+        mine = {"error": mine["lost"]} if "lost" in mine else mine
+        theirs = ask(peer, var, alpha) if peer else None
+    found = {} if theirs is None else {sides[0]: theirs}
+    found |= {side: ask(peers[side], var, alpha) for side in sides[1:]}
+    return {"var": var, "alpha": alpha, "ours": mine, "peer": None, **found}
 
 
 def measure(
-    cell: cells.Cell, ours: Worker, peer: Worker | None, args: argparse.Namespace
+    cell: cells.Cell, ours: Worker, peers: dict[str, Worker], args: argparse.Namespace
 ) -> dict[str, Any]:
-    """A row of the results: the repeats of both sides in turn."""
-    row = prepare(cell, ours, peer, 0.05 if args.quick else 0.3)
-    workers = {
-        name: worker
-        for name, worker in (("ours", ours), ("peer", peer))
-        if worker and "n" in row[name]
-    }
+    """A row of the results: the repeats of all sides in turn."""
+    row = prepare(cell, ours, peers, 0.05 if args.quick else 0.3)
+    workers = {name: worker for name, worker in {"ours": ours, **peers}.items() if "n" in row[name]}
     seen: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
     start = time.perf_counter()
     for i in range(args.repeats):
@@ -189,13 +206,9 @@ def measure(
     return row
 
 
-def missing(row: dict[str, Any] | None, peer: bool) -> bool:
-    """Whether a cell has to be timed (again)."""
-    return (
-        row is None
-        or "us" not in (row.get("ours") or {})
-        or (peer and "us" not in (row.get("peer") or {}))
-    )
+def missing(row: dict[str, Any] | None, sides: Iterable[str]) -> bool:
+    """Whether a cell has to be timed (again), on all sides in turn."""
+    return row is None or any("us" not in (row.get(side) or {}) for side in ("ours", *sides))
 
 
 # --- other implementations -----------------------------------------------------------------------------------------------------------
@@ -220,7 +233,7 @@ def compare(way: others.Way, theirs: Worker, args: argparse.Namespace) -> dict[s
             log=args.stderr,
         )
         try:
-            row = measure(cells.parse(way.cell), ours, theirs, args)
+            row = measure(cells.parse(way.cell), ours, {"peer": theirs}, args)
             means = [
                 {} if "error" in row[name] else side.ask("mean")
                 for name, side in (("ours", ours), ("peer", theirs))
@@ -237,7 +250,11 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
         rows = {
             (row["peer name"], row["cell"], row["called"]): row for row in doc.get("others", [])
         }
-        if way.peer in absent or way.cell not in chosen or not missing(rows.get(way.key), True):
+        if (
+            way.peer in absent
+            or way.cell not in chosen
+            or not missing(rows.get(way.key), ("peer",))
+        ):
             continue
         theirs = other(number, args)
         try:
@@ -268,10 +285,15 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
 # --- the whole run -----------------------------------------------------------------------------------------------------------------
 
 
-def start(args: argparse.Namespace, peer: Worker | None) -> dict[str, Any]:
+def start(args: argparse.Namespace, peers: dict[str, Worker]) -> dict[str, Any]:
     """The document to fill: a new one, or with --resume the one that is there."""
-    say("the machine and its limits ...")
-    found = printed_by("limits", *(["--quick"] if args.quick else []))
+    file = args.out / "bench.json"
+    old = report.load(file) if args.resume and file.exists() else None
+    if old:
+        found = {"limits": old["limits"], **printed_by("limits", "--machine")}
+    else:
+        say("the machine and its limits ...")
+        found = printed_by("limits", *(["--quick"] if args.quick else []))
     settings = {
         "backend": args.backend,
         "repeats": args.repeats,
@@ -288,40 +310,49 @@ def start(args: argparse.Namespace, peer: Worker | None) -> dict[str, Any]:
         "peer": None,
         "cells": {},
     }
-    if peer:
+    for peer in peers.values():
         doc["peer"] = {"name": "petergchang/bong", **peer.ask("hello")}
         if "error" in doc["peer"]:
             raise SystemExit(
                 f"the peer cannot be run: {doc['peer']['error']}; --bong names its checkout, --python a Python with jax, flax, optax"
             )
-    file = args.out / "bench.json"
-    if args.resume and file.exists():
-        old = report.load(file)
+    if old:
         for key, new in (("machine", found["machine"]), ("backend", args.backend)):
             was = old["machine"] if key == "machine" else old["settings"]["backend"]
             if was != report.rounded(new):
                 raise SystemExit(f"--resume: {file.name} has another {key}; start without --resume")
-        doc |= {key: old[key] for key in ("cells", "others", "first", "trap") if key in old}
-        doc["limits"] = limits.better(doc["limits"], old["limits"])
+        doc |= {
+            key: old[key]
+            for key in ("cells", "others", "first", "trap", "evaluation")
+            if key in old
+        }
         doc["peer"] = doc["peer"] or old["peer"]
     return doc
 
 
 def fill(
-    doc: dict[str, Any], args: argparse.Namespace, ours: Worker, peer: Worker | None, keep: Any
+    doc: dict[str, Any],
+    args: argparse.Namespace,
+    ours: Worker,
+    peers: dict[str, Worker],
+    keep: Any,
 ) -> None:
     """Time what is missing, and keep it after each step."""
-    todo = [cell for cell in args.chosen if missing(doc["cells"].get(cell.id), peer is not None)]
+    todo = [cell for cell in args.chosen if missing(doc["cells"].get(cell.id), peers)]
     begun = time.perf_counter()
     for i, cell in enumerate(todo):
+        if time.perf_counter() - begun > args.stop_after:
+            raise KeyboardInterrupt
         say(f"[{i + 1}/{len(todo)}, {time.perf_counter() - begun:.0f} s] {cell.id} ... ", end="")
-        doc["cells"][cell.id] = measure(cell, ours, peer, args)
+        doc["cells"][cell.id] = measure(cell, ours, peers, args)
         order = {one.id: k for k, one in enumerate(cells.grid())}
         doc["cells"] = dict(sorted(doc["cells"].items(), key=lambda item: order[item[0]]))
         keep()
         row = doc["cells"][cell.id]
-        mine, theirs = (report.number(report.time_of(row, side)) for side in ("ours", "peer"))
-        say(f"{mine} µs, peer {theirs} µs {report.notes(row, args.backend)}")
+        times = (
+            f"{side} {report.number(report.time_of(row, side))} µs" for side in ("ours", *peers)
+        )
+        say(f"{', '.join(times)} {report.notes(row, args.backend)}")
     if todo:
         say("the limits once more ...")
         doc["limits"] = limits.better(
@@ -338,14 +369,18 @@ def fill(
         except RuntimeError as error:
             doc["trap"] = [{"what": "tall products", "error": short(error)}]
         keep()
+    if not doc.get("evaluation"):
+        say("predictions ...")
+        doc["evaluation"] = evaluation.measure(None, args.repeats, args.stderr)
+        keep()
     have = {(row["cell"], row["what"]) for row in doc.get("first", [])}
     wanted = tuple(
         cell
         for cell in first.CELLS
-        if not {(cell, "cold"), (cell, "cached"), *([(cell, "peer")] if peer else [])} <= have
+        if not {(cell, "cold"), (cell, "cached"), *([(cell, "peer")] if peers else [])} <= have
     )
     doc["first"] = [row for row in doc.get("first", []) if row["cell"] not in wanted]
-    for row in first.measure(wanted, args.backend, args.bong if peer else None, args.python):
+    for row in first.measure(wanted, args.backend, args.bong if peers else None, args.python):
         say(f"first result: {row['cell']}, {row['what']}: {report.number(row.get('process s'))} s")
         doc["first"].append(row)
         keep()
@@ -377,36 +412,34 @@ def main(argv: list[str] | None = None) -> int:
     ours = Worker(
         sys.executable, "validation.bench.ours", "--backend", args.backend, env=env, log=log
     )
-    peer = (
-        Worker(
-            args.python, "validation.bench.peer", "--bong", str(Path(args.bong).resolve()), log=log
-        )
-        if args.bong
-        else None
-    )
-    if not peer:
+    checkout = ["--bong", str(Path(args.bong).resolve())] if args.bong else []
+    peers = {
+        side: Worker(args.python, "validation.bench.peer", *checkout, "--dtype", dtype, log=log)
+        for dtype, side in SIDES.items()
+        if checkout and dtype in args.peer_dtype
+    }
+    if not peers:
         say(
             "no peer: --bong or BONGREF_PEER_BONG names a checkout of petergchang/bong; only our side is timed"
         )
     code = 0
     try:
         try:
-            doc = start(args, peer)
+            doc = start(args, peers)
         except KeyboardInterrupt:
             say("\nstopped before the first cell")
             return 130
         keep = lambda: report.save(file, report.derive(doc))
         try:
-            fill(doc, args, ours, peer, keep)
+            fill(doc, args, ours, peers, keep)
             doc["complete"] = True
         except KeyboardInterrupt:
             say("\nstopped; --resume goes on with what is missing")
             code = 130
         keep()
     finally:
-        for worker in (ours, peer):
-            if worker:
-                worker.close()
+        for worker in (ours, *peers.values()):
+            worker.close()
         if cache:
             cache.cleanup()
     print(report.text(doc))

@@ -1,6 +1,7 @@
 """The authors' side, petergchang/bong: ``python -m validation.bench.peer --bong CHECKOUT`` in a Python with jax answers as worker.py says.
 
-Their agents, networks, emission functions, likelihoods and scan are used as they are, in float32. Two things make it as fast as it can be:
+Their agents, networks, emission functions, likelihoods and scan are used as they are, in float32 (jax's default) or, with
+``--dtype float64``, in float64. Two things make it as fast as it can be:
 an outer ``jax.jit`` around their scan, which compiles anew at each call otherwise, and a transform that returns nothing, without which
 the scan stacks every state. Nothing of bongref is imported.
 """
@@ -51,7 +52,7 @@ def load(checkout: str) -> dict[str, Any]:
     }
 
 
-def emission(modules: dict[str, Any], net: cells.Net, lin: bool) -> dict[str, Any]:
+def emission(modules: dict[str, Any], net: cells.Net, lin: bool, dtype: str) -> dict[str, Any]:
     """Mean, covariance and log-likelihood as their experiments make them, with our initial parameters."""
     import jax.numpy as jnp
 
@@ -69,15 +70,18 @@ def emission(modules: dict[str, Any], net: cells.Net, lin: bool) -> dict[str, An
             for key, value in made.items()
             if key not in ("nparams", "true_pred_fn", "init_cov")
         }
-    theta = jnp.asarray(cells.theta_flax(net), dtype=jnp.float32)
+    theta = jnp.asarray(cells.theta_flax(net), dtype=dtype)
     assert theta.shape == made["init_mean"].shape
     return {**made, "init_mean": theta}
 
 
 class Peer:
-    def __init__(self, checkout: str):
+    def __init__(self, checkout: str, dtype: str):
         start = time.perf_counter()
-        self.modules = load(checkout)
+        import jax
+
+        jax.config.update("jax_enable_x64", dtype == "float64")
+        self.modules, self.dtype = load(checkout), dtype
         self.import_seconds = time.perf_counter() - start
 
     def hello(self) -> dict[str, Any]:
@@ -86,7 +90,7 @@ class Peer:
         return {
             "versions": {"petergchang/bong": commit, "python": platform.python_version(), **found},
             "import s": self.import_seconds,
-            "dtype": "float32",
+            "dtype": self.dtype,
         }
 
     def agent(self, cell: cells.Cell, var: float, alpha: float | None) -> Any:
@@ -103,7 +107,7 @@ class Peer:
             linplugin=lin,
             empirical_fisher=cell.hess.endswith("ef"),
             **{names[key]: value for key, value in given.items()},
-            **emission(self.modules, cells.NETS[cell.net], lin),
+            **emission(self.modules, cells.NETS[cell.net], lin, self.dtype),
         )
 
     def compile(self, n: int) -> float:
@@ -115,7 +119,7 @@ class Peer:
         self.stream = (
             jax.random.PRNGKey(0),
             agent.init(),
-            *(jax.numpy.asarray(a[:n], dtype=jax.numpy.float32) for a in self.data),
+            *(jax.numpy.asarray(a[:n], dtype=self.dtype) for a in self.data),
         )
         run = jax.jit(
             lambda key, state, X, Y: scan(key, agent, X, Y, init_state=state, transform=nothing)[0]
@@ -178,4 +182,6 @@ class Peer:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
     parser.add_argument("--bong", required=True)
-    worker.serve(lambda: Peer(parser.parse_args().bong))
+    parser.add_argument("--dtype", default="float32", choices=("float32", "float64"))
+    args = parser.parse_args()
+    worker.serve(lambda: Peer(args.bong, args.dtype))

@@ -11,6 +11,8 @@ from typing import Any
 from . import cells
 
 Doc = dict[str, Any]
+RATIOS = {"peer": "ratio", "peer64": "ratio64"}  # the peer in float32 and in float64
+CLOSE = 1.5  # a ratio below this is named in the summary
 
 
 def load(file: Path) -> Doc:
@@ -45,8 +47,10 @@ def rounded(value: Any) -> Any:
 def derive(doc: Doc) -> Doc:
     """The document with the ratio and the bound of each cell, and the summary."""
     for name, row in doc["cells"].items():
-        mine, theirs = time_of(row, "ours"), time_of(row, "peer")
-        row["ratio"] = theirs / mine if mine and theirs else None
+        mine = time_of(row, "ours")
+        for side, key in RATIOS.items():
+            theirs = time_of(row, side)
+            row[key] = theirs / mine if mine and theirs else None
         needs = cells.cost(cells.parse(name))
         row["needs"] = needs._asdict()
         if doc.get("limits"):
@@ -55,7 +59,8 @@ def derive(doc: Doc) -> Doc:
     for row in doc.get("others", []):
         mine, theirs = time_of(row, "ours"), time_of(row, "peer")
         row["ratio"] = theirs / mine if mine and theirs and row.get("agrees") else None
-    doc["summary"] = summary(doc["cells"])
+    doc["summary"] = summary(doc["cells"], "ratio")
+    doc["summary64"] = summary(doc["cells"], "ratio64")
     return doc
 
 
@@ -64,9 +69,9 @@ def time_of(row: Doc, side: str) -> float | None:
     return (row.get(side) or {}).get("us")
 
 
-def summary(rows: dict[str, Doc]) -> Doc:
-    """The geometric mean of the ratios, the smallest and its cell, and how many cells are slower than the peer's."""
-    ratios = {name: row["ratio"] for name, row in rows.items() if row.get("ratio")}
+def summary(rows: dict[str, Doc], key: str) -> Doc:
+    """The geometric mean of the ratios, the smallest and its cell, which cells are slower than the peer's, which below CLOSE."""
+    ratios = {name: row[key] for name, row in rows.items() if row.get(key)}
     out: Doc = {
         "cells": len(rows),
         "timed": sum(time_of(row, "ours") is not None for row in rows.values()),
@@ -75,7 +80,8 @@ def summary(rows: dict[str, Doc]) -> Doc:
     if not ratios:
         return out
     least = min(ratios, key=lambda name: ratios[name])
-    slower = sorted((name for name in ratios if ratios[name] < 1), key=lambda name: ratios[name])
+    order = sorted(ratios, key=lambda name: ratios[name])
+    slower = [name for name in order if ratios[name] < 1]
     mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
     return {
         **out,
@@ -84,6 +90,7 @@ def summary(rows: dict[str, Doc]) -> Doc:
         "least cell": least,
         "slower": len(slower),
         "slower cells": slower,
+        "close cells": [name for name in order if 1 <= ratios[name] < CLOSE],
     }
 
 
@@ -100,12 +107,16 @@ TEXTS = {
     "code",
     "implementation",
     "dtype",
+    "evaluation",
+    "unit",
 }
 COLUMNS = (
     "cell",
     "ours µs",
     "peer µs",
     "ratio",
+    "peer f64 µs",
+    "ratio f64",
     "nearest limit",
     "at the limit µs",
     "fraction",
@@ -135,7 +146,7 @@ def both(row: Doc, key: str, scale: float = 1.0) -> str:
 def notes(row: Doc, asked: str = "fast") -> str:
     """What went wrong, and whether another backend ran than the one asked for."""
     out = []
-    for side, name in (("ours", "ours"), ("peer", "peer")):
+    for side, name in (("ours", "ours"), ("peer", "peer"), ("peer64", "peer f64")):
         found = row.get(side) or {}
         if "error" in found:
             out.append(f"{name}: {found['error']}")
@@ -154,6 +165,8 @@ def line(name: str, row: Doc, asked: str = "fast") -> list[str]:
         number(time_of(row, "ours")),
         number(time_of(row, "peer")),
         number(row.get("ratio")),
+        number(time_of(row, "peer64")),
+        number(row.get("ratio64")),
         found.get("kernel", "–"),
         number(found.get("us"), 2),
         "–" if fraction is None else f"{100 * fraction:.0f} %",
@@ -194,6 +207,8 @@ def text(doc: Doc) -> str:
     ]
     if doc.get("others"):
         parts.append("Other implementations\n" + text_table(*others_table(doc)))
+    if doc.get("evaluation"):
+        parts.append(text_table(*evaluation_table(doc)))
     if doc.get("trap"):
         parts.append(text_table(*trap_table(doc)))
     if doc.get("first"):
@@ -202,19 +217,24 @@ def text(doc: Doc) -> str:
 
 
 def sentence(doc: Doc) -> str:
-    """The summary in words."""
+    """The summary in words, a line for each dtype of the peer."""
+    found = {"float32": doc["summary"], "float64": doc["summary64"]}
+    lines = [
+        f"{s['compared']} cells compared with the peer in {dtype}: it takes {number(s['geometric mean'])} times as long as we do in the "
+        f"geometric mean; the least ratio is {number(s['least'])} ({s['least cell']}); {_count(s['slower cells'])} slower than the "
+        f"peer's; {_count(s['close cells'])} between 1 and {CLOSE}."
+        for dtype, s in found.items()
+        if s["compared"]
+    ]
     s = doc["summary"]
-    if not s["compared"]:
-        return f"{s['timed']} of {s['cells']} cells timed; no peer to compare with."
-    slower = (
-        "no cell is slower"
-        if not s["slower"]
-        else f"{s['slower']} slower: {', '.join(s['slower cells'])}"
+    return "\n\n".join(lines) or (
+        f"{s['timed']} of {s['cells']} cells timed; no peer to compare with."
     )
-    return (
-        f"{s['compared']} cells compared: the peer takes {number(s['geometric mean'])} times as long as we do in the geometric mean; "
-        f"the least ratio is {number(s['least'])} ({s['least cell']}); {slower}."
-    )
+
+
+def _count(names: list[str]) -> str:
+    """How many cells, and which."""
+    return f"{len(names)} ({', '.join(names)}) are" if names else "none is"
 
 
 def others_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
@@ -271,6 +291,21 @@ def trap_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
     return ["tall products", "best ms", "worst ms", "notes"], rows
 
 
+def evaluation_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
+    keys = ("reference ms", "compiled ms", "ratio", "reference MB", "compiled MB")
+    head = ["evaluation", "unit", "images", "samples", *keys, "difference", "notes"]
+    rows = []
+    for row in doc["evaluation"]:
+        if "error" in row:
+            rows.append([row["kind"], *["–"] * (len(head) - 2), row["error"]])
+            continue
+        images = f"{row['images']['reference']} / {row['images']['compiled']}"
+        numbers = [number(row[key]) for key in keys]
+        line = [row["kind"], row["unit"], images, str(row["samples"]), *numbers]
+        rows.append([*line, f"{row['difference']:.0e}", ""])
+    return head, rows
+
+
 def first_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
     keys = ("import s", "first run s", "second run s", "process s")
     rows = [
@@ -287,11 +322,11 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
     """docs/benchmarks.md."""
     machine, lim = doc["machine"], doc["limits"]
     peer = doc.get("peer") or {}
-    with_peer = bool(doc["summary"]["compared"])
+    with_peer = bool(doc["summary"]["compared"] or doc["summary64"]["compared"])
     parts = [
         "# Benchmarks",
-        "Microseconds per observation of the compiled streams (float64), of the authors' JAX code (petergchang/bong, float32) where it was "
-        "there to be run, and what the machine would allow. This page is made by `python -m validation.bench --page` from "
+        "Microseconds per observation of the compiled streams (float64), of the authors' JAX code (petergchang/bong; float32, and float64 as ours) where it "
+        "was there to be run, and what the machine would allow. This page is made by `python -m validation.bench --page` from "
         "`validation/results/bench.json`; how it is measured is in `validation/bench/README.md`.",
         "" if doc["complete"] else "**This run was stopped before its end.**",
         "## Summary",
@@ -327,6 +362,8 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
             markdown_table(head, table),
             OTHERS + _other_versions(doc),
         ]
+    if doc.get("evaluation"):
+        parts += ["## Predictions", markdown_table(*evaluation_table(doc)), EVALUATION]
     if doc.get("first"):
         parts += ["## The first result of a new process", markdown_table(*first_table(doc)), FIRST]
     if doc.get("trap"):
@@ -345,6 +382,13 @@ OTHERS = (
     "Packages that compute a cell of the grid by other code, each in the cells that it covers, with the same parameters, prior and data, "
     "ours and theirs in turn; ours is float64. Difference: of the two means after one observation, over the distance from the prior's; "
     "where it is more than rounding in their dtype, there is no ratio. Compile, peak: ours / theirs, each row in new processes."
+)
+EVALUATION = (
+    "Predictions of the CNN over a test set, by the reference (what runs where Numba is missing) and by the compiled path in turn, each in a "
+    "process of its own: milliseconds for each unit; the growth of the resident set while they are made, for the images in the table "
+    "(reference / compiled); the largest difference of the values at an image, over the largest value. `metrics.on` is `nlpd-plugin`, "
+    "`nlpd-mc`, `nlpd-lin_mc` and `error` at once, which share samples and linearisation. `python -m validation.bench.evaluation` times "
+    "these alone."
 )
 FIRST = (
     "Cold: no compiled code on disk. Cached: compiled by an earlier process. Peer: import of jax and of the agents, then compiling for a "
@@ -367,7 +411,7 @@ def _legend(doc: Doc, with_peer: bool) -> list[str]:
         f"* I = {cells.N_ITER} for blr and bbb, M = {cells.N_SAMPLES} samples, rank {cells.RANK}. Each time is the best of "
         f"{s['repeats']} repeats (at least 3), ours and the peer's in turn.",
         f"* Ours: backend `{s['backend']}`, float64; the clock is that of the {' or the '.join(clock) or 'stream'}."
-        + (" Peer: float32, one jit around its scan, no states stacked." if with_peer else ""),
+        + (" Peer: one jit around its scan, no states stacked." if with_peer else ""),
         "* Nearest limit: of memory traffic, matrix products, normal variates and small eigenproblems the one that takes longest when each "
         "runs at the machine's limit, from a cost model of the cheapest accurate form; fraction: that time over ours. Above 100 % the code "
         "does with less than the model counts.",
@@ -452,7 +496,7 @@ def sweep_text(sweep: Doc) -> str:
 
 # --- figures -----------------------------------------------------------------------------------------------------------------------
 
-OURS, PEER, LIMIT = "#0b5fa5", "#d1702a", "#777777"
+OURS, PEER, DOUBLE, LIMIT = "#0b5fa5", "#d1702a", "#e9c39b", "#777777"
 
 
 def figure(doc: Doc, file: Path) -> None:
@@ -487,7 +531,7 @@ def figure(doc: Doc, file: Path) -> None:
     for ax in axes[-1]:
         ax.set_xlabel("µs per observation")
     handles, labels = axes[0, 0].get_legend_handles_labels()
-    fig.legend(handles, labels, loc="outside upper center", ncols=3, frameon=False)
+    fig.legend(handles, labels, loc="outside upper center", ncols=4, frameon=False)
     file.parent.mkdir(parents=True, exist_ok=True)
     fig.savefig(file, dpi=110)
     plt.close(fig)
@@ -500,13 +544,16 @@ def _of(doc: Doc, net: str, rule: str, hess: str, family: str) -> Doc | None:
 def _panel(ax: Any, doc: Doc, net: str, rule: str, rows: list[tuple[str, str]]) -> None:
     ys = range(len(rows))
     found = [_of(doc, net, rule, hess, family) or {} for family, hess in rows]
-    mine, theirs = [time_of(row, "ours") for row in found], [time_of(row, "peer") for row in found]
+    mine, theirs, double = (
+        [time_of(row, side) for row in found] for side in ("ours", "peer", "peer64")
+    )
     limit = [(row.get("bound") or {}).get("us") for row in found]
     for y, a, b in zip(ys, mine, theirs, strict=True):
         if a and b:
             ax.plot([a, b], [y, y], color=OURS if a <= b else "#c00000", lw=1.2, zorder=1)
     for values, colour, marker, label in (
         (limit, LIMIT, "|", "at the machine's limit (model)"),
+        (double, DOUBLE, "D", "petergchang/bong, JAX float64"),
         (theirs, PEER, "s", "petergchang/bong, JAX float32"),
         (mine, OURS, "o", "bongref, float64"),
     ):

@@ -202,7 +202,7 @@ def listing() -> str:
                 f"{name:14}{peer.title} {module.Adapter.version}: {', '.join(peer.adapters)}"
             )
         except ImportError as error:
-            lines.append(f"{name:14}{peer.title}: not here ({error})")
+            lines.append(f"{name:14}{peer.title}: not installed ({error})")
     return "\n".join(lines)
 
 

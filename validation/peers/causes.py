@@ -211,7 +211,7 @@ def nlpd_mean_logits(logits: Array, labels: Array) -> float:
 
 
 def no_prediction(state: Any, dynamics: Dynamics) -> Any:
-    """A stream without its predictions: the predicted belief is overwritten with the one before it, so that the dynamics have no effect."""
+    """A stream without its predictions: the predicted state is overwritten with the one before it, so that the dynamics have no effect."""
     return state
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...linalg import Array
+from ...linalg import Array, eigh
 from .. import answers, pipeline, vectors
 from ..pipeline import RIGHT, Problem, Values
 from ..quantities import EQUATIONS, ESTIMATES, PREDICT
@@ -96,7 +96,7 @@ def _size(a: Array) -> float:
 
 def _factor_of(G: Array) -> Array:
     """S with G = −S Sᵀ, with the columns that are not 0."""
-    lam, Q = np.linalg.eigh(-G)
+    lam, Q = eigh(-G)
     keep = lam > 1e-14 * max(float(lam[-1]), 1e-300)
     S: Array = Q[:, keep] * np.sqrt(lam[keep])
     return S

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...curvature import Curv, dense
-from ...linalg import Array
+from ...linalg import Array, eigh
 from ...paper import printed
 from .. import pipeline
 from ..pipeline import Problem
@@ -92,7 +92,7 @@ def on_eigenvalues(change: Callable[[Array], Array]) -> EstimateChange:
     """G with other eigenvalues."""
 
     def new(G: Array) -> Array:
-        w, Q = np.linalg.eigh(G)
+        w, Q = eigh(G)
         out: Array = (Q * change(w)) @ Q.T
         return out
 

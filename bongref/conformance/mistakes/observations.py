@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr
 
-from ...linalg import Array, inv
+from ...linalg import Array, cholesky, inv, strict_inv, strict_solve
 from ..pipeline import Observation
 from .combinators import (
     ProblemChange,
@@ -44,7 +44,7 @@ FACTORED = with_likelihood("gaussian", "categorical")
 
 def lower(R: Array) -> Array:
     """Lower Cholesky factor."""
-    return np.linalg.cholesky(R)
+    return cholesky(R)
 
 
 def identity(one: Observation) -> Array:
@@ -60,7 +60,7 @@ def inverse_of_diagonal(one: Observation) -> Array:
 def with_R(change: Callable[[Array], Array]) -> ProblemChange:
     """Another R of a Gaussian."""
     return with_score_and_info(
-        lambda o: np.linalg.solve(change(o.R), o.e), lambda o: np.linalg.inv(change(o.R))
+        lambda o: strict_solve(change(o.R), o.e), lambda o: strict_inv(change(o.R))
     )
 
 
@@ -87,7 +87,7 @@ def transposed_factor(one: Observation) -> Array:
 def transposed_root(one: Observation) -> Array:
     """Bᵀ B for the factor B Bᵀ: L⁻ᵀ of a Gaussian, diag(√p) − p √pᵀ of a softmax."""
     softmax = one.kind == "categorical"
-    B = softmax_root(one) if softmax else np.linalg.inv(lower(one.R)).T
+    B = softmax_root(one) if softmax else strict_inv(lower(one.R)).T
     product: Array = B.T @ B
     return product
 
@@ -205,7 +205,7 @@ LIKELIHOODS: tuple[Mistake, ...] = (
         "the Cholesky factor of R in place of R (a standard deviation where the variance belongs)",
         BOTH, with_R(lower), GAUSSIAN),
     problem("R-root-g", "L^-1 e in place of R^-1 e in g",
-        GRADIENT, with_score(lambda o: np.linalg.solve(lower(o.R), o.e)), GAUSSIAN),
+        GRADIENT, with_score(lambda o: strict_solve(lower(o.R), o.e)), GAUSSIAN),
     problem("E55",
         "a transposed factor (Cholesky: A^T A with A A^T = R^-1, as printed, erratum chol)",
         HESSIAN, with_info(transposed_factor), both(GAUSSIAN, HESS)),

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...linalg import Array, inv, sym
+from ...linalg import Array, cholesky, inv, sym
 from ...states import DLR, FC, Diag, State
 from ..pipeline import NotOfThisCase
 from .combinators import (
@@ -173,5 +173,5 @@ def predict_dlr(q: Any, F: Array, b: Array, Q: Array) -> Any:
     V = (F / q.Ups)[:, None] * q.W  # sec:pseudocode#4
     C = np.eye(q.W.shape[1]) + q.W.T @ (q.W / q.Ups[:, None])  # sec:pseudocode#4
     E = inv(C - V.T @ (V / D[:, None]))  # sec:pseudocode#4
-    W = (V / D[:, None]) @ np.linalg.cholesky(E)  # sec:pseudocode#4
+    W = (V / D[:, None]) @ cholesky(E)  # sec:pseudocode#4
     return q._replace(mu=F * q.mu + b, Ups=1 / D, W=W)  # sec:pseudocode#3

@@ -15,6 +15,7 @@ import numpy as np
 from ..elementary import padded
 from ..generic import implement
 from ..jit import U, device
+from ..tuning import FEW_ROWS
 from .activations import CODES, activate
 from .dense import (
     DELTA,
@@ -25,7 +26,6 @@ from .dense import (
     outers,
     run_layers,
     sums_of_outers,
-    transposed,
 )
 from .interface import accumulate, forward, pullback, sums
 
@@ -39,7 +39,8 @@ class Conv(NamedTuple):
 
     v begins with the images (inputs of the convolutions with zeros around them, which are written once), the windows, the slopes; then
     Z and H, what a convolution gives before and after its activation and the cotangents there, and scratch; BACK the cotangents of
-    windows, ROW a row of the kernels, and the regions of the head, whose first one begins with the flat output of the convolutions.
+    windows, ROW rows of the kernels for C cotangents, POOLED the cotangents of pooled pixels for all of them, IMAGES those of an image
+    with zeros around it, and the regions of the head, whose first one begins with the flat output of the convolutions.
     """
 
     size: np.uint64
@@ -52,6 +53,8 @@ class Conv(NamedTuple):
     widest: np.uint64  # numbers of Z, of H, and of each of three arrays of scratch
     back: np.uint64
     row: np.uint64
+    pooled: np.uint64
+    images: np.uint64
     head: np.uint64
     total: np.uint64  # of the head: see Dense
     broad: np.uint64
@@ -62,7 +65,8 @@ def describe(model: Any) -> tuple[Conv, Any]:
     spec, place = model.spec, {p.name: p.where.start for p in model.layout}
     (height, width, c), (kh, kw) = spec["in_shape"], spec["kernel"]
     rows: list[list[int]] = []
-    end, largest = 0, 0
+    end, C, pooled_size = 0, spec["n_outputs"], 0
+    back_size = C * spec["hidden"]
     for i, c_out in enumerate(spec["features"]):
         rows.append([height, width, c, c_out, end, 0, 0, place[f"K{i}"], place[f"b{i}"], 0, 0])
         end += (height + kh - 1) * (width + kw - 1) * c
@@ -70,15 +74,22 @@ def describe(model: Any) -> tuple[Conv, Any]:
     for r in rows:
         pixels = r[HEIGHT] * r[WIDTH]
         r[WINDOWS], r[SLOPES] = end, end + pixels * kh * kw * r[C_IN]
-        end, largest = (
-            r[SLOPES] + padded(pixels * r[C_OUT]),
-            max(largest, pixels * kh * kw * r[C_IN]),
-        )
+        end = r[SLOPES] + padded(pixels * r[C_OUT])
+        taps, Q, reach = kh * kw * r[C_IN], pixels // 4, (kh + 1) * (kw + 1) * r[C_IN]
+        shared = (Q + C * r[C_OUT]) * padded(taps + 1) + C * Q
+        placed = (4 + r[WIDTH] // 2) * r[C_OUT] * reach + C * reach
+        back_size = max(back_size, pixels * taps, shared, placed)
+        pooled_size = max(pooled_size, C * Q * r[C_OUT])
     code, n = CODES[spec["activation"]], len(rows)
     z, widest = end, padded(max(r[HEIGHT] * r[WIDTH] * r[C_OUT] for r in rows))
     back, at = z + 5 * widest, place[f"W{n}"]
-    row, head = back + largest, back + largest + at
-    dense, layers = from_sizes([height * width * c, spec["hidden"], spec["n_outputs"]], True, code)
+    row = back + back_size
+    pooled = row + C * at
+    images = pooled + pooled_size
+    flat = height * width * c
+    padding = [(r[HEIGHT] + kh - 1) * (r[WIDTH] + kw - 1) * r[C_IN] for r in rows]
+    head = images + C * max(flat, *padding)
+    dense, layers = from_sizes([flat, spec["hidden"], C], True, code)
     for r, after in zip(rows, [*rows[1:], None], strict=True):
         if after is None:
             r[NEXT], r[LINE] = head, width * c
@@ -87,7 +98,7 @@ def describe(model: Any) -> tuple[Conv, Any]:
             r[NEXT] = after[IMAGE] + (kh - 1) // 2 * r[LINE] + (kw - 1) // 2 * after[C_IN]
     table = np.zeros((n + 2, 11), np.uint64)
     table[:n], table[n:, :3] = rows, layers
-    integers = at, z, widest, back, row, head, dense.total, dense.widest
+    integers = at, z, widest, back, row, pooled, images, head, dense.total, dense.widest
     return Conv(U(head) + dense.size, n, U(kh), U(kw), code, *(U(k) for k in integers)), table
 
 
@@ -107,14 +118,14 @@ def load_image(layer, kh, kw, x, v):
 
 
 @device
-def copy_windows(layer, kh, kw, v):
-    """The windows of all output pixels, one row each: (a, b, c) in C order."""
-    c, run, to = layer[C_IN], kw * layer[C_IN], layer[WINDOWS]
+def copy_windows(layer, kw, high, broad, step, v):
+    """The windows (high, broad, c) at every step-th pixel of the image, one row each in C order."""
+    c, run, to = layer[C_IN], broad * layer[C_IN], layer[WINDOWS]
     line = (layer[WIDTH] + kw - U(1)) * c
-    for i in range(layer[HEIGHT]):
-        for j in range(layer[WIDTH]):
-            source = layer[IMAGE] + i * line + j * c
-            for a in range(kh):
+    for i in range(layer[HEIGHT] // step):
+        for j in range(layer[WIDTH] // step):
+            source = layer[IMAGE] + step * (i * line + j * c)
+            for a in range(high):
                 for k in range(run):
                     v[to + k] = v[source + a * line + k]
                 to += run
@@ -147,43 +158,81 @@ def matrix(a, at, m, n):
     return a[at : at + m * n].reshape((np.int64(m), np.int64(n)))
 
 
+@device
+def run_head(net, layers, v, words, theta, o):
+    """v[o:] = the outputs of the dense layers."""
+    T, M = net.total, net.broad
+    out = run_layers(layers, v, words, theta, net.at, T, M, U(1), net.code, net.head)
+    for i in range(layers[0, 2]):
+        v[o + i] = v[out + i]
+
+
 @implement(forward, Conv)
 def conv_forward(net, ints, v, words, theta, x, o):
     """v[o:] = f(θ, x)."""
     z, m = net.z, net.widest
     load_image(ints[0], net.kernel, net.width, x, v)
     for k in range(net.depth):
-        layer = ints[k]
-        pixels, taps, c = (
-            layer[HEIGHT] * layer[WIDTH],
-            net.kernel * net.width * layer[C_IN],
-            layer[C_OUT],
-        )
-        copy_windows(layer, net.kernel, net.width, v)
-        np.dot(
-            matrix(v, layer[WINDOWS], pixels, taps),
-            matrix(theta, layer[KERNEL], taps, c),
-            matrix(v, z, pixels, c),
-        )
+        layer, c = ints[k], ints[k, C_OUT]
+        pixels, taps = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN]
+        copy_windows(layer, net.width, net.kernel, net.width, U(1), v)
+        windows, kernel = matrix(v, layer[WINDOWS], pixels, taps), layer[KERNEL]
+        np.dot(windows, matrix(theta, kernel, taps, c), matrix(v, z, pixels, c))
         add_bias(v, z, pixels, theta, layer[BIAS], c)
-        activate(
-            net.code,
-            v,
-            words,
-            z,
-            z + m,
-            layer[SLOPES],
-            z + m + m,
-            m,
-            (pixels * c + U(7)) // U(8) * U(8),
-        )
+        size = (pixels * c + U(7)) // U(8) * U(8)
+        activate(net.code, v, words, z, z + m, layer[SLOPES], z + m + m, m, size)
         pool(layer, v, z + m)
-    layers = ints[net.depth :, :3]
-    out = run_layers(
-        layers, v, words, theta, net.at, net.total, net.broad, U(1), net.code, net.head
-    )
-    for i in range(layers[0, 2]):
-        v[o + i] = v[out + i]
+    run_head(net, ints[net.depth :, :3], v, words, theta, o)
+
+
+@device
+def place_kernels(layer, kh, kw, theta, v, placed):
+    """placed (c_out, 4, kh + 1, kw + 1, c_in): the kernel of each output channel at the four pixels of a block, zeros around it."""
+    c, run, broad = layer[C_OUT], kw * layer[C_IN], (kw + U(1)) * layer[C_IN]
+    n = (kh + U(1)) * broad
+    for j in range(U(4) * c * n):
+        v[placed + j] = 0.0
+    for o in range(c):
+        for four in range(U(4)):
+            to = placed + (o * U(4) + four) * n + four // U(2) * broad + four % U(2) * layer[C_IN]
+            for a in range(kh):
+                for j in range(run):
+                    v[to + a * broad + j] = theta[layer[KERNEL] + (a * run + j) * c + o]
+
+
+@device
+def place_all(net, ints, theta, v):
+    """The placed kernels of all convolutions, one after the other in v."""
+    at = U(0)
+    for k in range(net.depth):
+        place_kernels(ints[k], net.kernel, net.width, theta, v, at)
+        at += U(4) * ints[k, C_OUT] * (net.kernel + U(1)) * (net.width + U(1)) * ints[k, C_IN]
+
+
+@device
+def block_forward(net, ints, v, words, theta, placed, x, o):
+    """v[o:] = f(θ, x), with the kernels of place_all: the four pixels of a pooled one are columns of one product."""
+    z, h, at = net.z, net.z + net.widest, U(0)
+    high, broad = net.kernel + U(1), net.width + U(1)
+    load_image(ints[0], net.kernel, net.width, x, v)
+    for k in range(net.depth):
+        layer, c, cols = ints[k], ints[k, C_OUT], ints[k, WIDTH] // U(2)
+        Q, n = layer[HEIGHT] // U(2) * cols, high * broad * layer[C_IN]
+        copy_windows(layer, net.width, high, broad, U(2), v)
+        windows, kernels = matrix(v, layer[WINDOWS], Q, n), matrix(placed, at, U(4) * c, n)
+        np.dot(windows, kernels.T, matrix(v, z, Q, U(4) * c))
+        at += U(4) * c * n
+        for q in range(Q):
+            for i in range(U(4) * c):
+                v[z + q * U(4) * c + i] += theta[layer[BIAS] + i // U(4)]
+        size = (U(4) * Q * c + U(7)) // U(8) * U(8)
+        activate(net.code, v, words, z, h, layer[SLOPES], h + net.widest, net.widest, size)
+        for q in range(Q):
+            to = layer[NEXT] + q // cols * layer[LINE] + q % cols * c
+            for i in range(c):
+                f = h + U(4) * (q * c + i)
+                v[to + i] = 0.25 * ((v[f] + v[f + U(1)]) + (v[f + U(2)] + v[f + U(3)]))
+    run_head(net, ints[net.depth :, :3], v, words, theta, o)
 
 
 # --- back ----------------------------------------------------------------------------------------------------------------------
@@ -212,16 +261,12 @@ def add_windows(layer, kh, kw, v, back, y):
         v[y + i] = 0.0
     for i in range(height):
         for j in range(width):
-            first = (
-                left - j if j < left else U(0)
-            )  # of the windows' columns, the first and the last in the image
-            last = min(kw, width + left - j)
+            # of the windows' columns, the first and the last in the image
+            first, last = left - j if j < left else U(0), min(kw, width + left - j)
             for a in range(kh):
                 if above <= i + a < height + above:
-                    here, start = (
-                        y + ((i + a - above) * width + (j + first - left)) * c,
-                        to + first * c,
-                    )
+                    here = y + ((i + a - above) * width + (j + first - left)) * c
+                    start = to + first * c
                     for k in range((last - first) * c):
                         v[here + k] += v[start + k]
                 to += kw * c
@@ -232,12 +277,8 @@ def kernel_row(net, ints, v, theta, row):
     """row = the cotangents of all kernels and biases, for the cotangent of the input of the head, at H."""
     z, y = net.z, net.z + net.widest
     for k in range(net.depth - 1, -1, -1):
-        layer = ints[k]
-        pixels, taps, c = (
-            layer[HEIGHT] * layer[WIDTH],
-            net.kernel * net.width * layer[C_IN],
-            layer[C_OUT],
-        )
+        layer, c = ints[k], ints[k, C_OUT]
+        pixels, taps = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN]
         unpool(layer, v, y, z)
         delta, at, b = matrix(v, z, pixels, c), layer[KERNEL], layer[BIAS]
         np.dot(matrix(v, layer[WINDOWS], pixels, taps).T, delta, matrix(row, at, taps, c))
@@ -252,30 +293,122 @@ def kernel_row(net, ints, v, theta, row):
 
 
 @device
-def pull_head(net, layers, v, theta, V):
-    """The cotangents in the head for those of the outputs, at v[V]; H = that of its input."""
-    T = net.total
-    cotangents(layers, v, theta, T, U(1), net.head, V)
-    transposed(
-        theta,
-        net.at,
-        v,
-        net.head + DELTA * T + layers[1, 1],
-        layers[0, 0],
-        layers[0, 1],
-        v,
-        net.z + net.widest,
-    )
+def shared_products(net, layer, v, K, rows):
+    """rows[:K] = the cotangents of a kernel and its bias for those of the pooled pixels, (pixel, k, channel) at POOLED.
+
+    The four pixels of a pooled one share its cotangent, so that their windows, times act'(z)/4, are added before the product.
+    """
+    c, wide, cols, table = layer[C_OUT], layer[WIDTH], layer[WIDTH] // U(2), net.back
+    taps = net.kernel * net.width * layer[C_IN]
+    Q, n = layer[HEIGHT] // U(2) * cols, (taps + U(8)) // U(8) * U(8)
+    one, product = table + Q * n, table + Q * n + K * Q
+    for o in range(c):
+        for q in range(Q):
+            p, to = (q // cols * wide + q % cols) * U(2), table + q * n
+            s, w0 = layer[SLOPES] + p * c + o, layer[WINDOWS] + p * taps
+            w1, w2, w3 = w0 + taps, w0 + wide * taps, w0 + wide * taps + taps
+            s0, s1 = 0.25 * v[s], 0.25 * v[s + c]
+            s2, s3 = 0.25 * v[s + wide * c], 0.25 * v[s + wide * c + c]
+            for j in range(taps):
+                v[to + j] = (s0 * v[w0 + j] + s1 * v[w1 + j]) + (s2 * v[w2 + j] + s3 * v[w3 + j])
+            for j in range(taps, n):
+                v[to + j] = (s0 + s1) + (s2 + s3)
+            for k in range(K):
+                v[one + k * Q + q] = v[net.pooled + (q * K + k) * c + o]
+        np.dot(matrix(v, one, K, Q), matrix(v, table, Q, n), matrix(v, product + o * K * n, K, n))
+    for k in range(K):
+        row, source = rows[k], product + k * n
+        for j in range(taps):
+            for o in range(c):
+                row[layer[KERNEL] + j * c + o] = v[source + o * K * n + j]
+        for o in range(c):
+            row[layer[BIAS] + o] = v[source + o * K * n + taps]
+
+
+@device
+def image_cotangents(net, layer, v, theta, K):
+    """The cotangents at POOLED become those of the pixels of the layer's input, which are the pooled ones of the layer before.
+
+    A pooled pixel's cotangent reaches (kh + 1)(kw + 1) pixels, by the four kernels times act'(z)/4, which are added before the product.
+    """
+    c, c_in, wide, cols = layer[C_OUT], layer[C_IN], layer[WIDTH], layer[WIDTH] // U(2)
+    kh, kw, placed, images, U4 = net.kernel, net.width, net.back, net.images, net.pooled
+    broad, line = (kw + U(1)) * c_in, (wide + kw - U(1)) * c_in
+    n, size = (kh + U(1)) * broad, (layer[HEIGHT] + kh - U(1)) * line
+    table, product = placed + U(4) * c * n, placed + (U(4) + cols) * c * n
+    place_kernels(layer, kh, kw, theta, v, placed)
+    for j in range(K * size):
+        v[images + j] = 0.0
+    for i in range(layer[HEIGHT] // U(2)):
+        for o in range(c):
+            k0 = placed + o * U(4) * n
+            k1, k2, k3 = k0 + n, k0 + U(2) * n, k0 + U(3) * n
+            for q in range(cols):
+                s, to = layer[SLOPES] + (i * wide + q) * U(2) * c + o, table + (q * c + o) * n
+                s0, s1 = 0.25 * v[s], 0.25 * v[s + c]
+                s2, s3 = 0.25 * v[s + wide * c], 0.25 * v[s + wide * c + c]
+                for j in range(n):
+                    v[to + j] = (s0 * v[k0 + j] + s1 * v[k1 + j]) + (
+                        s2 * v[k2 + j] + s3 * v[k3 + j]
+                    )
+        for q in range(cols):
+            kernels, u = matrix(v, table + q * c * n, c, n), U4 + (i * cols + q) * K * c
+            np.dot(matrix(v, u, K, c), kernels, matrix(v, product, K, n))
+            corner = images + U(2) * (i * line + q * c_in)
+            for k in range(K):
+                for a in range(kh + U(1)):
+                    to, source = corner + k * size + a * line, product + k * n + a * broad
+                    for j in range(broad):
+                        v[to + j] += v[source + j]
+    first = images + (kh - U(1)) // U(2) * line + (kw - U(1)) // U(2) * c_in
+    for i in range(layer[HEIGHT]):
+        for k in range(K):
+            source, to = first + k * size + i * line, U4 + (i * wide * K + k) * c_in
+            for j in range(wide):
+                for o in range(c_in):
+                    v[to + j * K * c_in + o] = v[source + j * c_in + o]
+
+
+@device
+def pull_head(net, layers, v, theta, V, k):
+    """The cotangents in the head for those of the outputs, at v[V]; those of its hidden layer are kept as the k-th for kernel_rows."""
+    m, here = layers[0, 1], net.head + DELTA * net.total + layers[1, 1]
+    cotangents(layers, v, theta, net.total, U(1), net.head, V)
+    for i in range(m):
+        v[net.back + k * m + i] = v[here + i]
+
+
+@device
+def kernel_rows(net, ints, v, theta, K, rows):
+    """rows[:K] = the cotangents of all kernels and biases, after pull_head for k < K <= C."""
+    n, m, c = ints[net.depth, 0], ints[net.depth, 1], ints[net.depth - 1, C_OUT]
+    np.dot(matrix(v, net.back, K, m), matrix(theta, net.at, m, n), matrix(v, net.images, K, n))
+    if K < U(FEW_ROWS):
+        for k in range(K):
+            for i in range(n):
+                v[net.z + net.widest + i] = v[net.images + k * n + i]
+            kernel_row(net, ints, v, theta, rows[k])
+        return
+    for k in range(K):
+        for i in range(n):
+            v[net.pooled + (i // c * K + k) * c + i % c] = v[net.images + k * n + i]
+    for k in range(net.depth - 1, -1, -1):
+        layer = ints[k]
+        shared_products(net, layer, v, K, rows)
+        if k > 0:
+            image_cotangents(net, layer, v, theta, K)
 
 
 @implement(pullback, Conv)
 def conv_pullback(net, ints, v, words, theta, V, K, rows):
-    """rows (K, P) = V_k ∂f/∂θ."""
-    layers = ints[net.depth :, :3]
-    for k in range(K):
-        pull_head(net, layers, v, theta, V + k * layers[0, 2])
-        kernel_row(net, ints, v, theta, rows[k])
-        outers(layers, v, U(1), net.head + DELTA * net.total, net.head, rows[k], net.at)
+    """rows (K, P) = V_k ∂f/∂θ; kernels of up to C rows at once, as the pixels of a pooled one share products."""
+    layers, C = ints[net.depth :, :3], ints[net.depth, 2]
+    for first in range(U(0), K, C):
+        n = min(C, K - first)
+        for k in range(n):
+            pull_head(net, layers, v, theta, V + (first + k) * C, k)
+            outers(layers, v, U(1), net.head + DELTA * net.total, net.head, rows[first + k], net.at)
+        kernel_rows(net, ints, v, theta, n, rows[first : first + n])
 
 
 @device
@@ -290,12 +423,15 @@ def add_row(v, row, n, first, c, w, g, d):
 @implement(sums, Conv)
 def conv_sums(net, ints, v, words, theta, V, K, c, g, d):
     """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)²; of the rows r_k = V_k ∂f/∂θ only the kernels' part is written."""
-    layers = ints[net.depth :, :3]
-    for k in range(K):
-        pull_head(net, layers, v, theta, V + k * layers[0, 2])
-        kernel_row(net, ints, v, theta, v[net.row : net.row + net.at])
-        add_row(v, net.row, net.at, k == 0, v[c + k], v[c + K + k], g, d)
-        add_cotangents(v, net.total, net.head, k == 0, v[c + k], v[c + K + k])
+    layers, C = ints[net.depth :, :3], ints[net.depth, 2]
+    for first in range(U(0), K, C):
+        n = min(C, K - first)
+        for k in range(first, first + n):
+            pull_head(net, layers, v, theta, V + k * C, k - first)
+            add_cotangents(v, net.total, net.head, k == 0, v[c + k], v[c + K + k])
+        kernel_rows(net, ints, v, theta, n, matrix(v, net.row, n, net.at))
+        for k in range(first, first + n):
+            add_row(v, net.row + (k - first) * net.at, net.at, k == 0, v[c + k], v[c + K + k], g, d)
     sums_of_outers(layers, v, net.total, U(1), net.head, g, d, net.at)
 
 
@@ -303,7 +439,7 @@ def conv_sums(net, ints, v, words, theta, V, K, c, g, d):
 def conv_accumulate(net, ints, v, words, theta, V, g, d):
     """g += r and d −= r² of the row r = V_0 ∂f/∂θ."""
     layers = ints[net.depth :, :3]
-    pull_head(net, layers, v, theta, V)
-    kernel_row(net, ints, v, theta, v[net.row : net.row + net.at])
+    pull_head(net, layers, v, theta, V, U(0))
+    kernel_rows(net, ints, v, theta, U(1), matrix(v, net.row, U(1), net.at))
     add_row(v, net.row, net.at, False, 1.0, 1.0, g, d)
     add_outers(layers, v, U(1), net.head + DELTA * net.total, net.head, g, d, net.at)

@@ -1,0 +1,92 @@
+"""The arguments of ``bongref run`` and ``bongref data``; a command is loaded when it is run."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any
+
+
+def add(commands: Any) -> None:
+    """Add the commands to those of ``bongref``."""
+    run = commands.add_parser(
+        "run", help="a grid of methods, parameters and seeds on a task; resumes where it stopped"
+    )
+    run.add_argument(
+        "task",
+        help="a name such as linear, moons, digits, mnist or uci-wine (bongref data list shows "
+        "all), or a file: mydata.csv, .csv.gz, .parquet, .npz",
+    )
+    run.add_argument("--target", metavar="COLUMN", help="of a file: the column to predict")
+    run.add_argument(
+        "--methods",
+        metavar="GLOB,...",
+        help="e.g. 'bong-*,blr-lin-*-dlr' (default: four good ones)",
+    )
+    for name in ("alpha", "n-iter", "n-samples", "rank", "n-probes"):
+        run.add_argument(f"--{name}", metavar="VALUE,...", help="of the methods that take it")
+    run.add_argument("--virtual", metavar="true,false", help="of the ef methods")
+    run.add_argument(
+        "--prior-var", metavar="VALUE,...", help="prior variance (default: the task's)"
+    )
+    run.add_argument(
+        "--obs-var",
+        metavar="VALUE,...",
+        help="observation variance, in units of the standardised target (default: the task's)",
+    )
+    run.add_argument("--gamma", metavar="VALUE,...", help="forget: θ decays to its prior by gamma")
+    run.add_argument("--seeds", type=int, metavar="N", help="the seeds 0 to N-1 (default 3)")
+    run.add_argument("--seed", metavar="SEED,...", help="these seeds")
+    run.add_argument("--steps", type=int, metavar="T", help="observations (default: all)")
+    run.add_argument("--every", type=int, metavar="N", help="metrics every N steps")
+    run.add_argument(
+        "--at", metavar="STEP,...", help="metrics at these steps (default: 10 of them)"
+    )
+    run.add_argument(
+        "--metrics", metavar="NAME,...", help="e.g. rmse,nlpd-lin_mc,prequential-plugin"
+    )
+    run.add_argument(
+        "--metric",
+        metavar="NAME@STEP,...",
+        action="append",
+        default=[],
+        help="one metric with steps of its own",
+    )
+    run.add_argument("--eval-samples", type=int, default=100, help="of mc and lin_mc (default 100)")
+    run.add_argument(
+        "--set",
+        metavar="KEY=VALUE",
+        action="append",
+        default=[],
+        help="a parameter of the task, e.g. n=500, hidden=50, order=given, test=0.3, obs_var=0.1",
+    )
+    run.add_argument("--part", default="test", choices=("test", "valid"), help="what is predicted")
+    run.add_argument("--data", metavar="DIR", help="folder of data sets (or BONGREF_DATA)")
+    run.add_argument("--out", default="results", metavar="DIR", help="(default: results)")
+    run.add_argument("--workers", type=int, default=1, metavar="N", help="processes (default 1)")
+    run.add_argument("--scheduler", metavar="ADDRESS", help="of a Dask cluster")
+    run.add_argument("--adapter", metavar="MODULE:CLASS", help="a foreign implementation")
+    run.add_argument("--dry", action="store_true", help="list the runs, and what of them is done")
+    run.add_argument("--retry-failed", action="store_true", help="compute failed runs again")
+    run.add_argument("-q", "--quiet", action="store_true", help="only the summary")
+    run.set_defaults(command=_command("run"))
+
+    data = commands.add_parser("data", help="data sets: which there are, and downloading them")
+    what = data.add_subparsers(title="what", required=True, metavar="WHAT")
+    get = what.add_parser("get", help="download a data set; goes on where it stopped")
+    get.add_argument("name", help="e.g. mnist, sarcos, uci-wine")
+    get.add_argument("--data", metavar="DIR", help="into this folder (or BONGREF_DATA)")
+    get.set_defaults(command=_command("data_get"))
+    listed = what.add_parser("list", help="all tasks, and which files are there")
+    listed.add_argument("--data", metavar="DIR", help="folder of data sets (or BONGREF_DATA)")
+    listed.set_defaults(command=_command("data_list"))
+
+
+def _command(name: str) -> Callable[[argparse.Namespace], int]:
+    """A function of :mod:`.cli`, loaded when it is called."""
+
+    def call(args: argparse.Namespace) -> int:
+        return int(getattr(import_module(f"{__package__}.cli"), name)(args))
+
+    return call

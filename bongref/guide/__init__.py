@@ -1,0 +1,6 @@
+"""Which method to take, what it costs and cannot do, and what to try after a loss.
+
+>>> from bongref.guide import definiteness
+>>> definiteness.keeps("bong-lin-hess-diag"), definiteness.keeps("bong-lin-hess-diag_mom")
+(True, False)
+"""

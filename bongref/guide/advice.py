@@ -1,0 +1,184 @@
+"""What to try after a stream has ended early or diverged, found by trying it where that is cheap.
+
+A smaller α (at the first step also a smaller prior variance) is suggested only if the failing step,
+taken once more from the last good state with the same random numbers, stays positive definite with
+it. The other suggestion is the nearest method that cannot lose it
+(:mod:`bongref.guide.definiteness`). What is said of the scale of the data is measured.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from ..backends import Problem, StepFailed
+from ..dynamics import propagate
+from ..errors import BongrefError, Unscaled
+from ..filter import NOT_FINITE, Draws, unchecked_update
+from ..grid import Method, method
+from ..linalg import Array
+from ..states import DLR, FC, Diag, State
+from .definiteness import keeps, safe_alternative
+
+FRACTIONS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6, 1e-9)
+LARGE = 30.0  # standard deviation, or mean, of a column from which on it is called unscaled
+ROWS = 1000  # of the data that are looked at
+OVERFLOW = (
+    "the update gave numbers that are not finite: "
+    "an overflow, or a matrix that is singular in float64"
+)
+
+
+def happened(failure: StepFailed, p: Problem) -> str:
+    """What went wrong at the step that failed."""
+    now, then = _largest(failure.state), _largest(p.prior)
+    if _diverged(failure, p):
+        return (
+            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, "
+            f"{then:.3g} in the prior"
+        )
+    if failure.reason == NOT_FINITE:
+        return failure.detail or OVERFLOW
+    return "the update gave a state that is not positive definite"
+
+
+def remedy(failure: StepFailed, p: Problem) -> str:
+    """What to try."""
+    if failure.reason == NOT_FINITE or _diverged(failure, p):
+        return settle(p)
+    if keeps(p.m.name):
+        return _lost_all_the_same(failure, p)
+    step = failure.t + 1
+    tries = [
+        f"{what}, with which step {step} keeps it"
+        for what in _found(failure, p)
+        if what is not None
+    ]
+    other = safe_alternative(p.m.name)
+    tries.append(f"{other}, which cannot lose it and takes the same prior")
+    return f"Try {', or '.join(tries)}."
+
+
+def _lost_all_the_same(failure: StepFailed, p: Problem) -> str:
+    if isinstance(failure.state, DLR) and not np.all(failure.state.Ups > 0):
+        return f"{p.m.name} keeps it where Ups > 0, as in m.prior(...): give it such a prior."
+    return (
+        "In exact arithmetic this method keeps it: the prior is too wide for float64; take a "
+        "smaller prior variance."
+    )
+
+
+def settle(p: Problem) -> str:
+    """Advice for a stream that diverges: the scale of the data, then the settings."""
+    settings = ["a smaller prior variance"]
+    if "alpha" in p.m.params:
+        settings.append(f"a smaller alpha (now {p.m.params['alpha']:.3g})")
+    settings.append("a larger observation variance" if p.lik.name == "gaussian" else "")
+    said = ", or ".join(filter(None, settings))
+    scale = scales(p)
+    return f"Standardise {scale}; then try {said}." if scale else f"Try {said}."
+
+
+# --- tried at the step that failed ----------------------------------------------------------------
+
+
+def _found(failure: StepFailed, p: Problem) -> Iterator[str | None]:
+    """The settings with which the failing step stays positive definite, in words."""
+    if "alpha" in p.m.params:
+        alpha = p.m.params["alpha"]
+        with_alpha = lambda f: (method(p.m, alpha=_short(f * alpha)), failure.state)
+        f = _first(with_alpha, failure, p)
+        yield None if f is None else f"alpha={_short(f * alpha):g} (now {alpha:g})"
+    if failure.t == 0:
+        f = _first(lambda f: (p.m, narrower(p.prior, f)), failure, p)
+        yield None if f is None else f"a prior variance {f:g} times as large"
+
+
+def _first(
+    change: Callable[[float], tuple[Method, State]], failure: StepFailed, p: Problem
+) -> float | None:
+    """The largest of some fractions with which the step succeeds."""
+    return next((f for f in FRACTIONS if _succeeds(*change(f), failure.t, p)), None)
+
+
+def _short(x: float) -> float:
+    """x to two digits, so that what is suggested is what was tried."""
+    return float(f"{x:.2g}")
+
+
+def _succeeds(m: Method, state: State, t: int, p: Problem) -> bool:
+    """Whether the step from ``state`` with observation t has a valid result."""
+    draws = Draws(None if p.samples is None else p.samples[t])
+    rng = copy.deepcopy(p.rng)
+    try:
+        prior = propagate(state, p.dynamics)
+        _, info = unchecked_update(
+            m, p.model, p.lik, prior, p.data.xs[t], p.data.ys[t], rng, draws, p.form
+        )
+    except (BongrefError, ArithmeticError, np.linalg.LinAlgError):
+        return False
+    return info.valid
+
+
+def narrower(q: State, factor: float) -> State:
+    """The state with its covariance times ``factor``."""
+    if isinstance(q, FC):
+        return FC(q.mu, factor * q.Sigma)
+    if isinstance(q, Diag):
+        return Diag(q.mu, factor * q.var)
+    return DLR(q.mu, q.Ups / factor, q.W / np.sqrt(factor))
+
+
+# --- the data -------------------------------------------------------------------------------------
+
+
+def scales(p: Problem) -> str:
+    """Which of X and Y are far from mean 0 and scale 1, with numbers; empty if none."""
+    said = [_scale("X", p.data.xs)]
+    if p.lik.name == "gaussian":
+        seen = np.flatnonzero(p.data.seen)[:ROWS]
+        said.append(_scale("Y", [p.data.ys[k] for k in seen]))
+    return " and ".join(filter(None, said))
+
+
+def warn_unscaled(p: Problem) -> None:
+    """Warn where data are far from the scale that a network is made for."""
+    if getattr(p.model, "kind", "") in ("mlp", "cnn") and (scale := scales(p)):
+        warnings.warn(
+            f"{scale}: a network learns little from data so far from mean 0 and standard deviation "
+            "1; standardise, e.g. X = (X - X.mean(axis=0)) / X.std(axis=0), and Y likewise",
+            Unscaled,
+            stacklevel=3,
+        )
+
+
+def _scale(name: str, rows: Any) -> str:
+    try:
+        a: Array = np.asarray(rows[:ROWS], dtype=float)
+    except (TypeError, ValueError):
+        return ""  # a wrapped function takes anything
+    if a.ndim < 2 or len(a) == 0:
+        return ""
+    a = a.reshape(-1, a.shape[-1]) if a.ndim == 3 else a.reshape(len(a), -1)
+    with np.errstate(over="ignore", invalid="ignore"):
+        std, mean = a.std(axis=0), np.abs(a.mean(axis=0))
+    worst = int(np.argmax(np.maximum(std, mean)))
+    if not max(std[worst], mean[worst]) > LARGE:
+        return ""
+    column = f" (column {worst}" if a.shape[1] > 1 else " ("
+    comma = ": " if a.shape[1] > 1 else ""
+    return (
+        f"{name}{column}{comma}mean {a[:, worst].mean():.3g}, standard deviation {std[worst]:.3g})"
+    )
+
+
+def _largest(q: State) -> float:
+    return float(np.max(np.abs(q.mu)))
+
+
+def _diverged(failure: StepFailed, p: Problem) -> bool:
+    return _largest(failure.state) > 1e6 * max(1.0, _largest(p.prior))

@@ -1,0 +1,480 @@
+"""A network that learns rows in any chunks: running scales, online noise, and a filter in blocks.
+
+:class:`Learner` is what the estimators of :mod:`bongref.sklearn` are made of. Rows are taken in
+blocks of BLOCK, counted from the first row on and not by call: the filter takes a block as one
+stream from the state before it, so that **any chunking gives the same bits**. Rows of a block that
+is not full yet wait; a prediction runs them from the last full block, and the block itself is run
+again when it is full.
+
+Inputs and target are standardised by running means and standard deviations. These, and the
+estimated observation variance, are renewed where the number of rows has grown by GROWTH, and at
+least every LONGEST rows; in between they are constant. In the first block they are those of its own
+rows. An input that has not varied so far is 0, and none is further than CLIP from 0.
+
+The observation variance of a regression is estimated from the errors of each block, predicted from
+the state before the block: their mean square minus the part that the uncertainty of the parameters
+explains, half of it from the rows since the last renewal and half from the older ones.
+
+>>> import numpy as np, bongref as br
+>>> model, m = br.models.mlp([1, 8, 1]), br.method("bong-lin-hess-fc")
+>>> learner = Learner(m, model, "gaussian", m.prior(model.init(0), var=0.5))
+>>> X = np.linspace(-1, 1, 200)[:, None]
+>>> learner.learn(X, X**2)
+>>> learner.rows, learner.committed.rows
+(200, 192)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from . import checks, descriptions, likelihoods, stream
+from .backends import Problem, StepFailed, choose
+from .checks import Observations
+from .dynamics import OU, Linear, Static, propagate
+from .errors import StreamEnded
+from .files import Damaged, keys, plain
+from .gaussians import covariance_times
+from .grid import Method
+from .likelihoods import Likelihood
+from .linalg import Array
+from .models import ParametricModel, linear, mlp
+from .states import FC, Diag, State
+
+KINDS = ("gaussian", "bernoulli", "categorical")
+BLOCK = 32  # rows that the filter takes at once
+GROWTH = 1.5  # of the number of rows, until scales and noise are renewed
+LONGEST = 1024  # rows until they are, at most
+LEAST = 0.1  # the part of the mean squared error that is noise, at least
+FLOOR = 1e-6  # of the target's variance: the observation variance is at least that
+CLIP = 3.0  # standard deviations beyond which an input counts as that far
+NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
+
+
+# --- scales ---------------------------------------------------------------------------------------
+
+
+class Moments(NamedTuple):
+    """Count, mean and sum of squared deviations of each column."""
+
+    n: int
+    mean: Array  # (D,)
+    squares: Array  # (D,)
+
+    def add(self, A: Array) -> Moments:
+        """With the rows of A (n, D) too (Chan, Golub and LeVeque)."""
+        n, mean = len(A), A.mean(axis=0)
+        squares = ((A - mean) ** 2).sum(axis=0)
+        total, shift = self.n + n, mean - self.mean
+        return Moments(
+            total,
+            self.mean + shift * (n / total),
+            self.squares + squares + shift**2 * (self.n * n / total),
+        )
+
+    @property
+    def std(self) -> Array:
+        """Standard deviations; 0 where what there is may be rounding."""
+        std = np.sqrt(self.squares / max(self.n, 1))
+        return np.where(std > 8 * np.finfo(float).eps * np.abs(self.mean), std, 0.0)
+
+
+class Scale(NamedTuple):
+    """An affine map to about zero mean and unit variance."""
+
+    mean: Array  # (D,)
+    std: Array  # (D,); 0 of a column that has not varied
+
+    def forward(self, A: Array) -> Array:
+        """The standardised rows of A (n, D); 0 in columns that have not varied."""
+        safe = np.where(self.std > 0, self.std, 1.0)
+        return np.where(self.std > 0, (A - self.mean) / safe, 0.0)
+
+    def clipped(self, A: Array) -> Array:
+        """The same, no further than CLIP from 0."""
+        return np.clip(self.forward(A), -CLIP, CLIP)
+
+
+# --- the learner ----------------------------------------------------------------------------------
+
+
+class Committed(NamedTuple):
+    """Everything after a full block; a new one is made for each, so that a failure loses nothing."""
+
+    state: State
+    rows: int
+    renewal: int  # the number of rows at which scales and noise are renewed
+    x: Moments
+    y: Moments
+    x_scale: Scale
+    y_scale: Scale
+    noise: float  # observation variance in units of y; NaN where it is not known yet
+    errors: float  # sum of squared errors since the last renewal, in units of y
+    n_errors: int
+    rng: Any  # state of the generator of the samples
+
+
+@dataclass(eq=False)
+class Learner:
+    """A filter of standardised rows.
+
+    Parameters
+    ----------
+    m : Method
+    model : ParametricModel
+        With D inputs and C outputs.
+    kind : {"gaussian", "bernoulli", "categorical"}
+        The likelihood. The target is standardised for ``"gaussian"`` only.
+    prior : FC, Diag or DLR
+    dynamics : Static or OU
+    noise_var : float or None
+        The observation variance in units of y, or None: estimated.
+    seed : int
+        Of the samples of an mc method.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> m, model = br.method("bong-lin-hess-diag"), br.models.linear(1, bias=True)
+    >>> learner = Learner(m, model, "gaussian", m.prior(np.zeros(2)))
+    >>> learner.learn(np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]))
+    >>> learner.rows
+    2
+    """
+
+    m: Method
+    model: ParametricModel
+    kind: str
+    prior: State
+    dynamics: Static | OU = field(default_factory=Static)
+    noise_var: float | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        D, C = self.model.spec["in_shape"][0], self.model.n_outputs or 1
+        noise = math.nan if self.noise_var is None else self.noise_var
+        self.committed = Committed(
+            self.prior,
+            0,
+            BLOCK,
+            Moments(0, np.zeros(D), np.zeros(D)),
+            Moments(0, np.zeros(C), np.zeros(C)),
+            Scale(np.zeros(D), np.ones(D)),
+            Scale(np.zeros(C), np.ones(C)),
+            noise,
+            0.0,
+            0,
+            np.random.default_rng(self.seed).bit_generator.state,
+        )
+        self.X, self.Y = np.zeros((0, D)), np.zeros((0, C))
+        self.now: Committed | None = None
+
+    @property
+    def rows(self) -> int:
+        """Rows learned, those that wait for their block to fill included."""
+        return self.committed.rows + len(self.X)
+
+    def learn(self, X: Array, Y: Array) -> None:
+        """Learn the rows of X (n, D) and Y (n, C).
+
+        Where a row cannot be learned, the rows before it stay and the error says so.
+        """
+        X, Y = np.concatenate([self.X, X]), np.concatenate([self.Y, Y])
+        first = 0
+        try:
+            while first + BLOCK <= len(X):
+                c = self.committed
+                stop = min(len(X), first + max(BLOCK, c.renewal - c.rows))
+                stop -= (stop - first) % BLOCK
+                first = self._segment(X, Y, first, stop)
+            self._wait(X[first:], Y[first:])
+            self.current()
+        except StreamEnded as error:
+            self._keep_good_rows()
+            text = f"{self.rows} of the rows are learned, the one after them cannot be. "
+            raise type(error)(
+                text + error.message, self.rows + 1, self.current().state, [], error.name
+            ) from None
+
+    def _keep_good_rows(self) -> None:
+        """Leave out waiting rows from the end until the others can be learned."""
+        while len(self.X):
+            try:
+                self.current()
+                return
+            except StreamEnded as error:
+                good = min(error.step - 1, len(self.X) - 1)
+                self._wait(self.X[:good], self.Y[:good])
+
+    def current(self) -> Committed:
+        """With the waiting rows too; recomputed where there are new ones."""
+        if len(self.X) == 0:
+            return self.committed
+        if self.now is None:
+            start = self._scaled(self.committed, self.X, self.Y)
+            filtered = _Segment(self, start, self.X, self.Y)
+            self.now = filtered.block(start, 0, len(self.X))
+        return self.now
+
+    def _wait(self, X: Array, Y: Array) -> None:
+        self.X, self.Y, self.now = X.copy(), Y.copy(), None
+
+    def _segment(self, X: Array, Y: Array, first: int, stop: int) -> int:
+        """Full blocks with the same scales and noise, first, …, stop − 1."""
+        start = self._scaled(self.committed, X[first : first + BLOCK], Y[first : first + BLOCK])
+        filtered = _Segment(self, start, X[first:stop], Y[first:stop])
+        c = start
+        for at in range(0, stop - first, BLOCK):
+            rows = slice(first + at, first + at + BLOCK)
+            try:
+                new = filtered.block(c, at, at + BLOCK)
+            except StreamEnded as error:
+                good = first + at + error.step - 1
+                self._wait(X[first + at : good], Y[first + at : good])
+                raise
+            new = self._measured(c, new, X[rows], Y[rows])
+            c = self.committed = new
+            self._wait(X[:0], Y[:0])
+        return stop
+
+    def _scaled(self, c: Committed, X: Array, Y: Array) -> Committed:
+        """In the first block the scales are those of its own rows."""
+        if c.rows > 0:
+            return c
+        x, y = c.x.add(X), c.y.add(Y)
+        return c._replace(x_scale=Scale(x.mean, x.std), y_scale=self._y_scale(y))
+
+    def _y_scale(self, y: Moments) -> Scale:
+        if self.kind != "gaussian":
+            return Scale(np.zeros_like(y.mean), np.ones_like(y.mean))
+        return Scale(y.mean, np.where(y.std > 0, y.std, 1.0))
+
+    def _measured(self, old: Committed, new: Committed, X: Array, Y: Array) -> Committed:
+        """Moments and errors of a full block, and what is renewed after it."""
+        new = new._replace(x=old.x.add(X), y=old.y.add(Y), rows=old.rows + len(X))
+        due = new.rows >= old.renewal
+        if self.kind == "gaussian" and self.noise_var is None:
+            new = self._noise(old, new, X, Y, due)
+        if not due:
+            return new
+        further = min(LONGEST, max(BLOCK, int((GROWTH - 1) * new.rows) // BLOCK * BLOCK))
+        return new._replace(
+            x_scale=Scale(new.x.mean, new.x.std),
+            y_scale=self._y_scale(new.y),
+            renewal=new.rows + further,
+        )
+
+    def _noise(self, old: Committed, new: Committed, X: Array, Y: Array, due: bool) -> Committed:
+        """The errors of a block, and where it is due the variance of the noise from them."""
+        prior, Z = propagate(old.state, self.dynamics), old.x_scale.clipped(X)
+        scale = float(old.y_scale.std[0])
+        error = (Y - old.y_scale.mean)[:, 0] - scale * self.model(prior.mu, Z)[:, 0]
+        sums = old.errors + float(error @ error), old.n_errors + len(error)
+        if not due:
+            return new._replace(errors=sums[0], n_errors=sums[1])
+        _, V = output_moments(self.model, prior, Z)
+        mse, spread = sums[0] / sums[1], scale**2 * float(V.mean())
+        least = FLOOR * float(self._y_scale(new.y).std[0]) ** 2
+        noise = max(mse - spread, LEAST * mse, least)
+        if not math.isnan(old.noise):
+            noise = 0.5 * (noise + old.noise)
+        return new._replace(noise=noise, errors=0.0, n_errors=0)
+
+    def likelihood(self, c: Committed) -> Likelihood:
+        """Of the standardised target."""
+        if self.kind == "gaussian":
+            variance = float(c.y_scale.std[0]) ** 2
+            return likelihoods.Gaussian(var=1.0 if math.isnan(c.noise) else c.noise / variance)
+        kinds: dict[str, Any] = {
+            "bernoulli": likelihoods.Bernoulli, "categorical": likelihoods.Categorical,
+        }  # fmt: skip
+        lik: Likelihood = kinds[self.kind]()
+        return lik
+
+    # --- predictions
+
+    def outputs(self, X: Array) -> tuple[Likelihood, Scale, Array, Array]:
+        """Likelihood and scale of the target, and mean (N, C) and covariance (N, C, C) of f."""
+        c = self.current()
+        prior = propagate(c.state, self.dynamics)
+        m, V = output_moments(self.model, prior, c.x_scale.clipped(X))
+        return self.likelihood(c), c.y_scale, m, V
+
+    # --- to plain data and back, for pickle, skops and bongref.save
+
+    def to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
+        """Arrays by name, and everything else as plain JSON."""
+        c, (moving, kind) = self.committed, descriptions.dynamics(self.dynamics)
+        arrays = {"X": self.X, "Y": self.Y, **moving}
+        arrays |= descriptions.state("prior", self.prior) | descriptions.state("state", c.state)
+        arrays |= {f"{k}.{f}": getattr(getattr(c, k), f) for k, f in _COLUMNS}
+        data = {
+            "method": descriptions.method(self.m),
+            "model": descriptions.model(self.model),
+            "kind": self.kind,
+            "dynamics": kind,
+            "noise_var": self.noise_var,
+            "seed": self.seed,
+            "noise": None if math.isnan(c.noise) else c.noise,
+            "rng": plain(c.rng),
+            **{k: getattr(c, k) for k in ("rows", "renewal", "errors", "n_errors")},
+        }
+        return arrays, data
+
+    @classmethod
+    def from_saved(cls, arrays: Mapping[str, Array], data: Any) -> Learner:
+        """The inverse of :meth:`to_saved`; everything is checked as something from outside."""
+        data = keys(
+            data, "method", "model", "kind", "dynamics", "noise_var", "seed", "noise", "rng",
+            "rows", "renewal", "errors", "n_errors",
+        )  # fmt: skip
+        m, model = descriptions.method_from(data["method"]), descriptions.model_from(data["model"])
+        if not isinstance(model, ParametricModel) or model.kind not in ("linear", "mlp"):
+            raise Damaged("the model must be linear or an mlp")
+        kind, rank = descriptions.state_kind(m), m.rank(model.n_params)
+        prior, state = (descriptions.state_from(k, kind, arrays, rank) for k in ("prior", "state"))
+        dynamics = descriptions.dynamics_from(arrays, data["dynamics"])
+        if len(prior.mu) != model.n_params or len(state.mu) != model.n_params:
+            raise Damaged(f"the states must have {model.n_params} parameters")
+        if isinstance(dynamics, Linear):
+            raise Damaged("the dynamics must be static or ou")
+        names = {"X", "Y", *(f"{k}.{f}" for k, f in _COLUMNS)}
+        names |= {f"{k}.{f}" for k in ("prior", "state") for f in kind._fields}
+        if set(arrays) != names | {f"dynamics.{f}" for f in dynamics._fields}:
+            raise Damaged(f"it must have the arrays {sorted(names)}")
+        checks.choice("kind", data["kind"], KINDS)
+        positive = {k: None if data[k] is None else checks.scalar(k, data[k]) for k in _OPTIONAL}
+        if any(v is not None and not v > 0 for v in positive.values()):
+            raise Damaged("variances must be > 0")
+        made = cls(m, model, data["kind"], prior, dynamics, positive["noise_var"], 0)
+        made.seed = checks.integer("seed", data["seed"], 0)
+        made.committed = _committed(made.committed, arrays, data, state, positive["noise"])
+        sizes = made.X.shape[1], made.Y.shape[1]
+        made.X, made.Y = (
+            checks.array(k, arrays[k], shape=(None, n), empty=True)
+            for k, n in zip("XY", sizes, strict=True)
+        )
+        if len(made.X) != len(made.Y) or len(made.X) >= BLOCK:
+            raise Damaged(f"X and Y must have the same number of rows below {BLOCK}")
+        return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        arrays, data = self.to_saved()
+        return {"arrays": arrays, "data": data}
+
+    def __setstate__(self, saved: dict[str, Any]) -> None:
+        self.__dict__.update(Learner.from_saved(saved["arrays"], saved["data"]).__dict__)
+
+
+# the columns' statistics, each of D or C numbers
+_COLUMNS = (
+    *((k, f) for k in ("x", "y") for f in ("mean", "squares")),
+    *((k, f) for k in ("x_scale", "y_scale") for f in ("mean", "std")),
+)
+_OPTIONAL = ("noise_var", "noise")
+
+
+def _committed(
+    empty: Committed, arrays: Mapping[str, Array], data: Any, state: State, noise: float | None
+) -> Committed:
+    """What a file says of the last full block."""
+    sizes = {"x": len(empty.x.mean), "y": len(empty.y.mean)}
+    c = {
+        k: {
+            f: checks.array(f"{k}.{f}", arrays[f"{k}.{f}"], shape=(sizes[k[0]],))
+            for j, f in _COLUMNS
+            if j == k
+        }
+        for k in ("x", "y", "x_scale", "y_scale")
+    }
+    counts = {k: checks.integer(k, data[k], 0) for k in ("rows", "renewal", "n_errors")}
+    errors = checks.scalar("errors", data["errors"])
+    rng = descriptions.generator_from(data["rng"])
+    ok = counts["rows"] % BLOCK == 0 and counts["rows"] < counts["renewal"] and errors >= 0
+    ok = ok and all(np.all(v[f] >= 0) for v in c.values() for f in v if f != "mean")
+    if not ok or rng is None or not np.all(c["y_scale"]["std"] > 0):
+        raise Damaged("the statistics of the rows are not possible")
+    x, y = (Moments(counts["rows"], **c[k]) for k in ("x", "y"))
+    scales = Scale(**c["x_scale"]), Scale(**c["y_scale"])
+    return Committed(
+        state, counts["rows"], counts["renewal"], x, y, *scales,
+        math.nan if noise is None else noise, errors, counts["n_errors"], rng.bit_generator.state,
+    )  # fmt: skip
+
+
+class _Segment:
+    """Rows with the same scales and noise, for one compiled stream."""
+
+    def __init__(self, learner: Learner, c: Committed, X: Array, Y: Array) -> None:
+        self.learner, self.c = learner, c
+        self.rng = np.random.default_rng(0)
+        Z, U = c.x_scale.clipped(X), Y
+        if learner.kind == "gaussian":
+            U = c.y_scale.forward(Y)
+        lik, mc = learner.likelihood(c), "n_samples" in learner.m.params
+        data = Observations(Z, np.ascontiguousarray(U), np.ones(len(Z), dtype=bool))
+        rng = self.rng if mc or "n_probes" in learner.m.params else None
+        self.problem = Problem(
+            learner.m, learner.model, lik, c.state, data, learner.dynamics, rng, None, False, "auto"
+        )
+        self.steps = choose("auto", self.problem)
+
+    def block(self, c: Committed, first: int, stop: int) -> Committed:
+        """After the rows first, …, stop − 1, as one stream from c."""
+        self.rng.bit_generator.state = c.rng
+        state, t = type(c.state)(*c.state), first  # another object: nothing is kept from before
+        try:
+            while t < stop:
+                state, t, _ = self.steps.advance(state, t, stop)
+        except StepFailed as failure:
+            raise self._error(c, first, stop, failure) from None
+        return c._replace(state=state, rng=self.rng.bit_generator.state)
+
+    def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
+        """What bongref.run says of these rows."""
+        p, data = self.problem, self.problem.data
+        rng = np.random.default_rng(0)
+        rng.bit_generator.state = c.rng
+        try:
+            stream.run(
+                p.m, p.model, p.lik, c.state, data.xs[first:stop], data.ys[first:stop],
+                rng=None if p.rng is None else rng, dynamics=p.dynamics, progress=False,
+            )  # fmt: skip
+        except StreamEnded as error:
+            return type(error)(error.message, failure.t + 1 - first, error.state, [], error.name)
+        raise AssertionError("a step failed in a block and not in run")
+
+
+def network(n_in: int, hidden: Sequence[int], n_out: int, activation: str) -> ParametricModel:
+    """An MLP, or a linear model with a bias where there is no hidden layer."""
+    if len(hidden) == 0:
+        return linear(n_in, n_out, bias=True)
+    return mlp([n_in, *hidden, n_out], activation=activation)
+
+
+def output_moments(model: ParametricModel, q: State, X: Array) -> tuple[Array, Array]:
+    """Mean (N, C) and covariance J Σ Jᵀ (N, C, C) of the outputs linearised at the mean of q."""
+    C, P = model.n_outputs or 1, model.n_params
+    size = max(1, NUMBERS // (C * P))
+    m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
+    for at in range(0, len(X), size):
+        rows = slice(at, min(at + size, len(X)))
+        m[rows] = model(q.mu, X[rows])
+        J = model.jac(q.mu, X[rows])
+        flat = J.reshape(-1, P)
+        SJ = _times_covariance(q, flat).reshape(J.shape)
+        V[rows] = np.einsum("ncp,ndp->ncd", J, SJ)
+    return m, V
+
+
+def _times_covariance(q: State, A: Array) -> Array:
+    """A Σ."""
+    if isinstance(q, FC):
+        product: Array = A @ q.Sigma
+        return product
+    return A * q.var if isinstance(q, Diag) else covariance_times(q, A.T).T

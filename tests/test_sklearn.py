@@ -1,0 +1,423 @@
+"""The estimators: scikit-learn's checks, chunks of any size, other packages around them, bad input."""
+
+import json
+import pickle
+import subprocess
+import sys
+import warnings
+
+import numpy as np
+import pytest
+
+import bongref as br
+
+sklearn = pytest.importorskip("sklearn", minversion="1.6")
+
+import joblib  # noqa: E402
+import pandas as pd  # noqa: E402
+from sklearn.base import clone  # noqa: E402
+from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
+from sklearn.datasets import load_diabetes, load_iris  # noqa: E402
+from sklearn.model_selection import GridSearchCV, cross_val_score  # noqa: E402
+from sklearn.pipeline import make_pipeline  # noqa: E402
+from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
+from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
+
+from bongref import defaults  # noqa: E402
+from bongref.learner import BLOCK, Moments  # noqa: E402
+from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
+
+CHEAP = {"hidden_layer_sizes": (4,), "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True, scaled=False)
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    order = np.random.default_rng(0).permutation(len(y))
+    return X[order], y[order]
+
+
+# --- scikit-learn's own checks, the legacy ones too, none expected to fail -----------------------
+
+
+@parametrize_with_checks(
+    [
+        BongRegressor(),
+        BongClassifier(),
+        BongRegressor(hidden_layer_sizes=(), method="bong-mc-ef-diag"),
+    ],
+    legacy=True,
+)
+def test_scikit_learns_checks(estimator, check):
+    check(estimator)
+
+
+# --- chunks ---------------------------------------------------------------------------------------
+
+
+def in_chunks(est, X, y, sizes, **more):
+    at, k = 0, 0
+    while at < len(X):
+        n = sizes[k % len(sizes)]
+        est.partial_fit(X[at : at + n], y[at : at + n], **more)
+        at, k = at + n, k + 1
+    return est
+
+
+def bits(est, X):
+    out = [*est.state_, est.predict(X), est.sample_y(X[:5], 3, random_state=1)]
+    return [np.asarray(a) for a in out]
+
+
+@pytest.mark.parametrize("sizes", [(1,), (7, 32, 1), (31, 33), (64, 3)], ids=str)
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("auto", None),
+        ("bong-lin-hess-dlr", {"rank": 3}),
+        ("bong-mc-ef-diag", {"n_samples": 4}),
+        ("blr-lin-hess-fc", {"n_iter": 2}),
+    ],
+    ids=str,
+)
+def test_any_chunking_gives_the_same_bits(name, params, sizes, diabetes):
+    X, y = (a[:150] for a in diabetes)
+    make = lambda: BongRegressor(name, method_params=params, gamma=0.999, **CHEAP)
+    whole, parts = make().fit(X, y), in_chunks(make(), X, y, sizes)
+    assert whole.n_samples_seen_ == parts.n_samples_seen_ == 150
+    assert whole.noise_var_ == parts.noise_var_
+    for a, b in zip(bits(whole, X), bits(parts, X), strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize("labels", [2, 3])
+def test_any_chunking_of_classes_gives_the_same_bits(labels, iris):
+    X, y = iris
+    X, y = X[y < labels], y[y < labels]
+    whole = BongClassifier(**CHEAP).fit(X, y)
+    parts = in_chunks(BongClassifier(**CHEAP), X, y, (5, 40), classes=np.arange(labels))
+    np.testing.assert_array_equal(whole.predict_proba(X), parts.predict_proba(X))
+
+
+def test_predictions_between_chunks_change_nothing(diabetes):
+    X, y = (a[:100] for a in diabetes)
+    quiet, looked = BongRegressor(**CHEAP), BongRegressor(**CHEAP)
+    for at in range(0, 100, 9):
+        quiet.partial_fit(X[at : at + 9], y[at : at + 9])
+        looked.partial_fit(X[at : at + 9], y[at : at + 9]).predict(X)
+        looked.sample_y(X[:2], 2)
+    np.testing.assert_array_equal(quiet.predict(X), looked.predict(X))
+
+
+def test_the_first_block_is_a_stream_of_run(diabetes):
+    """With few rows the posterior is that of bongref.run on standardised data."""
+    X, y = (a[:20] for a in diabetes)
+    est = BongRegressor(noise_var=2000.0, **CHEAP).fit(X, y)
+    Z, u = (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std()
+    lik = br.likelihoods.Gaussian(2000.0 / y.std() ** 2)
+    m, model = est.method_, est.model_
+    result = br.run(m, model, lik, est.learner_.prior, Z, u, backend="reference")
+    np.testing.assert_allclose(est.state_.mu, result.state.mu, rtol=1e-9, atol=1e-12)
+    pred = br.predictive.lin_mc(model, lik, result.state, Z, n_samples=20_000, rng=0)
+    mean, std = est.predict(X, return_std=True)
+    np.testing.assert_allclose(
+        mean, y.mean() + y.std() * model(result.state.mu, Z)[:, 0], rtol=1e-9
+    )
+    # the sample variance of S draws has a relative standard error of √(2/S): six of them
+    np.testing.assert_allclose(std**2, y.std() ** 2 * pred.var[:, 0], rtol=6 * np.sqrt(2 / 20_000))
+
+
+def test_running_moments_are_those_of_all_rows():
+    A = np.random.default_rng(0).standard_normal((7 * BLOCK, 3)) * [1, 1e3, 1e-3] + [1e3, 0, 5]
+    moments = Moments(0, np.zeros(3), np.zeros(3))
+    for at in range(0, len(A), BLOCK):
+        moments = moments.add(A[at : at + BLOCK])
+    np.testing.assert_allclose(moments.mean, A.mean(0), rtol=1e-13, atol=1e-11)
+    np.testing.assert_allclose(moments.std, A.std(0), rtol=1e-11)
+
+
+def test_scales_and_noise_are_renewed_at_row_counts(diabetes):
+    X, y = diabetes
+    est, seen = BongRegressor(**CHEAP), []
+    for at in range(0, 320, BLOCK):
+        est.partial_fit(X[at : at + BLOCK], y[at : at + BLOCK])
+        seen.append(est.noise_var_)
+    changed = [BLOCK * (k + 1) for k in range(1, len(seen)) if seen[k] != seen[k - 1]]
+    assert changed == [64, 96, 128, 192, 288]
+    for a, b in zip(est.learner_.committed.x_scale, (X[:288].mean(0), X[:288].std(0)), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-10)
+
+
+def test_the_noise_is_found(rng=None):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((3000, 2))
+    y = 100 + 7 * X[:, 0] + 3 * rng.standard_normal(3000)
+    est = BongRegressor(hidden_layer_sizes=(), random_state=0).fit(X, y)
+    # the last 1,024 rows and half of the older ones: √(2/n) of n = 2,000 rows, and four of them
+    assert abs(est.noise_var_ / 9 - 1) < 4 * np.sqrt(2 / 2000)
+    mean, std = est.predict(X, return_std=True)
+    inside = np.mean(np.abs(y - mean) < 1.645 * std)
+    assert abs(inside - 0.9) < 4 * np.sqrt(0.09 / 3000)
+
+
+def test_memory_does_not_grow_with_calls(diabetes):
+    X, y = diabetes
+    est = BongRegressor(**CHEAP).partial_fit(X[:33], y[:33])
+    size = len(pickle.dumps(est))
+    for _ in range(64):
+        est.partial_fit(X[:1], y[:1]).predict(X[:1])
+    assert len(est.learner_.X) < BLOCK and abs(len(pickle.dumps(est)) - size) < 64
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def test_the_density_is_that_of_the_mean_and_the_standard_deviation(diabetes):
+    X, y = diabetes
+    est = BongRegressor(**CHEAP).fit(X, y)
+    mean, std = est.predict(X, return_std=True)
+    want = -0.5 * np.log(2 * np.pi) - np.log(std) - 0.5 * ((y - mean) / std) ** 2
+    np.testing.assert_allclose(est.score_samples(X, y), want, rtol=1e-10)
+    assert np.all(std > np.sqrt(est.noise_var_))  # with the noise
+    np.testing.assert_allclose(est.score_samples(X), -0.5 * np.log(2 * np.pi * np.e * std**2))
+
+
+def test_samples_have_the_moments_of_the_prediction(diabetes):
+    X, y = diabetes
+    est, S = BongRegressor(**CHEAP).fit(X, y), 4000
+    mean, std = est.predict(X[:6], return_std=True)
+    drawn = est.sample_y(X[:6], S)
+    assert drawn.shape == (6, S)
+    np.testing.assert_array_less(np.abs(drawn.mean(axis=1) - mean), 6 * std / np.sqrt(S))
+    np.testing.assert_allclose(drawn.std(axis=1), std, rtol=6 / np.sqrt(2 * S))
+
+
+def test_labels_are_drawn_with_their_probabilities(iris):
+    X, y = iris
+    names = np.array(["setosa", "versicolor", "virginica"])
+    est, S = BongClassifier(**CHEAP).fit(X, names[y]), 4000
+    drawn, p = est.sample_y(X[:6], S), est.predict_proba(X[:6])
+    share = np.stack([(drawn == name).mean(axis=1) for name in est.classes_], axis=1)
+    # six standard errors, and 0.02 for the probit approximation of predict_proba
+    np.testing.assert_allclose(share, p, atol=6 * np.sqrt(0.25 / S) + 0.02)
+    np.testing.assert_allclose(
+        est.score_samples(X, names[y]),
+        np.log(est.predict_proba(X)[np.arange(150), y]),
+        rtol=1e-8,
+        atol=1e-12,
+    )
+    assert est.score(X, names[y]) > 0.85
+
+
+# --- data from outside ----------------------------------------------------------------------------
+
+
+def test_a_series_is_paired_by_position(diabetes):
+    X, y = (a[:80] for a in diabetes)
+    index = np.random.default_rng(0).permutation(80)
+    frame = pd.DataFrame(X, columns=[f"x{i}" for i in range(10)])
+    a = BongRegressor(**CHEAP).fit(frame, pd.Series(y, index=index))
+    np.testing.assert_array_equal(a.predict(frame), BongRegressor(**CHEAP).fit(X, y).predict(X))
+    assert list(a.feature_names_in_) == list(frame.columns)
+    with pytest.raises(ValueError, match="feature names"):
+        a.predict(frame[frame.columns[::-1]])
+    with pytest.raises(ValueError, match="feature names"):
+        a.partial_fit(frame.rename(columns={"x0": "z"}), y)
+
+
+def test_raw_columns_of_any_scale_are_no_trouble(diabetes):
+    X, y = diabetes
+    scales = 10.0 ** np.arange(-5, 5)
+    a, b = (BongRegressor(**CHEAP).fit(X * c, y) for c in (1.0, scales))
+    np.testing.assert_allclose(a.predict(X), b.predict(X * scales), rtol=1e-6)
+
+
+def test_an_input_that_has_not_varied_is_left_out():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((100, 2))
+    y, X[:64, 1] = X[:, 0], 3.0
+    est = BongRegressor(**CHEAP).fit(X[:64], y[:64])
+    far = np.array([[0.5, 3.0], [0.5, 1e9]])
+    assert np.ptp(est.predict(far)) == 0
+    assert np.ptp(est.partial_fit(X[64:], y[64:]).predict(far[:, :])) != 0
+
+
+@pytest.mark.parametrize(
+    ("settings", "text"),
+    [
+        ({"method": "bong-lin-hes-fc"}, "did you mean 'bong-lin-hess-fc'"),
+        ({"prior_var": 0.0}, "prior_var must be > 0, got 0.0"),
+        ({"noise_var": -1.0}, "noise_var must be > 0, got -1.0; None estimates it"),
+        ({"gamma": 1.5}, r"gamma must be in \[0, 1\], got 1.5"),
+        ({"activation": "sine"}, "activation must be .tanh."),
+        ({"hidden_layer_sizes": (0,)}, "hidden_layer_sizes must be .*got 0"),
+        ({"method_params": {"alpha": 0.1}}, "takes no parameter 'alpha'"),
+        ({"method_params": 3}, "method_params must be a dict or None"),
+    ],
+    ids=str,
+)
+def test_bad_settings_are_refused_and_nothing_is_learned(settings, text, diabetes):
+    X, y = (a[:10] for a in diabetes)
+    est = BongRegressor(**settings)
+    with pytest.raises(br.BongrefError, match=text):
+        est.fit(X, y)
+    assert not hasattr(est, "learner_")
+
+
+def test_labels_that_come_later_must_be_announced(iris):
+    X, y = iris
+    with pytest.raises(ValueError, match=r"classes must be given in the first call"):
+        BongClassifier(**CHEAP).partial_fit(X, y)
+    with pytest.raises(ValueError, match="at least 2 classes"):
+        BongClassifier(**CHEAP).fit(X[:5], np.zeros(5))
+    est = BongClassifier(**CHEAP).partial_fit(X[:40], y[:40] > 0, classes=[False, True])
+    before = est.predict_proba(X)
+    for bad, text in ((np.full(3, 7), "must have labels of classes_"), (None, "y")):
+        with pytest.raises(ValueError, match=text):
+            est.partial_fit(X[:3], bad)
+    with pytest.raises(ValueError, match="classes must be those of the first call"):
+        est.partial_fit(X[:3], y[:3] > 0, classes=[0, 1, 2])
+    np.testing.assert_array_equal(est.predict_proba(X), before)
+
+
+@pytest.mark.parametrize("first", [90, 33, 37, 1])
+def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
+    """bog in natural parameters loses positive definiteness at row 38 of this stream."""
+    X, y = (a[:90] for a in diabetes)
+    make = lambda: BongRegressor("bog-lin-hess-diag", method_params={"alpha": 0.1}, **CHEAP)
+    est = make()
+    with pytest.raises(br.NotPositiveDefinite, match="38 of the rows are learned") as caught:
+        in_chunks(est, X, y, (first,))
+    assert est.n_samples_seen_ == 38 and caught.value.step == 39
+    np.testing.assert_array_equal(est.predict(X), make().fit(X[:38], y[:38]).predict(X))
+    with pytest.raises(br.NotPositiveDefinite):
+        est.partial_fit(X[38:39], y[38:39])
+    est.set_params(method="bong-lin-hess-diag", method_params=None).fit(X, y)
+    assert est.n_samples_seen_ == 90
+
+
+# --- in other packages ----------------------------------------------------------------------------
+
+
+def same(a, b, X):
+    np.testing.assert_array_equal(a.predict(X), b.predict(X))
+
+
+def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
+    sio = pytest.importorskip("skops.io")
+    for est, (X, y) in (
+        (BongRegressor(gamma=0.99, **CHEAP), diabetes),
+        (BongClassifier(**CHEAP), iris),
+    ):
+        est.fit(X[:70], y[:70])
+        joblib.dump(est, tmp_path / "est.joblib")
+        dumped = sio.dumps(est)
+        trusted = sio.get_untrusted_types(data=dumped)
+        assert set(trusted) <= {"bongref.learner.Learner", f"bongref.sklearn.{type(est).__name__}"}
+        arrays, plain = est._to_saved()
+        plain = json.loads(json.dumps(plain))  # it is plain JSON
+        assert all(isinstance(a, np.ndarray) and a.dtype == float for a in arrays.values())
+        br.save(tmp_path / "est.npz", est)
+        for copy in (
+            pickle.loads(pickle.dumps(est)),
+            joblib.load(tmp_path / "est.joblib"),
+            sio.loads(dumped, trusted=trusted),
+            type(est)._from_saved(arrays, plain),
+            br.load(tmp_path / "est.npz"),
+        ):
+            same(est, copy, X)
+            more = clone(est).fit(X[:70], y[:70]).partial_fit(X[70:], y[70:])
+            same(copy.partial_fit(X[70:], y[70:]), more, X)
+        assert not hasattr(clone(est), "learner_") and clone(est).get_params() == est.get_params()
+
+
+def test_in_a_pipeline_a_grid_search_and_joblib(diabetes, iris):
+    X, y = diabetes
+    pipe = make_pipeline(PolynomialFeatures(1, include_bias=False), BongRegressor(**CHEAP))
+    scores = cross_val_score(pipe, X, y, cv=2, n_jobs=2)
+    np.testing.assert_array_equal(scores, cross_val_score(pipe, X, y, cv=2))
+    grid = GridSearchCV(
+        BongRegressor(**CHEAP),
+        {"prior_var": [0.1, 1.0], "method": ["auto", "bong-lin-hess-diag"]},
+        cv=2,
+    )
+    assert grid.fit(X, y).best_score_ > 0.2
+    Xi, yi = iris
+    calibrated = CalibratedClassifierCV(BongClassifier(**CHEAP), cv=2).fit(Xi, yi)
+    assert calibrated.score(Xi, yi) > 0.8
+    assert BongRegressor(**CHEAP).set_params(prior_var=0.5).get_params()["prior_var"] == 0.5
+
+
+def test_the_box_of_a_notebook_has_the_documentation_link():
+    html = BongRegressor()._repr_html_()
+    assert "everyday" in html or "arxiv.org" in html
+    assert 'rel="noreferrer"' in html
+
+
+def test_bongref_does_not_import_scikit_learn():
+    code = "import sys, bongref as br; br.run, br.models; print('sklearn' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def test_without_scikit_learn_the_error_says_what_to_install():
+    code = "import sys; sys.modules['sklearn'] = None\nimport bongref.sklearn"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "pip install 'bongref[sklearn]'" in done.stderr
+
+
+@pytest.mark.parametrize("kind", ["regressor", "classifier"])
+def test_in_rivers_progressive_validation(kind):
+    river = pytest.importorskip("river")
+    from river import compat, datasets, evaluate, metrics, stream
+
+    if kind == "regressor":
+        est, data = BongRegressor(**CHEAP), datasets.TrumpApproval()
+        model = compat.convert_sklearn_to_river(est)
+        metric = metrics.MAE()
+    else:
+        est, data = BongClassifier(**CHEAP), datasets.Phishing()
+        model = compat.convert_sklearn_to_river(est, classes=[False, True])
+        metric = metrics.Accuracy()
+    rows = list(stream.shuffle(iter(data), buffer_size=100, seed=0))[:300]
+    found = evaluate.progressive_val_score(iter(rows), model, metric).get()
+    assert river and (found < 2.0 if kind == "regressor" else found > 0.8)
+
+
+# --- defaults of the library ----------------------------------------------------------------------
+
+
+def test_raw_columns_of_a_network_are_warned_about(diabetes):
+    X, y = (a[:40] for a in diabetes)
+    m, model = br.method("bong-lin-hess-diag"), br.models.mlp([10, 3, 1])
+    args = (m, model, br.likelihoods.Gaussian(var=1.0), m.prior(model.init(0), 0.01))
+    with pytest.warns(br.Unscaled, match=r"X \(column 4: mean 18\d, .*standardise"):
+        br.run(*args, X, (y - y.mean()) / y.std(), backend="reference")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        br.run(*args, (X - X.mean(0)) / X.std(0), (y - y.mean()) / y.std(), backend="reference")
+
+
+@pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
+def test_the_rank_is_at_most_the_number_of_parameters(rule):
+    X, model = np.random.default_rng(0).standard_normal((12, 8)), br.models.linear(8)
+    m = br.method(f"{rule}-lin-hess-dlr", **({} if rule == "bong" else {"alpha": 1e-3}))
+    prior = m.prior(np.zeros(8))
+    assert prior.W.shape == (8, 8) and m.params["rank"] == 10 and m.rank(8) == 8
+    lik = br.likelihoods.Gaussian(var=1.0)
+    one, two = (br.run(m, model, lik, prior, X, X[:, 0], backend=b) for b in ("reference", "auto"))
+    np.testing.assert_allclose(one.state.mu, two.state.mu, rtol=1e-8, atol=1e-10)
+
+
+def test_fan_in():
+    var = br.models.mlp([4, 8, 1]).unflatten(defaults.fan_in(br.models.mlp([4, 8, 1])))
+    assert {k: set(np.unique(a)) for k, a in var.items()} == {
+        "W0": {1 / 4}, "b0": {1.0}, "W1": {1 / 8}, "b1": {1.0},
+    }  # fmt: skip
+    assert set(defaults.fan_in(br.models.cnn((4, 4, 1), 2, (3,), (5, 5), 5))[:75]) == {1 / 25}
