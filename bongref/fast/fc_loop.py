@@ -127,8 +127,8 @@ def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> 
     work.F = L = _cholesky(F + np.eye(len(d)))
     if L is None:
         return NOT_FINITE
-    b = solve_triangular(L, d * (work.U @ delta + work.Z @ g), lower=True)
-    b = d * solve_triangular(L, b, lower=True, trans=1)
+    b = solve_triangular(L, d * (work.U @ delta + work.Z @ g), lower=True, check_finite=False)
+    b = d * solve_triangular(L, b, lower=True, trans=1, check_finite=False)
     state.mu[:] += rule.alpha * (delta + along - b @ work.Z)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
     return OK if np.isfinite(state.mu).all() else NOT_FINITE
 
@@ -136,7 +136,7 @@ def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> 
 @implement(end, BlrLoop, host=True)
 def end_blr(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
-    V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True)
+    V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True, check_finite=False)
     state.Sigma[:] -= V.T @ V  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 
