@@ -42,8 +42,7 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
             fc_many.many_state(state, m.family), None
         )
     if m.rule in ("blr", "bbb"):
-        name = f"{m.rule.capitalize()}{'Mom' if mom else ''}Loop"
-        rule = getattr(fc_loop, name)(alpha, *([moving] if name == "BbbMomLoop" else []))
+        rule = getattr(fc_loop, f"{m.rule.capitalize()}{'Mom' if mom else ''}Loop")(alpha)
         now = fc_many.Dense(*(np.array(a, dtype=float, order="C") for a in state))
         return rule, None, now, fc_loop.Loop(min(BASIS, P))
     rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2}[m.rule]

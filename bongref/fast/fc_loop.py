@@ -38,7 +38,7 @@ RENEWED = 64  # updates after which an inverse that is updated along is computed
 BlrLoop = namedtuple("BlrLoop", "alpha")
 BlrMomLoop = namedtuple("BlrMomLoop", "alpha")
 BbbLoop = namedtuple("BbbLoop", "alpha")
-BbbMomLoop = namedtuple("BbbMomLoop", "alpha moving")  # moving: dynamics change Σ between updates
+BbbMomLoop = namedtuple("BbbMomLoop", "alpha")
 
 
 class Loop:
@@ -56,7 +56,7 @@ class Loop:
     def __init__(self, most: int):
         self.most = most  # vectors of a basis at most
         self.inverse: Any = None  # (P, P): Σ₀⁻¹ for bbb in moments
-        self.age = RENEWED  # of that inverse
+        self.age, self.of = RENEWED, np.zeros(0)  # of that inverse, and diag Σ₀ of its Σ₀
 
     def clear(self, mu: Array) -> None:
         """A loop without iterations that starts at a mean."""
@@ -127,8 +127,8 @@ def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> 
     work.F = L = _cholesky(F + np.eye(len(d)))
     if L is None:
         return NOT_FINITE
-    b = solve_triangular(L, d * (work.U @ delta + work.Z @ g), lower=True)
-    b = d * solve_triangular(L, b, lower=True, trans=1)
+    b = solve_triangular(L, d * (work.U @ delta + work.Z @ g), lower=True, check_finite=False)
+    b = d * solve_triangular(L, b, lower=True, trans=1, check_finite=False)
     state.mu[:] += rule.alpha * (delta + along - b @ work.Z)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
     return OK if np.isfinite(state.mu).all() else NOT_FINITE
 
@@ -136,7 +136,7 @@ def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> 
 @implement(end, BlrLoop, host=True)
 def end_blr(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
-    V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True)
+    V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True, check_finite=False)
     state.Sigma[:] -= V.T @ V  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 
@@ -282,9 +282,9 @@ def end_bbb(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
 
 @implement(begin, BbbMomLoop, host=True)
 def begin_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
-    """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where dynamics have changed Σ."""
+    """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where Σ is another."""
     work.clear(state.mu)
-    if work.age >= RENEWED or rule.moving:
+    if work.age >= RENEWED or not np.array_equal(np.diagonal(state.Sigma), work.of):
         try:
             work.inverse, work.age = np.linalg.inv(state.Sigma), 0
             work.inverse = 0.5 * (work.inverse + work.inverse.T)
@@ -322,4 +322,5 @@ def end_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
     _gain(state.Sigma, work.B, work.U)
     grown = np.max(np.diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
+    work.of = np.diagonal(state.Sigma).copy()
     return OK

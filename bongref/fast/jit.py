@@ -44,8 +44,8 @@ OPTIONS: dict[str, Any] = {
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
 
-_lock = threading.RLock()
 compiling = {"seconds": 0.0}  # spent so far in this process
+_lock = threading.RLock()
 
 
 def _digest() -> str:
@@ -110,9 +110,9 @@ class Kernel:
         compiled = self.known.get(types)
         return self._first(types, args) if compiled is None else compiled(*args)
 
-    def machine_code(self, args: tuple[Any, ...]) -> Any:
-        """What Numba has made for arguments like these, after a call with such."""
-        return self.known[_types(args)]
+    def chosen(self, *args: Any) -> Any:
+        """What is called for such arguments, without a look at their types, once it is compiled."""
+        return self.known.get(_types(args), self)
 
     def _first(self, types: Any, args: Any) -> Any:
         """The first call with these types; a failure is Unavailable."""
@@ -154,12 +154,13 @@ def _first_use(name: str, key: str) -> Iterator[None]:
     """One process and one thread at a time for each kernel and types; prints a message if it takes
     longer than COMPILE_MESSAGE.
     """
+    start = time.perf_counter()
 
     def say() -> None:
         sys.stderr.write(f"bongref: compiling {name} for this machine, once; up to 15 s ...\n")
         sys.stderr.flush()
 
-    timer, start = threading.Timer(COMPILE_MESSAGE, say), time.perf_counter()
+    timer = threading.Timer(COMPILE_MESSAGE, say)
     timer.daemon = True
     with _lock, _file_lock(key):
         timer.start()

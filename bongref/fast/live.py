@@ -73,7 +73,9 @@ class Live:
         self.network: Any = None
         steps = self.stream.steps
         self.compiled = isinstance(steps, Kernel) and not config.DISABLE_JIT
-        self.kernel: Any = steps
+        s, (rule, prior, now, work) = self.stream, self.parts
+        args = (rule, s.est, s.dynamics, prior, now, work, s.X, s.Y, s.seen, s.m.n_iter, 0, 0)
+        self.kernel = steps.chosen(*args) if self.compiled else steps
         self.limited = p.m.family == "dlr" and not _is_small(
             p.m, self.parts.state.Wt, self.stream.K
         )
@@ -168,13 +170,11 @@ class Live:
     def _loop(self, first: int, stop: int) -> tuple[int, int]:
         """The steps of these rows, in place; the generator has then moved by their draws."""
         s, (rule, prior, state, work) = self.stream, self.parts
-        if s.draws:
+        if s.drawn:
             restart(s.est.source, *state_of(s.rng))
         args = (rule, s.est, s.dynamics, prior, state, work, s.X, s.Y, s.seen, s.m.n_iter)
         status, at = self.kernel(*args, first, stop)
-        if self.compiled and isinstance(self.kernel, Kernel):
-            self.kernel = self.kernel.machine_code((*args, first, stop))
-        if s.draws:
+        if s.drawn:
             count = int(np.count_nonzero(s.seen[first:at])) * s.m.n_iter
             skip(s.rng, count * s.m.params["n_samples"] * len(state.mu))
         return status, at
@@ -268,13 +268,11 @@ _known: dict[Any, Any] = {}
 
 def _call(fn: Kernel, *args: Any) -> Any:
     """A kernel, without a look at the types of its arguments once it has been called with them."""
-    if config.DISABLE_JIT:
-        return fn(*args)
     key = (fn.name, type(args[0]))
-    if key in _known:
+    if key in _known and not config.DISABLE_JIT:
         return _known[key](*args)
     result = fn(*args)
-    _known[key] = fn.machine_code(args)
+    _known[key] = fn.chosen(*args)
     return result
 
 

@@ -57,7 +57,7 @@ class Stream:
         if single and drawn and m.hess == "mc-ef" and self.K * P >= SHARED_NUMBERS:
             n = threads.idle()
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
-        self.draws = compiled and n == 1 and m.hess == "mc-ef"
+        self.drawn = compiled and n == 1 and m.hess == "mc-ef"
         if compiled and n == 1:
             self.est: Any = estimators.compiled(setting)
         elif single and drawn and m.hess == "mc-ef":
@@ -100,7 +100,7 @@ class Stream:
             raise
         if last == first:
             return Advanced(state, first, True)
-        if self.draws:
+        if self.drawn:
             seen, (M, P) = int(np.count_nonzero(self.seen[first:last])), (self.K, len(state.mu))
             skip(self.rng, seen * self.m.n_iter * M * P)
         if last - first == self.pace:
@@ -117,7 +117,7 @@ class Stream:
         parts = self.live.parts if same else self._start(state)
         self.live, refused = NOTHING, False
         while last > first:
-            if self.draws:
+            if self.drawn:
                 restart(self.est.source, *state_of(self.rng))
             status, at = self._run(parts, first, last)
             new = families.finish(self.m, parts) if status == OK else None
