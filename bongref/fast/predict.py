@@ -130,8 +130,7 @@ def _head(net: Any, ints: Any, mu: Any, shifts: Any) -> tuple[Any, ...]:
     at, (n, m, C), S = int(net.at), (int(k) for k in ints[-2, :3]), len(shifts)
     ends = np.cumsum([at, m * n, m, C * m])
     W1, b1, W2 = (shifts[:, a:b] for a, b in pairwise(ends))
-    outer = np.ascontiguousarray(W2.reshape(S * C, m).T), shifts[:, ends[3] :]
-    inner = np.ascontiguousarray(W1.reshape(S * m, n).T), b1
+    inner, outer = (W1.reshape(S * m, n).T, b1), (W2.reshape(S * C, m).T, shifts[:, ends[3] :])
     return int(ints[-1, 1]), inner, outer, mu[ends[2] : ends[3]].reshape(C, m)
 
 

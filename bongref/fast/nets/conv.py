@@ -223,8 +223,9 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
         np.dot(windows, kernels.T, matrix(v, z, Q, U(4) * c))
         at += U(4) * c * n
         for q in range(Q):
-            for i in range(U(4) * c):
-                v[z + q * U(4) * c + i] += theta[layer[BIAS] + i // U(4)]
+            for i in range(c):
+                for f in range(4):
+                    v[z + U(4) * (q * c + i) + U(f)] += theta[layer[BIAS] + i]
         size = (U(4) * Q * c + U(7)) // U(8) * U(8)
         activate(net.code, v, words, z, h, layer[SLOPES], h + net.widest, net.widest, size)
         for q in range(Q):
