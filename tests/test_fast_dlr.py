@@ -277,7 +277,7 @@ def rows_of_the_projection(W_tilde, rank):
         blocks.workspace(P, rank, n - rank, "bong"),
     )
     X = np.vstack([W_tilde.T, np.zeros((1, P))])
-    work.blocks[blocks.X_, : X.size] = X.ravel()
+    work.blocks[blocks.X, : X.size] = X.ravel()
     work.small[blocks.GRAM, : (n + 1) ** 2] = (X @ X.T).ravel()
     none = blocks.State(np.zeros(0), np.zeros(0), np.zeros((0, P)))
     if dlr_projection.project(none, state, rows, 1.0, work) != OK:
