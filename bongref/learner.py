@@ -104,7 +104,7 @@ class Scale(NamedTuple):
 
 
 class Committed(NamedTuple):
-    """Everything after a full block; each block makes a new one, so that a failure loses nothing."""
+    """Everything after a full block; each block makes a new one: a failure loses nothing."""
 
     state: State
     rows: int

@@ -237,8 +237,8 @@ class Live:
             return None
         m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
         if len(ahead) == 2:
-            _call(moments_diag, *self.network, *ahead, X, m, V)
-        elif _call(moments_dlr, *self.network, *ahead, known, X, m, V) != OK:
+            _call(moments_diag, *self.network, *ahead, X, (m, V))
+        elif _call(moments_dlr, *self.network, *ahead, known, X, (m, V)) != OK:
             return None
         self.ahead = ahead
         return m, V
@@ -303,8 +303,9 @@ def weighted_products(A, B, V):
 
 
 @kernel
-def moments_diag(net, ints, v, words, J, mu, var, X, m, V):
-    """m (N, C) = f(x, μ) and V (N, C, C) = J Diag(var) Jᵀ. Reference: linearised.moments."""
+def moments_diag(net, ints, v, words, J, mu, var, X, out):
+    """out = m (N, C) = f(x, μ), V (N, C, C) = J Diag(var) Jᵀ. Reference: linearised.moments."""
+    m, V = out
     for n in range(len(X)):
         linearise(net, ints, v, words, mu, X[n], m[n], J[0])
         for i in range(J.shape[1]):
@@ -336,10 +337,11 @@ def inner_factor(Ups, Wt, L):
 
 
 @kernel
-def moments_dlr(net, ints, v, words, J, mu, Ups, Wt, L, known, X, m, V):
-    """m (N, C) = f(x, μ) and V (N, C, C) = J (Υ + W Wᵀ)⁻¹ Jᵀ; L is written unless it is known.
+def moments_dlr(net, ints, v, words, J, mu, Ups, Wt, L, known, X, out):
+    """out = m (N, C) = f(x, μ), V (N, C, C) = J (Υ + W Wᵀ)⁻¹ Jᵀ; L is written unless it is known.
     Reference: linearised.moments.
     """
+    m, V = out
     if not known:
         status = inner_factor(Ups, Wt, L)
         if status != OK:
