@@ -204,7 +204,7 @@ def _failure(error: Exception) -> str:
 
 def _warn(reason: str) -> None:
     """The compiled path does not work, or Numba cannot be imported: one warning."""
-    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=6)
+    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
 
 
 def compile_seconds() -> float:

@@ -113,7 +113,7 @@ def test_advice_names_only_what_the_method_has():
     assert "alpha" not in str(caught.value) and "prior variance" in str(caught.value)
     with pytest.raises(
         br.NotPositiveDefinite,
-        match=r"Try alpha=0.001 \(now 1e\+06\), .*bong-lin-hess-diag, which cannot",
+        match=r"Try alpha=\S+ \(now 1e\+06\), .*bong-lin-hess-diag, which cannot",
     ):
         br.run(
             br.method("bog-lin-hess-diag_mom", alpha=1e6),
@@ -423,10 +423,7 @@ def test_a_compiled_path_that_is_broken_falls_back_with_one_warning(monkeypatch)
         result = br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *data)
     assert len(seen) == 1 and seen[0].filename == __file__
     assert result.info.backend == "reference" and "numba of the future" in result.info.reason
-    with (
-        pytest.warns(BongrefWarning),
-        pytest.raises(ValueError, match=r"backend='fast': .*numba of the future"),
-    ):
+    with pytest.raises(ValueError, match=r"backend='fast': .*numba of the future"):
         br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *data, backend="fast")
 
 
@@ -439,7 +436,9 @@ def test_without_numba_the_reason_is_in_info(monkeypatch):
         return real(name, globals, locals, fromlist, level)
 
     monkeypatch.setattr(builtins, "__import__", no_fast)
-    result = br.run("bong-lin-hess-diag", LINEAR, UNIT, br.Diag(np.zeros(2), np.ones(2)), *line(3))
+    prior = br.Diag(np.zeros(2), np.ones(2))
+    with pytest.warns(BongrefWarning, match="No module named 'numba'.*the reference is used"):
+        result = br.run("bong-lin-hess-diag", LINEAR, UNIT, prior, *line(3))
     assert result.info.backend == "reference" and "No module named 'numba'" in result.info.reason
 
 
