@@ -374,11 +374,13 @@ def test_the_test_part_cannot_be_tuned_on(tmp_path):
         tune.tune(plan()._replace(task=task), tmp_path, Shuffled(1, 0))
 
 
-def test_a_trial_that_fails_is_an_error_with_its_reason(tmp_path):
-    bad = plan()._replace(
-        methods=("bong-lin-hess-dlr",), fixed={"rank": 999}, space=space.parse({"prior_var": [1.0]})
-    )
-    with pytest.raises(br.BongrefError, match=r"a trial of bong-lin-hess-dlr failed: .*rank"):
+def test_a_trial_that_fails_is_an_error_with_its_reason(tmp_path, monkeypatch):
+    def broken(self, *args, **kwargs):
+        raise br.InvalidValue("mu must be finite, got nan")
+
+    monkeypatch.setattr(br.Method, "prior", broken)
+    bad = plan()._replace(methods=("bong-lin-hess-fc",), space=space.parse({"prior_var": [1.0]}))
+    with pytest.raises(br.BongrefError, match="a trial of bong-lin-hess-fc failed: .*mu must be"):
         tune.tune(bad, tmp_path, workers.InProcess())
 
 
