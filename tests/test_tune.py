@@ -380,7 +380,7 @@ def test_a_trial_that_fails_is_an_error_with_its_reason(tmp_path, monkeypatch):
 
     monkeypatch.setattr(br.Method, "prior", broken)
     bad = plan()._replace(methods=("bong-lin-hess-fc",), space=space.parse({"prior_var": [1.0]}))
-    with pytest.raises(br.BongrefError, match="a trial of bong-lin-hess-fc failed: .*mu must be"):
+    with pytest.raises(br.BongrefError, match=r"a trial of bong-lin-hess-fc failed: .*mu must be"):
         tune.tune(bad, tmp_path, workers.InProcess())
 
 
