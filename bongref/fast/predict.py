@@ -16,7 +16,7 @@ import numpy as np
 
 from . import nets, threads
 from .jit import U, device, kernel
-from .nets.conv import Conv, block_forward, kernel_rows, place_all, pull_head
+from .nets.conv import Conv, block_forward, block_kernels, kernel_rows, pull_head
 from .nets.interface import forward, pullback
 from .tuning import CHUNK, EVALUATION
 
@@ -32,7 +32,7 @@ def forward_all(net, ints, v, words, theta, placed, X, out):
 @kernel
 def forward_blocks(net, ints, v, words, theta, placed, X, out):
     """The same of a CNN; placed: room for its kernels, (4 (kh + 1)(kw + 1) Σ c_in c_out,)."""
-    place_all(net, ints, theta, placed)
+    block_kernels(net, ints, theta, placed)
     for n in range(len(X)):
         block_forward(net, ints, v, words, theta, placed, X[n], net.size)
         out[n] = v[net.size : net.size + U(out.shape[1])]

@@ -186,32 +186,27 @@ def conv_forward(net, ints, v, words, theta, x, o):
 
 
 @device
-def place_kernels(layer, kh, kw, theta, v, placed):
-    """placed (c_out, 4, kh + 1, kw + 1, c_in): the kernel of each output channel at the four pixels of a block, zeros around it."""
-    c, run, broad = layer[C_OUT], kw * layer[C_IN], (kw + U(1)) * layer[C_IN]
-    n = (kh + U(1)) * broad
-    for j in range(U(4) * c * n):
-        v[placed + j] = 0.0
-    for o in range(c):
-        for four in range(U(4)):
-            to = placed + (o * U(4) + four) * n + four // U(2) * broad + four % U(2) * layer[C_IN]
-            for a in range(kh):
-                for j in range(run):
-                    v[to + a * broad + j] = theta[layer[KERNEL] + (a * run + j) * c + o]
-
-
-@device
-def place_all(net, ints, theta, v):
-    """The placed kernels of all convolutions, one after the other in v."""
-    at = U(0)
+def block_kernels(net, ints, theta, placed):
+    """Of each convolution a matrix ((kh + 1)(kw + 1) c_in, 4 c_out): its kernel at the four pixels of a block, zeros around it."""
+    high, broad, at = net.kernel + U(1), net.width + U(1), U(0)
     for k in range(net.depth):
-        place_kernels(ints[k], net.kernel, net.width, theta, v, at)
-        at += U(4) * ints[k, C_OUT] * (net.kernel + U(1)) * (net.width + U(1)) * ints[k, C_IN]
+        layer, c, c_in = ints[k], ints[k, C_OUT], ints[k, C_IN]
+        for j in range(high * broad * c_in * U(4) * c):
+            placed[at + j] = 0.0
+        for four in range(U(4)):
+            for a in range(net.kernel):
+                first = (four // U(2) + a) * broad * c_in + four % U(2) * c_in
+                for j in range(net.width * c_in):
+                    to = at + (first + j) * U(4) * c + four * c
+                    source = layer[KERNEL] + (a * net.width * c_in + j) * c
+                    for o in range(c):
+                        placed[to + o] = theta[source + o]
+        at += high * broad * c_in * U(4) * c
 
 
 @device
 def block_forward(net, ints, v, words, theta, placed, x, o):
-    """v[o:] = f(θ, x), with the kernels of place_all: the four pixels of a pooled one are columns of one product."""
+    """v[o:] = f(θ, x), with the matrices of block_kernels: the four pixels of a pooled one are columns of one product."""
     z, h, at = net.z, net.z + net.widest, U(0)
     high, broad = net.kernel + U(1), net.width + U(1)
     load_image(ints[0], net.kernel, net.width, x, v)
@@ -219,20 +214,17 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
         layer, c, cols = ints[k], ints[k, C_OUT], ints[k, WIDTH] // U(2)
         Q, n = layer[HEIGHT] // U(2) * cols, high * broad * layer[C_IN]
         copy_windows(layer, net.width, high, broad, U(2), v)
-        windows, kernels = matrix(v, layer[WINDOWS], Q, n), matrix(placed, at, U(4) * c, n)
-        np.dot(windows, kernels.T, matrix(v, z, Q, U(4) * c))
+        windows = matrix(v, layer[WINDOWS], Q, n)
+        np.dot(windows, matrix(placed, at, n, U(4) * c), matrix(v, z, Q, U(4) * c))
         at += U(4) * c * n
-        for q in range(Q):
-            for i in range(c):
-                for f in range(4):
-                    v[z + U(4) * (q * c + i) + U(f)] += theta[layer[BIAS] + i]
+        add_bias(v, z, U(4) * Q, theta, layer[BIAS], c)
         size = (U(4) * Q * c + U(7)) // U(8) * U(8)
         activate(net.code, v, words, z, h, layer[SLOPES], h + net.widest, net.widest, size)
         for q in range(Q):
-            to = layer[NEXT] + q // cols * layer[LINE] + q % cols * c
+            to, f = layer[NEXT] + q // cols * layer[LINE] + q % cols * c, h + U(4) * q * c
             for i in range(c):
-                f = h + U(4) * (q * c + i)
-                v[to + i] = 0.25 * ((v[f] + v[f + U(1)]) + (v[f + U(2)] + v[f + U(3)]))
+                up, down = v[f + i] + v[f + c + i], v[f + U(2) * c + i] + v[f + U(3) * c + i]
+                v[to + i] = 0.25 * (up + down)
     run_head(net, ints[net.depth :, :3], v, words, theta, o)
 
 
@@ -324,6 +316,21 @@ def shared_products(net, layer, v, K, rows):
                 row[layer[KERNEL] + j * c + o] = v[source + o * K * n + j]
         for o in range(c):
             row[layer[BIAS] + o] = v[source + o * K * n + taps]
+
+
+@device
+def place_kernels(layer, kh, kw, theta, v, placed):
+    """placed (c_out, 4, kh + 1, kw + 1, c_in): the kernel of each output channel at the four pixels of a block, zeros around it."""
+    c, run, broad = layer[C_OUT], kw * layer[C_IN], (kw + U(1)) * layer[C_IN]
+    n = (kh + U(1)) * broad
+    for j in range(U(4) * c * n):
+        v[placed + j] = 0.0
+    for o in range(c):
+        for four in range(U(4)):
+            to = placed + (o * U(4) + four) * n + four // U(2) * broad + four % U(2) * layer[C_IN]
+            for a in range(kh):
+                for j in range(run):
+                    v[to + a * broad + j] = theta[layer[KERNEL] + (a * run + j) * c + o]
 
 
 @device
