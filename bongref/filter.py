@@ -131,7 +131,10 @@ def step(
 
 def _rank(m: Method, prior: Any) -> int | None:
     """The rank that the prior must have, whatever it is."""
-    return m.rank(np.size(getattr(prior, "mu", 0)))
+    try:
+        return m.rank(np.size(getattr(prior, "mu", 0)))
+    except ValueError:  # a ragged list, which is refused later
+        return m.rank(0)
 
 
 def as_method(m: Method | str, prior: Any) -> Method:

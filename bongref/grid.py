@@ -364,7 +364,10 @@ def _from_literature(name: str, params: dict[str, Any]) -> tuple[str, dict[str, 
     key = name.strip().lower().replace("_", "-")
     if key in NOT_ALIASES:
         cell, reason, *_ = NOT_ALIASES[key]
-        raise InvalidValue(f"name: {name!r} is not {cell}, where the paper has it. {reason}")
+        raise InvalidValue(
+            f"name must be that of a method, got {name!r}, which is not {cell}, where the paper has "
+            f"it. {reason}"
+        )
     if key in ALIASES:
         return ALIASES[key].method, {**ALIASES[key].params, **params}
     return name, params

@@ -238,7 +238,7 @@ ROWS = [
     ("pred.plugin(lambda t, x: x @ t, gauss, q, X)", T, "; use bongref.models.wrap(f, n_params)"),
     ("pred.plugin(model, 'gaussian', q, X)", T, "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got str 'gaussian'"),
     ("pred.plugin(model, lik.Bernoulli, q, X)", T, "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got"),
-    ("pred.plugin(model, lik.Gaussian, q, X)", T, "; use Gaussian(...)"),
+    ("pred.plugin(model, lik.Gaussian, q, X)", T, "; write bongref.likelihoods.Gaussian(var=0.1)"),
     ("pred.plugin(model, gauss, None, X)", T, "state must be a FC, Diag or DLR state, got NoneType None"),
     ("pred.plugin(model, gauss, br.Diag(np.zeros(3), np.ones(3)), X)", V, "state.mu must have shape (2,), got (3,)"),
     ("pred.plugin(model, gauss, q, [[1.0, nan]])", V, "X must be finite, got nan at index (0, 1); impute missing inputs, only y may be missing"),

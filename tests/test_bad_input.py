@@ -761,18 +761,6 @@ def test_what_is_allowed_at_the_limits():
             ValueError,
             r"var must be a scalar or have shape \(2,\), got \(3,\)",
         ),
-        (
-            "bong-lin-hess-dlr",
-            {"mu": [0.0, 0.0]},
-            ValueError,
-            r"rank must be in 1\.\.\.P = 2, got 10",
-        ),
-        (
-            "bog-lin-hess-dlr",
-            {"mu": [0.0, 0.0]},
-            ValueError,
-            r"rank must be in 1\.\.\.P = 2, got 10",
-        ),
     ],
 )
 def test_bad_prior_parameters(name, kw, error, match):

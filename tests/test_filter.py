@@ -710,7 +710,9 @@ def interrupting_metric(stop):
 
 def info(result):
     """What a run says of itself, but for the method and the time it took."""
-    return dataclasses.replace(result.info, seconds=0.0), result.continuation
+    return dataclasses.replace(
+        result.info, seconds=0.0, evaluation=0.0, compilation=0.0
+    ), result.continuation
 
 
 def resumed(m, model, lik, X, Y, **kw):
@@ -906,12 +908,12 @@ def test_backends():
         (
             {"metrics": br.metrics.on(np.zeros((2, 3)), np.zeros((2, 2)), "rmse")},
             ValueError,
-            r"x must have shape \(2,\).*got \(2, 3\)",
+            r"X must have shape \(2,\).*got \(2, 3\)",
         ),
         (
             {"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 3)), "rmse")},
             ValueError,
-            r"y must have shape \(2, 2\), got \(2, 3\)",
+            r"Y must have shape \(2, 2\), got \(2, 3\)",
         ),
         (
             {"metrics": br.metrics.on(np.zeros((2, 2)), np.zeros((2, 2)), "error")},

@@ -62,7 +62,7 @@ class McDiag(NamedTuple):
 
 
 class McRows(McDiag):
-    """mc-ef for the other families: the samples become the rows of G (M, P); no buffers."""
+    """mc-ef for the other families: the samples become the rows of G (M, P); one buffer."""
 
 
 # --- linearised -----------------------------------------------------------------------------------
@@ -171,14 +171,17 @@ def estimate_mc_diag(est, rule, prior, state, x, y, t, i, work):
 
 @device
 def gradient_rows(est, x, y, theta, scale):
-    """The rows θ_m of theta become scale · ∇log p(y | f(x, θ_m))."""
-    at, v = est.at, est.v
+    """The rows θ_m of theta become scale · ∇log p(y | f(x, θ_m)); each θ_m is copied before."""
+    at, v, here = est.at, est.v, est.buffers[0]
     for m in range(len(theta)):
-        forward(est.net, est.ints, v, est.words, theta[m], x, at.o)
+        row = theta[m]
+        for p in range(len(here)):
+            here[p] = row[p]
+        forward(est.net, est.ints, v, est.words, here, x, at.o)
         score(at, v, y, at.V)
         for c in range(at.C):
             v[at.V + c] *= scale
-        pullback(est.net, est.ints, v, est.words, theta[m], at.V, U(1), theta[m : m + 1])
+        pullback(est.net, est.ints, v, est.words, here, at.V, U(1), theta[m : m + 1])
 
 
 @implement(estimate, McRows)
@@ -262,8 +265,9 @@ def network(s: Setting, K: int) -> tuple[Any, ...]:
 
 def sampler(s: Setting, *result: Any) -> Any:
     """mc-ef of one thread, with the arrays (g, G) of the result."""
-    kind, P = (McDiag, s.model.n_params) if s.diagonal else (McRows, 0)
-    return kind(*network(s, 1), source(), np.zeros((4, P)), s.K, *result)
+    kind, buffers = (McDiag, 4) if s.diagonal else (McRows, 1)
+    shape = buffers, s.model.n_params
+    return kind(*network(s, 1), source(), np.zeros(shape), s.K, *result)
 
 
 def compiled(s: Setting) -> Any:

@@ -73,6 +73,8 @@ def _read(name: str, value: Any) -> Any:
         return value
     if not (type(value) is np.ndarray and value.dtype == np.float64):
         value = real_numbers(value, "an array of real numbers", name)
+    if value.ndim == 0 and name == "y":
+        return value.reshape(1)  # an observation with one component
     if value.ndim == 0:
         got = f"the number {value}; use [{value}]"
         raise InvalidValue(f"{name} must have shape (..., C), got {got}")
