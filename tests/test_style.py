@@ -43,8 +43,6 @@ TOO_WIDE: set[str] = {
     "families/diag_nat.py",
     "families/fc_mom.py",
     "families/fc_nat.py",
-    "fast/nets/conv.py",
-    "fast/predict.py",
     "linalg.py",
     "routes/definition.py",
     "routes/exact.py",

@@ -1,10 +1,11 @@
-"""Outputs of a network over many inputs and samples, for predictives. Reference: predictive.plugin, mc and lin_mc.
+"""Outputs of a network over many inputs and samples. Reference: predictive.plugin, mc, lin_mc.
 
-    outputs(model, thetas (S, P), X)        (S, N, C): f(x_n, θ_s)
-    linearised(model, mu, shifts (S, P), X) (N, C) and (S, N, C): f(x_n, μ), and J_n shift_s, without the N · C · P numbers of all J_n
+    outputs(model, thetas (S, P), X)         (S, N, C): f(x_n, θ_s)
+    linearised(model, mu, shifts (S, P), X)  (N, C) and (S, N, C): f(x_n, μ), and J_n shift_s
 
-Inputs are taken in chunks, which threads share; a chunk's buffers are all the memory that is used besides the result. Of a CNN only
-the kernels' part of J is written; the dense layers are linearised forward, as products of matrices over a chunk.
+Inputs are taken in chunks, which threads share; a chunk's buffers are all the memory that is used
+besides the result. Of a CNN only the kernels' part of J is written; the dense layers are linearised
+forward, as products of matrices over a chunk.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import numpy as np
 
 from . import nets, threads
 from .jit import U, device, kernel
-from .nets.conv import Conv, block_forward, kernel_rows, place_all, pull_head
+from .nets.conv import Conv, block_forward, block_kernels, kernel_rows, pull_head
 from .nets.interface import forward, pullback
 from .tuning import CHUNK, EVALUATION
 
@@ -32,7 +33,7 @@ def forward_all(net, ints, v, words, theta, placed, X, out):
 @kernel
 def forward_blocks(net, ints, v, words, theta, placed, X, out):
     """The same of a CNN; placed: room for its kernels, (4 (kh + 1)(kw + 1) Σ c_in c_out,)."""
-    place_all(net, ints, theta, placed)
+    block_kernels(net, ints, theta, placed)
     for n in range(len(X)):
         block_forward(net, ints, v, words, theta, placed, X[n], net.size)
         out[n] = v[net.size : net.size + U(out.shape[1])]
@@ -58,7 +59,7 @@ def jacobians(net, ints, v, words, mu, X, o, J):
 
 @kernel
 def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
-    """The same of a CNN with the kernels' part of J alone; h (N, 2, ·): the inputs of the dense layers, and act' in them."""
+    """The same of a CNN, of J the kernels' part; h (N, 2, ·): inputs of dense layers, and act'."""
     C, T, layers = U(o.shape[1]), net.total, ints[net.depth :, :3]
     unit_cotangents(v, net.size + C, C)
     for n in range(len(X)):
@@ -126,7 +127,7 @@ def linearised(model: Any, mu: Any, shifts: Any, X: Any) -> tuple[Any, Any]:
 
 
 def _head(net: Any, ints: Any, mu: Any, shifts: Any) -> tuple[Any, ...]:
-    """Of a CNN's dense layers: the place of the hidden layer in h; shifts of W and b of both layers; μ of the second W."""
+    """The place of the hidden layer in h; shifts of W and b of both dense layers; the second W."""
     at, (n, m, C), S = int(net.at), (int(k) for k in ints[-2, :3]), len(shifts)
     ends = np.cumsum([at, m * n, m, C * m])
     W1, b1, W2 = (shifts[:, a:b] for a, b in pairwise(ends))
@@ -145,7 +146,7 @@ def _through_head(h: Any, first: int, inner: Any, outer: Any, W: Any) -> Any:
 
 
 def values(kinds: Any, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> dict[str, Any]:
-    """The values of predictives, (S, N, C) by kind, of inputs X (N, ...) and samples θ (S, P); of none where a compilation does not pay."""
+    """Values of predictives, (S, N, C) by kind, of samples θ (S, P); none for small problems."""
     found: dict[str, Any] = {}
     X = X if model.is_batch(X) else X[None]
     S = 1 if thetas is None else len(thetas)

@@ -49,7 +49,7 @@ class Side:
     def prepare(self, kind: str, images: int, samples: int) -> dict[str, Any]:
         """A call, the first of which compiles; the values at the first image are for the comparison of the two sides."""
         self.kind, self.images, self.samples = kind, images, samples
-        values = self.call(images)
+        values = self.call(KINDS[kind][0] if kind == "metrics.on" else images)
         return {
             "values": np.ravel(values if kind == "metrics.on" else values.values[:, 0]).tolist()
         }

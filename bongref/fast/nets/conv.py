@@ -1,8 +1,10 @@
-"""The CNN: convolutions (SAME), activation and 2 × 2 average pooling, then two dense layers. Reference: models._cnn, Model.vjp.
+"""The CNN: convolutions (SAME), activation, 2 × 2 average pooling, then two dense layers.
 
-An image is kept pixel by pixel, the channels of a pixel together, with zeros around it. The windows of all output pixels are copied
-into the rows of a matrix, so that a convolution is a product with the kernel (taps, c_out), its gradient in the kernel the product of
-the transposed windows with the cotangents δ, and its gradient in the input δ times the transposed kernel, added to the windows' places.
+Reference: models._cnn, Model.vjp. An image is kept pixel by pixel, the channels of one together,
+with zeros around it. The windows of all output pixels are copied into the rows of a matrix, so that
+a convolution is a product with the kernel (taps, c_out), its gradient in the kernel the product of
+the transposed windows with the cotangents δ, and its gradient in the input δ times the transposed
+kernel, added to the windows' places.
 The dense layers, the head, are those of dense.py.
 """
 
@@ -29,18 +31,20 @@ from .dense import (
 )
 from .interface import accumulate, forward, pullback, sums
 
-# the columns of the table: sizes of the input and the output; places in v of the image, the windows and the slopes, and in θ of the
-# kernel and the bias; where the output goes, with the step from row to row there
+# the columns of the table: sizes of the input and the output; places in v of the image, the windows
+# and the slopes, in θ of the kernel and the bias; where the output goes, and the step of its rows
 HEIGHT, WIDTH, C_IN, C_OUT, IMAGE, WINDOWS, SLOPES, KERNEL, BIAS, NEXT, LINE = range(11)
 
 
 class Conv(NamedTuple):
-    """Convolutions and the dense layers after them, with a table ``ints``: a row for each convolution, then two of the dense layers.
+    """Convolutions and the dense layers after them.
 
-    v begins with the images (inputs of the convolutions with zeros around them, which are written once), the windows, the slopes; then
-    Z and H, what a convolution gives before and after its activation and the cotangents there, and scratch; BACK the cotangents of
-    windows, ROW rows of the kernels for C cotangents, POOLED the cotangents of pooled pixels for all of them, IMAGES those of an image
-    with zeros around it, and the regions of the head, whose first one begins with the flat output of the convolutions.
+    The table ``ints`` has a row for each convolution, then two of the dense layers. v begins with
+    the images (inputs of the convolutions with zeros around them, which are written once), the
+    windows, the slopes; then Z and H, what a convolution gives before and after its activation and
+    the cotangents there, and scratch; BACK the cotangents of windows, ROW rows of the kernels for C
+    cotangents, POOLED the cotangents of pooled pixels for all of them, IMAGES those of an image and
+    zeros around it, and the regions of the head, which begins with the output of the convolutions.
     """
 
     size: np.uint64
@@ -102,7 +106,7 @@ def describe(model: Any) -> tuple[Conv, Any]:
     return Conv(U(head) + dense.size, n, U(kh), U(kw), code, *(U(k) for k in integers)), table
 
 
-# --- forward -------------------------------------------------------------------------------------------------------------------
+# --- forward --------------------------------------------------------------------------------------
 
 
 @device
@@ -186,32 +190,27 @@ def conv_forward(net, ints, v, words, theta, x, o):
 
 
 @device
-def place_kernels(layer, kh, kw, theta, v, placed):
-    """placed (c_out, 4, kh + 1, kw + 1, c_in): the kernel of each output channel at the four pixels of a block, zeros around it."""
-    c, run, broad = layer[C_OUT], kw * layer[C_IN], (kw + U(1)) * layer[C_IN]
-    n = (kh + U(1)) * broad
-    for j in range(U(4) * c * n):
-        v[placed + j] = 0.0
-    for o in range(c):
-        for four in range(U(4)):
-            to = placed + (o * U(4) + four) * n + four // U(2) * broad + four % U(2) * layer[C_IN]
-            for a in range(kh):
-                for j in range(run):
-                    v[to + a * broad + j] = theta[layer[KERNEL] + (a * run + j) * c + o]
-
-
-@device
-def place_all(net, ints, theta, v):
-    """The placed kernels of all convolutions, one after the other in v."""
-    at = U(0)
+def block_kernels(net, ints, theta, placed):
+    """Of each convolution ((kh + 1)(kw + 1) c_in, 4 c_out): its kernel at the pixels of a block."""
+    high, broad, at = net.kernel + U(1), net.width + U(1), U(0)
     for k in range(net.depth):
-        place_kernels(ints[k], net.kernel, net.width, theta, v, at)
-        at += U(4) * ints[k, C_OUT] * (net.kernel + U(1)) * (net.width + U(1)) * ints[k, C_IN]
+        layer, c, c_in = ints[k], ints[k, C_OUT], ints[k, C_IN]
+        for j in range(high * broad * c_in * U(4) * c):
+            placed[at + j] = 0.0
+        for four in range(U(4)):
+            for a in range(net.kernel):
+                first = (four // U(2) + a) * broad * c_in + four % U(2) * c_in
+                for j in range(net.width * c_in):
+                    to = at + (first + j) * U(4) * c + four * c
+                    source = layer[KERNEL] + (a * net.width * c_in + j) * c
+                    for o in range(c):
+                        placed[to + o] = theta[source + o]
+        at += high * broad * c_in * U(4) * c
 
 
 @device
 def block_forward(net, ints, v, words, theta, placed, x, o):
-    """v[o:] = f(θ, x), with the kernels of place_all: the four pixels of a pooled one are columns of one product."""
+    """v[o:] = f(θ, x), with block_kernels: four pixels of a pooled one are columns of a product."""
     z, h, at = net.z, net.z + net.widest, U(0)
     high, broad = net.kernel + U(1), net.width + U(1)
     load_image(ints[0], net.kernel, net.width, x, v)
@@ -219,29 +218,26 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
         layer, c, cols = ints[k], ints[k, C_OUT], ints[k, WIDTH] // U(2)
         Q, n = layer[HEIGHT] // U(2) * cols, high * broad * layer[C_IN]
         copy_windows(layer, net.width, high, broad, U(2), v)
-        windows, kernels = matrix(v, layer[WINDOWS], Q, n), matrix(placed, at, U(4) * c, n)
-        np.dot(windows, kernels.T, matrix(v, z, Q, U(4) * c))
+        windows = matrix(v, layer[WINDOWS], Q, n)
+        np.dot(windows, matrix(placed, at, n, U(4) * c), matrix(v, z, Q, U(4) * c))
         at += U(4) * c * n
-        for q in range(Q):
-            for i in range(c):
-                for f in range(4):
-                    v[z + U(4) * (q * c + i) + U(f)] += theta[layer[BIAS] + i]
+        add_bias(v, z, U(4) * Q, theta, layer[BIAS], c)
         size = (U(4) * Q * c + U(7)) // U(8) * U(8)
         activate(net.code, v, words, z, h, layer[SLOPES], h + net.widest, net.widest, size)
         for q in range(Q):
-            to = layer[NEXT] + q // cols * layer[LINE] + q % cols * c
+            to, f = layer[NEXT] + q // cols * layer[LINE] + q % cols * c, h + U(4) * q * c
             for i in range(c):
-                f = h + U(4) * (q * c + i)
-                v[to + i] = 0.25 * ((v[f] + v[f + U(1)]) + (v[f + U(2)] + v[f + U(3)]))
+                up, down = v[f + i] + v[f + c + i], v[f + U(2) * c + i] + v[f + U(3) * c + i]
+                v[to + i] = 0.25 * (up + down)
     run_head(net, ints[net.depth :, :3], v, words, theta, o)
 
 
-# --- back ----------------------------------------------------------------------------------------------------------------------
+# --- back -----------------------------------------------------------------------------------------
 
 
 @device
 def unpool(layer, v, y, delta):
-    """δ (pixels, c) from v[delta] on = act'(z) · y/4 with the cotangents y of the pooled pixels; 0 in an odd last row or column."""
+    """δ (pixels, c) at v[delta] = act'(z) · y/4, y of the pooled pixels; 0 in an odd last row."""
     c, cols, width = layer[C_OUT], layer[WIDTH] // U(2), layer[WIDTH]
     if layer[HEIGHT] % U(2) + width % U(2) > U(0):
         for i in range(layer[HEIGHT] * width * c):
@@ -255,7 +251,7 @@ def unpool(layer, v, y, delta):
 
 @device
 def add_windows(layer, kh, kw, v, back, y):
-    """y (pixels, c_in) from v[y] on = the sums of the cotangents of the windows that a pixel is in."""
+    """y (pixels, c_in) at v[y] = the sums of the cotangents of the windows that a pixel is in."""
     c, width, height, to = layer[C_IN], layer[WIDTH], layer[HEIGHT], back
     above, left = (kh - U(1)) // U(2), (kw - U(1)) // U(2)
     for i in range(height * width * c):
@@ -275,7 +271,7 @@ def add_windows(layer, kh, kw, v, back, y):
 
 @device
 def kernel_row(net, ints, v, theta, row):
-    """row = the cotangents of all kernels and biases, for the cotangent of the input of the head, at H."""
+    """row = the cotangents of all kernels and biases, for that of the input of the head, at H."""
     z, y = net.z, net.z + net.widest
     for k in range(net.depth - 1, -1, -1):
         layer, c = ints[k], ints[k, C_OUT]
@@ -295,9 +291,10 @@ def kernel_row(net, ints, v, theta, row):
 
 @device
 def shared_products(net, layer, v, K, rows):
-    """rows[:K] = the cotangents of a kernel and its bias for those of the pooled pixels, (pixel, k, channel) at POOLED.
+    """rows[:K] = the cotangents of a kernel and its bias for those of the pooled pixels, at POOLED.
 
-    The four pixels of a pooled one share its cotangent, so that their windows, times act'(z)/4, are added before the product.
+    These are (pixel, k, channel). The four pixels of a pooled one share its cotangent, so that the
+    windows, times act'(z)/4, are added before the product.
     """
     c, wide, cols, table = layer[C_OUT], layer[WIDTH], layer[WIDTH] // U(2), net.back
     taps = net.kernel * net.width * layer[C_IN]
@@ -327,10 +324,26 @@ def shared_products(net, layer, v, K, rows):
 
 
 @device
-def image_cotangents(net, layer, v, theta, K):
-    """The cotangents at POOLED become those of the pixels of the layer's input, which are the pooled ones of the layer before.
+def place_kernels(layer, kh, kw, theta, v, placed):
+    """placed (c_out, 4, kh + 1, kw + 1, c_in): the kernel at the four pixels of a block."""
+    c, run, broad = layer[C_OUT], kw * layer[C_IN], (kw + U(1)) * layer[C_IN]
+    n = (kh + U(1)) * broad
+    for j in range(U(4) * c * n):
+        v[placed + j] = 0.0
+    for o in range(c):
+        for four in range(U(4)):
+            to = placed + (o * U(4) + four) * n + four // U(2) * broad + four % U(2) * layer[C_IN]
+            for a in range(kh):
+                for j in range(run):
+                    v[to + a * broad + j] = theta[layer[KERNEL] + (a * run + j) * c + o]
 
-    A pooled pixel's cotangent reaches (kh + 1)(kw + 1) pixels, by the four kernels times act'(z)/4, which are added before the product.
+
+@device
+def image_cotangents(net, layer, v, theta, K):
+    """The cotangents at POOLED become those of the pixels of the layer's input.
+
+    A pooled pixel's cotangent reaches (kh + 1)(kw + 1) pixels, by the four kernels times act'(z)/4,
+    which are added before the product.
     """
     c, c_in, wide, cols = layer[C_OUT], layer[C_IN], layer[WIDTH], layer[WIDTH] // U(2)
     kh, kw, placed, images, U4 = net.kernel, net.width, net.back, net.images, net.pooled
@@ -372,7 +385,7 @@ def image_cotangents(net, layer, v, theta, K):
 
 @device
 def pull_head(net, layers, v, theta, V, k):
-    """The cotangents in the head for those of the outputs, at v[V]; those of its hidden layer are kept as the k-th for kernel_rows."""
+    """The cotangents in the head for those at v[V]; the hidden layer's are kept for kernel_rows."""
     m, here = layers[0, 1], net.head + DELTA * net.total + layers[1, 1]
     cotangents(layers, v, theta, net.total, U(1), net.head, V)
     for i in range(m):
@@ -402,7 +415,7 @@ def kernel_rows(net, ints, v, theta, K, rows):
 
 @implement(pullback, Conv)
 def conv_pullback(net, ints, v, words, theta, V, K, rows):
-    """rows (K, P) = V_k ∂f/∂θ; kernels of up to C rows at once, as the pixels of a pooled one share products."""
+    """rows (K, P) = V_k ∂f/∂θ; the kernels of up to C rows share products of pooled pixels."""
     layers, C = ints[net.depth :, :3], ints[net.depth, 2]
     for first in range(U(0), K, C):
         n = min(C, K - first)
@@ -414,7 +427,7 @@ def conv_pullback(net, ints, v, words, theta, V, K, rows):
 
 @device
 def add_row(v, row, n, first, c, w, g, d):
-    """g += c r and d −= (w r)² of the n numbers r from v[row] on, or = where this is the first row."""
+    """g += c r and d −= (w r)² of the n numbers r at v[row], or = where this is the first row."""
     for p in range(n):
         r = v[row + p]
         g[p] = c * r if first else g[p] + c * r
@@ -423,7 +436,7 @@ def add_row(v, row, n, first, c, w, g, d):
 
 @implement(sums, Conv)
 def conv_sums(net, ints, v, words, theta, V, K, c, g, d):
-    """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)²; of the rows r_k = V_k ∂f/∂θ only the kernels' part is written."""
+    """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)²; of the rows only the kernels' part is written."""
     layers, C = ints[net.depth :, :3], ints[net.depth, 2]
     for first in range(U(0), K, C):
         n = min(C, K - first)
