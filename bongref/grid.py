@@ -365,8 +365,8 @@ def _from_literature(name: str, params: dict[str, Any]) -> tuple[str, dict[str, 
     if key in NOT_ALIASES:
         cell, reason, *_ = NOT_ALIASES[key]
         raise InvalidValue(
-            f"name must be that of a method, got {name!r}, which is not {cell}, where the paper has "
-            f"it. {reason}"
+            f"name must be that of a method, got {name!r}, which is not {cell}, where the paper "
+            f"has it. {reason}"
         )
     if key in ALIASES:
         return ALIASES[key].method, {**ALIASES[key].params, **params}
