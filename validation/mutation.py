@@ -520,7 +520,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "_diag(r)", "*-lin-hess-*", r"without - p p\^T", L1),
     Mutant("softmax: residual upside down", LK, "Categorical", "return y * anp.matmul(p, _off(o)) - (1.0 - y) * p",
         "return (1.0 - y) * p - y * anp.matmul(p, _off(o))", "*-lin-ef-*", r"sign of g", L1),
-    Mutant("poisson: rate squared", LK, "Poisson", "_diag(anp.exp(0.5 * o))", "_diag(anp.exp(o))", "*-lin-hess-*",
+    Mutant("poisson: rate squared", LK, "Poisson", "_diag(exp(0.5 * o))", "_diag(exp(o))", "*-lin-hess-*",
         r"R\^2 in place of R", L1),
     # loops and streams
     Mutant("loop: step from the prior", LOOPS, "update", "current = step(method, prior, current,",
@@ -594,7 +594,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("mc-hess: median", CU, "mc_hess", "Ghat.mean(axis=0)", "np.median(Ghat, axis=0)", "*-mc-hess-*", r"median", L1),
     Mutant("lin-ef: normalised gradient", CU, "lin_ef", "g = _gradient(model, lik, x, y, mu)",
         "g = _gradient(model, lik, x, y, mu); g = g / np.linalg.norm(g)", "*-lin-ef-*", r"over its norm", L1),
-    Mutant("poisson: residual upside down", LK, "Poisson", "return y - anp.exp(o)", "return anp.exp(o) - y", "*-lin-ef-*", r"sign of g",
+    Mutant("poisson: residual upside down", LK, "Poisson", "return y - exp(o)", "return exp(o) - y", "*-lin-ef-*", r"sign of g",
         L1),
     Mutant("gaussian: one Cholesky factor in the score", LK, "Gaussian", "return self.natural(y - o)",
         "return self._times(y - o, self._Li)", "*-lin-ef-*", r"L\^-1 e in place", L1),
