@@ -47,14 +47,14 @@ def test_logistic_regression_learns_mnist(name):
         **({"rank": 5} if name.endswith("dlr") else {}),
         **({"n_iter": 3, "alpha": 0.5} if name[:3] == "blr" else {}),
     )
-    metrics = br.metrics.on(X_test, Y_test, "error", "nlpd-plugin", "ece")
+    metrics = br.metrics.on(X_test, Y_test, "error", "nlpd-plugin", "ece-plugin")
     prior = m.prior(np.zeros(model.n_params), 0.1)
     before, after = (
         metrics(m, model, lik, prior, None),
         br.run(m, model, lik, prior, X, Y, metrics=metrics).rows[-1],
     )
     assert after["error"] < 0.5 < before["error"]  # chance is 0.9, with a standard error of 0.013
-    assert after["nlpd-plugin"] < before["nlpd-plugin"] and 0 <= after["ece"] <= 1
+    assert after["nlpd-plugin"] < before["nlpd-plugin"] and 0 <= after["ece-plugin"] <= 1
 
 
 def test_linear_regression_on_yacht_is_the_batch_posterior():

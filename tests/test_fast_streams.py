@@ -462,13 +462,21 @@ def exact_filter(family, X, y, mu, var, noise):
 
 
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
-@pytest.mark.parametrize("seed", range(3))
 @pytest.mark.parametrize("ratio", [1e8, 1e12, 1e14, 1e16])
 @pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-lin-hess-diag"])
-def test_a_sharp_observation_keeps_the_digits_of_the_reference(name, ratio, seed):
-    """Prior variance over noise variance up to 1e16: an error of at most 16 times the reference's
-    from exact fractions, or its refusal at the same step.
+def test_a_sharp_observation_keeps_the_digits_of_the_reference(name, ratio):
+    """Prior variance over noise variance up to 1e16: over some streams the largest error, from exact
+    fractions, is at most 16 times the reference's; a stream that it refuses is refused at the same step.
     """
+    worst = np.zeros((2, 2))  # of the reference and of the compiled path, of μ and of Σ
+    for seed in range(6):
+        errors = sharp_errors(name, ratio, seed)
+        worst = worst if errors is None else np.maximum(worst, errors)
+    assert np.all(worst[1] <= 16 * (worst[0] + np.finfo(float).eps)), worst
+
+
+def sharp_errors(name, ratio, seed):
+    """Relative errors of μ and Σ by both backends, (2, 2); None where the stream is refused."""
     rng, P, noise = np.random.default_rng(seed), 4, 2.0**-10
     m, model, lik = br.method(name), br.models.linear(P, 1), br.likelihoods.Gaussian(var=noise)
     mu, X, y = rng.standard_normal(P), rng.standard_normal((5, P)), rng.standard_normal(5)
@@ -480,9 +488,9 @@ def test_a_sharp_observation_keeps_the_digits_of_the_reference(name, ratio, seed
             states.append(error.step)
     if int in map(type, states):
         assert states[0] == states[1]
-        return
-    exact = exact_filter(m.family, X, y, mu, noise * ratio, noise)
-    for wanted, *got in zip(exact, *states, strict=True):
-        wanted = np.diagonal(wanted) if wanted.ndim > got[0].ndim else wanted
-        reference, fast = (np.max(np.abs(a - wanted)) / np.max(np.abs(wanted)) for a in got)
-        assert fast <= 16 * (reference + np.finfo(float).eps)
+        return None
+    wanted = exact_filter(m.family, X, y, mu, noise * ratio, noise)
+    if m.family == "diag":
+        wanted = wanted[0], np.diagonal(wanted[1])
+    error = lambda a, b: np.max(np.abs(a - b)) / np.max(np.abs(b))
+    return np.array([[error(a, b) for a, b in zip(q, wanted, strict=True)] for q in states])
