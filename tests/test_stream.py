@@ -3,6 +3,7 @@
 import builtins
 import dataclasses
 import pickle
+import re
 import sys
 import types
 import warnings
@@ -114,7 +115,7 @@ def test_advice_names_only_what_the_method_has():
     with pytest.raises(
         br.NotPositiveDefinite,
         match=r"Try alpha=\S+ \(now 1e\+06\), .*bong-lin-hess-diag, which cannot",
-    ):
+    ) as caught:
         br.run(
             br.method("bog-lin-hess-diag_mom", alpha=1e6),
             LINEAR,
@@ -123,6 +124,10 @@ def test_advice_names_only_what_the_method_has():
             X,
             Y,
         )
+    tried = float(re.search(r"Try alpha=(\S+) ", str(caught.value))[1])
+    prior = br.Diag(np.zeros(2), np.ones(2))
+    m = br.method("bog-lin-hess-diag_mom", alpha=tried)
+    assert br.update(m, LINEAR, UNIT, prior, X[0], Y[0])[1].valid
 
 
 def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
