@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ..dynamics import Static, matrices
 from ..states import State
-from . import diag, dlr, fc_forms
+from . import diag, dlr, fc, fc_forms
 
 
 class Parts(NamedTuple):
@@ -55,8 +55,15 @@ class Still(NamedTuple):
     still: bool
 
 
-def must_be_checked(m: Any) -> bool:
+def must_be_checked(rule: Any) -> bool:
     """Whether only the covariance itself tells, at the end of a time slice, if it is still positive
     definite.
     """
-    return m.name.startswith("bog-") and m.family == "fc_mom"
+    return isinstance(rule, fc.BogMom)
+
+
+def may_share(m: Any, rule: Any) -> bool:
+    """Whether a stream may use the threads of BLAS: only the large products and factors of a full
+    covariance gain by them.
+    """
+    return m.family in ("fc", "fc_mom") and fc_forms.is_many(rule)

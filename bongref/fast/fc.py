@@ -183,6 +183,35 @@ def variances(state, out):
             out[i] -= sign * row[i] * row[i]
 
 
+@kernel
+def times_rows(state, rows, out, work):
+    """out = rows Σ."""
+    for k in range(len(rows)):
+        times(state, rows[k], out[k], work)
+
+
+@kernel
+def append(state, rows, signs, work):
+    """Σ loses Σₖ signₖ rowₖ rowₖᵀ, deferred."""
+    n = reserve(state, len(rows), DEFERRED, work)
+    for k in range(len(rows)):
+        state.V[n + k], state.s[n + k] = rows[k], signs[k]
+    state.n[0] = n + len(rows)
+
+
+@kernel
+def diagonal_of(state, out):
+    """:func:`variances`, called from Python."""
+    variances(state, out)
+
+
+def diagonal(state: State) -> Any:
+    """diag Σ, a new array."""
+    out = np.empty(len(state.mu))
+    diagonal_of(state, out)
+    return out
+
+
 @device
 def multiple(g, x):
     """(β, whether g = βx but for rounding)."""

@@ -30,6 +30,11 @@ def many(m: Any, P: int, K: int) -> bool:
     return bool(m.hess.startswith("mc") or not few[m.rule])
 
 
+def is_many(rule: Any) -> bool:
+    """Whether the steps of a rule are taken by fc_many."""
+    return type(rule).__module__ == fc_many.__name__
+
+
 def start(m: Any, state: FC, K: int, moving: bool) -> Started:
     """Arrays for a stream of ``m`` that begins at ``state``, with at most K rows; ``moving``: there
     are dynamics.
@@ -41,29 +46,33 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
             rule, fc_many.many_prior(P, m.rule in ("blr", "bbb")),
             fc_many.many_state(state, m.family), None
         )
+    most = min(BASIS, P)
+    rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2, "blr": m.n_iter * K, "bbb": most}
+    deferred = fc.covariance_state(state, rows[m.rule])
+    few = fc.workspace(P, K, len(deferred.V))
     if m.rule in ("blr", "bbb"):
         rule = getattr(fc_loop, f"{m.rule.capitalize()}{'Mom' if mom else ''}Loop")(alpha)
-        now = fc_many.Dense(*(np.array(a, dtype=float, order="C") for a in state))
-        return rule, None, now, fc_loop.Loop(min(BASIS, P))
-    rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2}[m.rule]
-    deferred = fc.covariance_state(state, rows)
+        return rule, None, deferred, fc_loop.Loop(most, few)
     rules = {
         "bong": (fc.Bong(1.0), fc.BongMom(1.0)), "bog": (fc.Bog(alpha), fc.BogMom(alpha, moving))
     }
-    return rules[m.rule][mom], None, deferred, fc.workspace(P, K, len(deferred.V))
+    return rules[m.rule][mom], None, deferred, few
 
 
 def finish(rule: Any, state: Any, work: Any) -> FC:
     """The state as a copy; what was deferred stays so."""
-    few = isinstance(state, fc.State)
-    return fc.finish_few(state, work) if few else fc_many.finish_many(state)
+    if not isinstance(state, fc.State):
+        return fc_many.finish_many(state)
+    return fc.finish_few(state, work.few if isinstance(work, fc_loop.Loop) else work)
 
 
 def linear(m: Any, P: int, K: int, F: Array, b: Array, Q: Array) -> Any:
     """The dynamics θ_t ~ N(F θ_{t-1} + b, Q) as the form takes them; F and Q as (P,) or (P, P)."""
-    if many(m, P, K) or m.rule in ("blr", "bbb"):
+    if many(m, P, K):
         return fc_many.Moving(F, b, Q)
     if F.ndim == 1 and Q.ndim == 1:
-        return fc.Diagonal(F, b, Q, bool(np.all(F == F[:1])))
-    F, Q = (np.ascontiguousarray(np.diag(a) if a.ndim == 1 else a, dtype=float) for a in (F, Q))
-    return fc.Full(F, b, Q)
+        by: Any = fc.Diagonal(F, b, Q, bool(np.all(F == F[:1])))
+    else:
+        F, Q = (np.ascontiguousarray(np.diag(a) if a.ndim == 1 else a, dtype=float) for a in (F, Q))
+        by = fc.Full(F, b, Q)
+    return fc_loop.Moved(by) if m.rule in ("blr", "bbb") else by

@@ -1,9 +1,11 @@
-r"""Inner loops of blr and bbb in the full-covariance families with few rows, on BLAS from Python:
-q_{t,i} as a change of the prior in few directions. Reference: families.fc_nat, fc_mom.
+r"""Inner loops of blr and bbb in the full-covariance families with few rows, in Python around the
+kernels of fc.py: q_{t,i} as a change of the prior in few directions. Reference: families.fc_nat,
+fc_mom.
 
 The loop starts at the prior Σ₀, and an iterate differs from it only in the span of few vectors U
 (k, P). Each is multiplied once, with H = Σ₀, or with H = Σ₀⁻¹ for bbb in moments: Z = UH, T = UZᵀ.
-The rest are k × k matrices, and the covariance changes once, when the loop ends.
+The rest are k × k matrices, and the covariance changes once, when the loop ends, by rows that are
+deferred as in fc.py.
 
 * blr: U are the rows of all iterations so far. In natural parameters Σ⁻¹ = Σ₀⁻¹ + UᵀDU with weights
   D; in moments Σ = Σ₀ + ZᵀBZ.
@@ -19,16 +21,16 @@ from __future__ import annotations
 
 import math
 from collections import namedtuple
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import solve_triangular
-from scipy.linalg.blas import dsymv
 
 from ..linalg import Array
-from .fc import LOSS, PARALLEL, SHARP
-from .fc_many import Dense
-from .generic import begin, end, implement, step
+from ..states import FC
+from .fc import LOSS, PARALLEL, SHARP, State, Workspace
+from .fc import append, covariance_state, diagonal, finish_few, times_rows
+from .generic import begin, end, implement, predict, step
 from .small import EPS
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
@@ -51,11 +53,12 @@ class Loop:
     d: Array  # (k,): √D of blr; w of bbb, μ = μ₀ − Zᵀw
     B: Array  # (k, k): B of blr, e of bbb
     F: Any  # (k, k): a Cholesky factor of blr, X of bbb
+    variances: Array  # (P,): diag Σ₀, for bbb
     waiting: list[int]  # rows of Z, or −1 for μ₀
 
-    def __init__(self, most: int):
-        self.most = most  # vectors of a basis at most
-        self.inverse: Any = None  # (P, P): Σ₀⁻¹ for bbb in moments
+    def __init__(self, most: int, few: Workspace):
+        self.most, self.few = most, few  # vectors of a basis at most; buffers of fc.py
+        self.inverse: Any = None  # State: Σ₀⁻¹ for bbb in moments
         self.age, self.of = RENEWED, np.zeros(0)  # of that inverse, and diag Σ₀ of its Σ₀
 
     def clear(self, mu: Array) -> None:
@@ -87,34 +90,55 @@ def _grown(A: Array, n: int) -> Array:
     return out
 
 
-def _times(H: Array, rows: Array) -> Array:
-    """rows H, H symmetric: of a single row one triangle is read."""
-    return dsymv(1.0, H.T, rows[0], lower=1)[None] if len(rows) == 1 else rows @ H
+def _times(H: State, rows: Array, work: Loop) -> Array:
+    """rows H."""
+    out = np.empty_like(rows)
+    times_rows(H, rows, out, work.few)
+    return out
+
+
+def _lose(A: State, M: Array, rows: Array, work: Loop) -> None:
+    """A loses rowsᵀ M rows, M symmetric, as signed squares of rows in its eigenvectors."""
+    sizes, Q = np.linalg.eigh(0.5 * (M + M.T))
+    append(A, np.sqrt(np.abs(sizes))[:, None] * (Q.T @ rows), np.sign(sizes), work.few)
+
+
+class Moved(NamedTuple):
+    """Dynamics of a loop."""
+
+    by: Any  # Diagonal or Full of fc.py
+
+
+@implement(predict, Moved, host=True)
+def predict_loop(dynamics: Moved, state: State, work: Loop) -> int:
+    """Reference: dynamics.propagate."""
+    status: int = predict(dynamics.by, state, work.few)
+    return status
 
 
 # --- BLR ------------------------------------------------------------------------------------------
 
 
 @implement(begin, BlrLoop, BlrMomLoop, host=True)
-def begin_blr(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def begin_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """q_{t,0} = q_{t|t-1}. Reference: fc_nat.start, fc_mom.start."""
     work.clear(state.mu)
     return OK
 
 
-def _take(state: Dense, g: Array, rows: Array, work: Loop) -> tuple[Array, Array]:
+def _take(state: State, g: Array, rows: Array, work: Loop) -> tuple[Array, Array]:
     """The new rows behind those so far, with their products; δ = μ_{t|t-1} − μ, and Σ₀g."""
-    new = _times(state.Sigma, rows)
+    new = _times(state, rows, work)
     work.U, work.Z = np.vstack([work.U, rows]), np.vstack([work.Z, new])
     work.T = work.U @ work.Z.T
     work.T = 0.5 * (work.T + work.T.T)
     beta, parallel = _multiple(g, rows[0])
-    along = beta * new[0] if len(rows) == 1 and parallel else _times(state.Sigma, g[None])[0]
+    along = beta * new[0] if len(rows) == 1 and parallel else _times(state, g[None], work)[0]
     return work.mu0 - state.mu, along
 
 
 @implement(step, BlrLoop, host=True)
-def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> int:
     """Reference: fc_nat.blr_increment, with 0 < α ≤ 1."""
     if not rule.alpha <= 1:
         return UNSUPPORTED
@@ -134,15 +158,15 @@ def blr(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> 
 
 
 @implement(end, BlrLoop, host=True)
-def end_blr(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def end_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
     V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True, check_finite=False)
-    state.Sigma[:] -= V.T @ V  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 
 
 @implement(step, BlrMomLoop, host=True)
-def blr_mom(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+def blr_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> int:
     """Reference: fc_mom.blr_increment and is_valid_increment, with 0 < α ≤ 1: B stays negative
     definite.
     """
@@ -165,10 +189,9 @@ def blr_mom(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop)
 
 
 @implement(end, BlrMomLoop, host=True)
-def end_blr_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def end_blr_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ."""
-    V = work.F.T @ work.Z
-    state.Sigma[:] -= V.T @ V
+    append(state, work.F.T @ work.Z, np.ones(len(work.Z)), work.few)
     return OK
 
 
@@ -194,11 +217,11 @@ def _directions(x: Array, work: Loop) -> tuple[Array, list[int]]:
     return np.reshape(rows, (-1, len(x))), brought
 
 
-def _extend(H: Array, U: Array, brought: list[int], D: Array, moves: Array, work: Loop) -> Array:
+def _extend(H: State, U: Array, brought: list[int], D: Array, moves: Array, work: Loop) -> Array:
     """The basis with the new directions along which D, the change of e, or ``moves``, that of the
     mean, are more than rounding; their indices. The vectors of the others go on waiting.
     """
-    k, n, top = len(work.U), len(U), np.trace(H)
+    k, n, top = len(work.U), len(U), np.sum(diagonal(H))
     sizes = np.sqrt(np.concatenate([np.diagonal(work.T), np.full(n - k, top)]))
     least = NEGLIGIBLE * np.max(np.abs(work.mu0))
     matter = (np.abs(D) @ sizes * math.sqrt(top) > NEGLIGIBLE) | (np.abs(moves) > least)
@@ -207,16 +230,16 @@ def _extend(H: Array, U: Array, brought: list[int], D: Array, moves: Array, work
     work.waiting = [at for at, m in zip(brought, matter[k:], strict=True) if not m and at > -2]
     work.waiting += range(k, len(kept))
     work.U = U[kept]
-    work.Z = np.vstack([work.Z, *(_times(H, u[None]) for u in work.U[k:])])
+    work.Z = np.vstack([work.Z, _times(H, work.U[k:], work)])
     T = work.U @ work.Z.T
     work.T = 0.5 * (T + T.T)
     work.B = _grown(work.B, len(kept)) + D[np.ix_(kept, kept)]
     return kept
 
 
-def _invert(before: Array, sign: float, rows: Array, work: Loop) -> bool:
+def _invert(sign: float, rows: Array, work: Loop) -> bool:
     """X = (I + eT)⁻¹; False if H⁻¹ + UᵀeU is not positive definite, or where the new variances,
-    those ``before`` plus sign · diag rowsᵀ(e or Xe)rows, would have lost digits.
+    those of the prior plus sign · diag rowsᵀ(e or Xe)rows, would have lost digits.
     """
     L, k = _cholesky(work.T), len(work.T)
     if L is None or _cholesky(np.eye(k) + L.T @ work.B @ L) is None:
@@ -226,26 +249,26 @@ def _invert(before: Array, sign: float, rows: Array, work: Loop) -> bool:
     spread = np.linalg.norm(N, 1) * np.linalg.norm(work.F, 1)
     inner = work.B if sign > 0 else work.F @ work.B
     change = sign * np.einsum("ip,ip->p", rows, inner @ rows)
-    largest = max(np.max(before), np.max(np.abs(change)))
-    return bool(spread * largest <= LOSS * np.max(before + change))
+    largest = max(np.max(work.variances), np.max(np.abs(change)))
+    return bool(spread * largest <= LOSS * np.max(work.variances + change))
 
 
 @implement(begin, BbbLoop, host=True)
-def begin_bbb(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def begin_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """An empty basis; the mean waits."""
     work.clear(state.mu)
-    work.waiting = [-1]
+    work.waiting, work.variances = [-1], diagonal(state)
     return OK
 
 
 @implement(step, BbbLoop, host=True)
-def bbb(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+def bbb(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> int:
     """Reference: fc_nat.bbb. Σᵢ⁻¹ = Σ₀⁻¹ + UᵀeU, μᵢ = μ₀ − Zᵀw.
 
     With Σ = Σ₀ − ZᵀMZ, M = Xe: r = UΣ(g + Λ₀(μ₀ − μ)), v = UΣx, and Σ − ΣΛ₀Σ = Zᵀ(XeXᵀ)Z.
     """
     x, alpha, k = G[0], rule.alpha, len(work.U)
-    (beta, parallel), Sx = _multiple(g, x), _times(state.Sigma, G[:1])[0]
+    (beta, parallel), Sx = _multiple(g, x), _times(state, G[:1], work)[0]
     if not (parallel and len(G) == 1 and np.isfinite(Sx).all()):
         return UNSUPPORTED
     U, brought = _directions(Sx, work)
@@ -259,42 +282,38 @@ def bbb(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> 
     D = np.outer(r, a) + np.outer(a, r) - np.outer(v, v) + 0.5 * (total + total.T)
     D = -2 * alpha * D  # eq:bbb-FC-nat-prec, sec:FC-Nat#43
     move = alpha * r - D @ a
-    kept = _extend(state.Sigma, U, brought, D, move * np.trace(state.Sigma), work)
-    if not _invert(np.diagonal(state.Sigma), -1.0, work.Z, work):
+    kept = _extend(state, U, brought, D, move * np.sum(work.variances), work)
+    if not _invert(-1.0, work.Z, work):
         return UNSUPPORTED
     work.d = np.concatenate([w, np.zeros(len(kept) - k)]) - work.F @ move[kept]
     state.mu[:] = work.mu0 - work.d @ work.Z  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
     return OK if np.isfinite(state.mu).all() else UNSUPPORTED
 
 
-def _gain(A: Array, B: Array, rows: Array) -> None:
-    """A += rowsᵀ B rows, symmetric."""
-    change = rows.T @ (B @ rows)
-    A += 0.5 * (change + change.T)
-
-
 @implement(end, BbbLoop, host=True)
-def end_bbb(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def end_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Σ loses Zᵀ(Xe)Z."""
-    _gain(state.Sigma, -work.F @ work.B, work.Z)
+    _lose(state, work.F @ work.B, work.Z, work)
     return OK
 
 
 @implement(begin, BbbMomLoop, host=True)
-def begin_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def begin_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where Σ is another."""
     work.clear(state.mu)
-    if work.age >= RENEWED or not np.array_equal(np.diagonal(state.Sigma), work.of):
+    work.variances = diagonal(state)
+    if work.age >= RENEWED or not np.array_equal(work.variances, work.of):
         try:
-            work.inverse, work.age = np.linalg.inv(state.Sigma), 0
-            work.inverse = 0.5 * (work.inverse + work.inverse.T)
+            inverse, work.age = np.linalg.inv(finish_few(state, work.few).Sigma), 0
+            of = FC(state.mu, 0.5 * (inverse + inverse.T))
+            work.inverse = covariance_state(of, len(state.V))
         except np.linalg.LinAlgError:
             work.inverse = None
     return OK
 
 
 @implement(step, BbbMomLoop, host=True)
-def bbb_mom(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop) -> int:
+def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> int:
     """Reference: fc_mom.bbb. Σᵢ = Σ₀ + UᵀeU, Σᵢ⁻¹ = Σ₀⁻¹ − Zᵀ(Xe)Z, Z = UΣ₀⁻¹."""
     x, alpha, k = G[0], rule.alpha, len(work.U)
     beta, parallel = _multiple(g, x)
@@ -307,20 +326,20 @@ def bbb_mom(rule: Any, prior: Any, state: Dense, g: Array, G: Array, work: Loop)
     J[:k] = work.T
     d, v, total = U @ (work.mu0 - state.mu), U @ x, J @ (work.F @ work.B) @ J.T
     D = -0.5 * alpha * (0.5 * (total + total.T) + np.outer(v, v))  # bbb-FC-mom-cov, sec:FC-Mom#34
-    moves = alpha * np.trace(work.inverse) * (np.abs(d) + np.abs(alpha * beta * v))
+    moves = alpha * np.sum(diagonal(work.inverse)) * (np.abs(d) + np.abs(alpha * beta * v))
     kept = _extend(work.inverse, U, brought, D, moves, work)
-    valid = _invert(np.diagonal(state.Sigma), 1.0, work.U, work)
+    valid = _invert(1.0, work.U, work)
     state.mu[:] += alpha * (g + d[kept] @ work.Z)  # bbb-FC-mom-mu, sec:FC-Mom#33
     return OK if valid and np.isfinite(state.mu).all() else UNSUPPORTED
 
 
 @implement(end, BbbMomLoop, host=True)
-def end_bbb_mom(rule: Any, prior: Any, state: Dense, work: Loop) -> int:
+def end_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Σ gains UᵀeU, its inverse loses Zᵀ(Xe)Z."""
-    top = np.max(np.diagonal(work.inverse))
-    _gain(work.inverse, -work.F @ work.B, work.Z)
-    _gain(state.Sigma, work.B, work.U)
-    grown = np.max(np.diagonal(work.inverse))
+    top = np.max(diagonal(work.inverse))
+    _lose(work.inverse, work.F @ work.B, work.Z, work)
+    _lose(state, -work.B, work.U, work)
+    grown = np.max(diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
-    work.of = np.diagonal(state.Sigma).copy()
+    work.of = diagonal(state)
     return OK

@@ -43,13 +43,6 @@ class Moments(NamedTuple):
     L: Array  # (P, P): the Cholesky factor of Sigma
 
 
-class Dense(NamedTuple):
-    """N(mu, Sigma) with both triangles, for fc_loop.py."""
-
-    mu: Array  # (P,)
-    Sigma: Array  # (P, P)
-
-
 class Prior(NamedTuple):
     """What an inner loop keeps of q_{t|t-1}."""
 
@@ -276,7 +269,7 @@ class Moving(NamedTuple):
 
 
 @implement(predict, Moving, host=True)
-def predict_many(dynamics: Moving, state: Precision | Moments | Dense, work: Any) -> int:
+def predict_many(dynamics: Moving, state: Precision | Moments, work: Any) -> int:
     """Reference: dynamics.propagate."""
     F, b, Q = dynamics
     state.mu[:] = (F * state.mu if F.ndim == 1 else F @ state.mu) + b  # sec:pseudocode#3
@@ -286,20 +279,15 @@ def predict_many(dynamics: Moving, state: Precision | Moments | Dense, work: Any
     return _assign(state, Sigma)
 
 
-def _covariance(state: Precision | Moments | Dense) -> Array:
+def _covariance(state: Precision | Moments) -> Array:
     """Σ, a new array with both triangles."""
-    if isinstance(state, Dense):
-        return state.Sigma.copy()
     if isinstance(state, Moments):
         return _symmetric(state.Sigma.copy(order="F"))
     return np.ascontiguousarray(_symmetric(_invert(state.L.copy(order="F")))[::-1, ::-1])
 
 
-def _assign(state: Precision | Moments | Dense, Sigma: Array) -> int:
+def _assign(state: Precision | Moments, Sigma: Array) -> int:
     """The matrices of a state from Σ; -> status."""
-    if isinstance(state, Dense):
-        state.Sigma[:] = 0.5 * (Sigma + Sigma.T)
-        return OK
     if isinstance(state, Moments):
         state.Sigma[:] = Sigma
         return _factor(state.Sigma, state.L)
@@ -336,6 +324,6 @@ def many_prior(P: int, loop: bool) -> Prior:
     return Prior(np.zeros(n), np.zeros((n, n), order="F"), np.ones(1, dtype=bool))
 
 
-def finish_many(state: Precision | Moments | Dense) -> FC:
+def finish_many(state: Precision | Moments) -> FC:
     """A copy of the state."""
     return FC(state.mu.copy(), _covariance(state))

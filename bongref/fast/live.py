@@ -79,7 +79,7 @@ class Live:
         self.limited = p.m.family == "dlr" and not _is_small(
             p.m, self.parts.state.Wt, self.stream.K
         )
-        self.checked = families.must_be_checked(p.m)
+        self.checked = families.must_be_checked(self.parts.rule)
 
     @property
     def t(self) -> int:

@@ -65,6 +65,8 @@ class Stream:
         else:
             self.est = estimators.host(setting)
         self.steps: Any = compiled_steps if compiled and n == 1 else steps
+        # on a busy machine two threads of BLAS wait for each other
+        self.shares = families.may_share(m, empty.rule) and threads.idle() > 1
         self.live, self.pace = NOTHING, _first_steps(m, P, self.K)
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
@@ -74,10 +76,8 @@ class Stream:
 
     def _run(self, parts: Any, first: int, stop: int) -> tuple[int, int]:
         """The loop over some steps; -> status and step."""
-        tall = self.m.family == "dlr"
-        limit = threads.one_blas_thread() if tall else contextlib.nullcontext()
         data = self.X, self.Y, self.seen, self.m.n_iter, first, stop
-        with limit, np.errstate(all="ignore"):
+        with np.errstate(all="ignore"):
             return self.steps(parts.rule, self.est, self.dynamics, *parts[1:], *data)
 
     # --- time slices
@@ -94,7 +94,8 @@ class Stream:
         generator = None if self.rng is None else self.rng.bit_generator.state
         start = time.perf_counter()
         try:
-            new, parts, last, refused = self._slice(state, first, last, generator)
+            with contextlib.nullcontext() if self.shares else threads.one_blas_thread():
+                new, parts, last, refused = self._slice(state, first, last, generator)
         except Unavailable:
             self._rewind(generator)
             raise
@@ -121,7 +122,7 @@ class Stream:
                 restart(self.est.source, *state_of(self.rng))
             status, at = self._run(parts, first, last)
             new = families.finish(self.m, parts) if status == OK else None
-            if new is not None and (not families.must_be_checked(self.m) or is_valid(new)):
+            if new is not None and (not families.must_be_checked(parts.rule) or is_valid(new)):
                 return new, parts, last, refused
             refused, last = True, at if status != OK else first + (last - first) // 2
             parts = self._start(state)
