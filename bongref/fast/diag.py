@@ -17,6 +17,7 @@ import numpy as np
 from ..states import Diag
 from .generic import begin, implement, place, predict, step
 from .jit import device
+from .small import copy
 from .status import NOT_POSITIVE_DEFINITE, OK
 
 
@@ -164,8 +165,8 @@ def bbb_mom(rule, prior, state, g, G, work):
 @implement(begin, Blr, Bbb, BlrMom, BbbMom)
 def begin_loop(rule, prior, state, work):
     """blr and bbb need the prior in every iteration."""
-    prior.mu[:] = state.mu
-    prior.var[:] = state.var
+    copy(state.mu, prior.mu)
+    copy(state.var, prior.var)
     return OK
 
 

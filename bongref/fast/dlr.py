@@ -22,7 +22,7 @@ from . import dlr_gradient, dlr_projection  # noqa: F401  their steps
 from .dlr_blocks import SAMPLES, Bbb, Blr, Bog, Bong, State, load, weigh, workspace
 from .generic import begin, implement, place, predict
 from .jit import device
-from .small import add_dot, block, cholesky, dot, fill, not_finite, solve_lower, triangle
+from .small import add_dot, block, cholesky, copy, dot, fill, not_finite, solve_lower, triangle
 from .status import NOT_FINITE, OK, UNSUPPORTED
 
 # --- samples --------------------------------------------------------------------------------------
@@ -136,9 +136,7 @@ def predict_dlr(dynamics, state, work):
         weigh(X, R, u, X)
         solve_lower(E, R, X, w)
         for r in range(R):
-            new, x = state.Wt[r, at : at + w], X[r]
-            for p in range(w):
-                new[p] = x[p]
+            copy(X[r], state.Wt[r, at : at + w])
         wrong += not_finite(mu) + not_finite(Ups)
     return OK if wrong == 0.0 else NOT_FINITE
 
@@ -146,9 +144,10 @@ def predict_dlr(dynamics, state, work):
 @implement(begin, Blr, Bbb)
 def begin_loop(rule, prior, state, work):
     """The prior of the inner loop."""
-    prior.mu[:] = state.mu
-    prior.Ups[:] = state.Ups
-    prior.Wt[:] = state.Wt
+    copy(state.mu, prior.mu)
+    copy(state.Ups, prior.Ups)
+    for r in range(len(state.Wt)):
+        copy(state.Wt[r], prior.Wt[r])
     return OK
 
 

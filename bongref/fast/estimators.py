@@ -68,14 +68,22 @@ class McRows(McDiag):
 # --- linearised -----------------------------------------------------------------------------------
 
 
+@device
+def lin_sums(est, mu, x, y):
+    """est.g and est.G for a diagonal family, the network linearised at μ; -> status. Reference:
+    curvature.lin_hess, lin_ef, and curvature.diagonal.
+    """
+    at = est.at
+    forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
+    weights(at, est.hess, est.v, y)
+    sums(est.net, est.ints, est.v, est.words, mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
+    return OK
+
+
 @implement(estimate, LinDiag)
 def estimate_lin_diag(est, rule, prior, state, x, y, t, i, work):
-    """Reference: curvature.lin_hess, lin_ef, and curvature.diagonal."""
-    at = est.at
-    forward(est.net, est.ints, est.v, est.words, state.mu, x, at.o)
-    weights(at, est.hess, est.v, y)
-    sums(est.net, est.ints, est.v, est.words, state.mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
-    return OK
+    """:func:`lin_sums` at the mean."""
+    return lin_sums(est, state.mu, x, y)
 
 
 @device
@@ -206,16 +214,9 @@ def estimate_mc_rows(est, rule, prior, state, x, y, t, i, work):
 # --- in Python ------------------------------------------------------------------------------------
 
 
-@kernel
-def rows_alone(est, x, y, theta, scale):
-    """:func:`gradient_rows`, called from Python."""
-    gradient_rows(est, x, y, theta, scale)
-
-
-@kernel
-def sums_alone(est, mu, x, y, n, first, second):
-    """:func:`gradient_sums`, called from Python."""
-    gradient_sums(est, mu, x, y, n, first, second)
+# the same functions, called from Python
+sums_alone, rows_alone = kernel(gradient_sums), kernel(gradient_rows)
+lin_alone = {LinDiag: kernel(lin_sums), LinRows: kernel(lin_rows)}
 
 
 @kernel
@@ -223,12 +224,6 @@ def add_parts(sums, scale, g, d):
     """:func:`add_part` of all parts, called from Python."""
     for k in range(len(sums)):
         add_part(k, sums[k, 0], sums[k, 1], scale, g, d)
-
-
-@kernel
-def lin_alone(est, mu, x, y):
-    """:func:`lin_rows`, called from Python."""
-    return lin_rows(est, mu, x, y)
 
 
 class Setting(NamedTuple):
@@ -334,7 +329,7 @@ class Host(NamedTuple):
     """Estimates in Python."""
 
     setting: Setting
-    builtin: Any  # LinRows, or what :func:`sampler` gives; None for other models
+    builtin: Any  # LinDiag, LinRows, or what :func:`sampler` gives; None for other models
     source: Source  # for the quantiles
     g: Any
     G: Any
@@ -353,8 +348,8 @@ def host(s: Setting) -> Host:
 def estimate_host(est, rule, prior, state, x, y, t, i, work):
     """Reference: curvature.lin_hess, lin_ef, mc_ef."""
     s, theta = est.setting, state.mu
-    if isinstance(est.builtin, LinRows):
-        return lin_alone(est.builtin, state.mu, x, y)
+    if isinstance(est.builtin, LinDiag):
+        return lin_alone[type(est.builtin)](est.builtin, state.mu, x, y)
     if s.m.hess == "mc-ef":
         if s.samples is None:
             theta = np.empty((s.K, len(state.mu)))

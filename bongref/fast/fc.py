@@ -24,7 +24,7 @@ from ..linalg import is_diagonal
 from ..states import FC
 from .generic import end, implement, predict, step
 from .jit import device, kernel
-from .small import EPS, block, cholesky, dot, inner, not_finite, solve_lower
+from .small import EPS, block, cholesky, copy, dot, inner, not_finite, solve_lower
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 DEFERRED = 32  # rows of V at least
@@ -195,7 +195,8 @@ def append(state, rows, signs, work):
     """Σ loses Σₖ signₖ rowₖ rowₖᵀ, deferred."""
     n = reserve(state, len(rows), DEFERRED, work)
     for k in range(len(rows)):
-        state.V[n + k], state.s[n + k] = rows[k], signs[k]
+        copy(rows[k], state.V[n + k])
+        state.s[n + k] = signs[k]
     state.n[0] = n + len(rows)
 
 
@@ -409,8 +410,12 @@ def predict_full(dynamics, state, work):
     """Reference: dynamics.propagate."""
     flush(state, work)
     mirror(state.A)
-    state.mu[:] = np.dot(dynamics.F, state.mu) + dynamics.b  # sec:pseudocode#3
-    state.A[:] = np.dot(np.dot(dynamics.F, state.A), dynamics.F.T) + dynamics.Q  # sec:pseudocode#4
+    mu = np.dot(dynamics.F, state.mu)
+    A = np.dot(np.dot(dynamics.F, state.A), dynamics.F.T)
+    for i in range(len(mu)):
+        state.mu[i] = mu[i] + dynamics.b[i]  # sec:pseudocode#3
+        for j in range(len(mu)):
+            state.A[i, j] = A[i, j] + dynamics.Q[i, j]  # sec:pseudocode#4
     return OK
 
 

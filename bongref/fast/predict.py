@@ -19,6 +19,7 @@ from . import nets, threads
 from .jit import U, device, kernel
 from .nets.conv import Conv, block_forward, block_kernels, kernel_rows, pull_head
 from .nets.interface import forward, pullback
+from .small import copy
 from .tuning import CHUNK, EVALUATION
 
 
@@ -27,7 +28,7 @@ def forward_all(net, ints, v, words, theta, placed, X, out):
     """out (N, C) = f(x_n, θ)."""
     for n in range(len(X)):
         forward(net, ints, v, words, theta, X[n], net.size)
-        out[n] = v[net.size : net.size + U(out.shape[1])]
+        copy(v[net.size :], out[n])
 
 
 @kernel
@@ -36,7 +37,7 @@ def forward_blocks(net, ints, v, words, theta, placed, X, out):
     block_kernels(net, ints, theta, placed)
     for n in range(len(X)):
         block_forward(net, ints, v, words, theta, placed, X[n], net.size)
-        out[n] = v[net.size : net.size + U(out.shape[1])]
+        copy(v[net.size :], out[n])
 
 
 @device
@@ -53,7 +54,7 @@ def jacobians(net, ints, v, words, mu, X, o, J):
     unit_cotangents(v, net.size + C, C)
     for n in range(len(X)):
         forward(net, ints, v, words, mu, X[n], net.size)
-        o[n] = v[net.size : net.size + C]
+        copy(v[net.size :], o[n])
         pullback(net, ints, v, words, mu, net.size + C, C, J[n])
 
 
@@ -64,12 +65,12 @@ def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
     unit_cotangents(v, net.size + C, C)
     for n in range(len(X)):
         forward(net, ints, v, words, mu, X[n], net.size)
-        o[n] = v[net.size : net.size + C]
+        copy(v[net.size :], o[n])
         for c in range(C):
             pull_head(net, layers, v, mu, net.size + C + c * C, c)
         kernel_rows(net, ints, v, mu, C, J[n])
-        h[n, 0] = v[net.head : net.head + T]
-        h[n, 1] = v[net.head + T : net.head + T + T]
+        copy(v[net.head :], h[n, 0])
+        copy(v[net.head + T :], h[n, 1])
 
 
 def outputs(model: Any, thetas: Any, X: Any) -> Any:

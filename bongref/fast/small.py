@@ -68,6 +68,13 @@ def fill(A, value):
 
 
 @device
+def copy(source, target):
+    """target = source, vectors. (For target[:] = source Numba compiles the text of an error.)"""
+    for i in range(len(target)):
+        target[i] = source[i]
+
+
+@device
 def inner(x, y):
     """Σ x y."""
     total = 0.0

@@ -52,19 +52,19 @@ class Stream:
         empty = self._start(m.prior(mu=np.zeros(P)))
         # mc-ef in compiled code draws its own samples
         drawn = m.hess != "mc-ef" or (samples is None and is_pcg(rng))
-        compiled = single and drawn and not is_host(step, type(empty.rule))
-        n = 1
-        if single and drawn and m.hess == "mc-ef" and self.K * P >= SHARED_NUMBERS:
-            n = threads.idle()
+        sampled = single and drawn and m.hess == "mc-ef"
+        n = threads.idle() if sampled and self.K * P >= SHARED_NUMBERS else 1
+        # one kernel for the loop, but for a CNN: compiled for each rule it would take 20 s, and the
+        # calls of a loop in Python cost its steps little
+        whole = single and drawn and n == 1 and model.kind != "cnn"
+        whole = whole and not is_host(step, type(empty.rule))
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
-        self.drawn = compiled and n == 1 and m.hess == "mc-ef"
-        if compiled and n == 1:
+        if whole:
             self.est: Any = estimators.compiled(setting)
-        elif single and drawn and m.hess == "mc-ef":
-            self.est = estimators.shared(setting, n)
         else:
-            self.est = estimators.host(setting)
-        self.steps: Any = compiled_steps if compiled and n == 1 else steps
+            self.est = (estimators.shared(setting, n) if sampled else estimators.host(setting))
+        self.steps: Any = compiled_steps if whole else steps
+        self.drawn = whole and sampled  # the kernel draws
         # on a busy machine two threads of BLAS wait for each other
         self.shares = families.may_share(m, empty.rule) and threads.idle() > 1
         self.live, self.pace = NOTHING, _first_steps(m, P, self.K)
