@@ -405,7 +405,7 @@ def test_prediction_is_the_reference_prediction(kind, block, p):
     rule, _, state, work = fast.start("bong", 1.0, q, 1)
     if block < blocks.BLOCK:
         work = work._replace(width=min(work.width, 16))
-    assert predict(fast.Linear(*matrices(dynamics, len(q.mu))), state, work) == OK
+    assert predict(fast.DlrLinear(*matrices(dynamics, len(q.mu))), state, work) == OK
     wanted = propagate(q, dynamics)
     agree(
         fast.finish(rule, state, work),
@@ -440,7 +440,7 @@ def test_a_few_steps(kind, rule, K):
 
     parts = fast.start(rule, ALPHA[rule], p.states[0], K)
     for t in range(T):
-        assert predict(fast.Linear(*matrices(dynamics, P)), parts[2], parts[3]) == OK
+        assert predict(fast.DlrLinear(*matrices(dynamics, P)), parts[2], parts[3]) == OK
         begin(*parts)
         for curv in curvs[t * n_iter : t * n_iter + n_iter]:
             assert step(*parts[:3], curv.g.copy(), np.ascontiguousarray(curv.S.T), parts[3]) == OK

@@ -28,14 +28,18 @@ class State(NamedTuple):
     var: Any  # (P,)
 
 
-Bong = namedtuple("Bong", "alpha")
-Blr = namedtuple("Blr", "alpha")
-Bog = namedtuple("Bog", "alpha")
-Bbb = namedtuple("Bbb", "alpha")
-BongMom = namedtuple("BongMom", "alpha")
-BlrMom = namedtuple("BlrMom", "alpha")
-BogMom = namedtuple("BogMom", "alpha")
-BbbMom = namedtuple("BbbMom", "alpha")
+DiagBong = namedtuple("DiagBong", "alpha")
+DiagBlr = namedtuple("DiagBlr", "alpha")
+DiagBog = namedtuple("DiagBog", "alpha")
+DiagBbb = namedtuple("DiagBbb", "alpha")
+DiagBongMom = namedtuple("DiagBongMom", "alpha")
+DiagBlrMom = namedtuple("DiagBlrMom", "alpha")
+DiagBogMom = namedtuple("DiagBogMom", "alpha")
+DiagBbbMom = namedtuple("DiagBbbMom", "alpha")
+RULES = {
+    "diag": {"bong": DiagBong, "blr": DiagBlr, "bog": DiagBog, "bbb": DiagBbb},
+    "diag_mom": {"bong": DiagBongMom, "blr": DiagBlrMom, "bog": DiagBogMom, "bbb": DiagBbbMom},
+}
 
 
 # --- natural parameters ---------------------------------------------------------------------------
@@ -53,7 +57,7 @@ def is_bad(mu, var):
     return 0 if var > 0.0 and var < math.inf and mu - mu == 0.0 else 1
 
 
-@implement(step, Bong)
+@implement(step, DiagBong)
 def bong(rule, prior, state, g, G, work):
     """Reference: diag_nat.bong."""
     mu, var, bad = state.mu, state.var, 0
@@ -65,7 +69,7 @@ def bong(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-@implement(step, Blr)
+@implement(step, DiagBlr)
 def blr(rule, prior, state, g, G, work):
     """Reference: diag_nat.blr."""
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
@@ -78,7 +82,7 @@ def blr(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-@implement(step, Bog)
+@implement(step, DiagBog)
 def bog(rule, prior, state, g, G, work):
     """Reference: diag_nat.bog."""
     mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
@@ -91,7 +95,7 @@ def bog(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-@implement(step, Bbb)
+@implement(step, DiagBbb)
 def bbb(rule, prior, state, g, G, work):
     """Reference: diag_nat.bbb."""
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
@@ -109,7 +113,7 @@ def bbb(rule, prior, state, g, G, work):
 # --- moments --------------------------------------------------------------------------------------
 
 
-@implement(step, BongMom)
+@implement(step, DiagBongMom)
 def bong_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bong."""
     mu, var, bad = state.mu, state.var, 0
@@ -121,7 +125,7 @@ def bong_mom(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-@implement(step, BlrMom)
+@implement(step, DiagBlrMom)
 def blr_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.blr."""
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
@@ -134,7 +138,7 @@ def blr_mom(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-@implement(step, BogMom)
+@implement(step, DiagBogMom)
 def bog_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bog."""
     mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
@@ -146,7 +150,7 @@ def bog_mom(rule, prior, state, g, G, work):
     return verdict(bad)
 
 
-@implement(step, BbbMom)
+@implement(step, DiagBbbMom)
 def bbb_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bbb."""
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
@@ -162,7 +166,7 @@ def bbb_mom(rule, prior, state, g, G, work):
 # --- the rest of the family -----------------------------------------------------------------------
 
 
-@implement(begin, Blr, Bbb, BlrMom, BbbMom)
+@implement(begin, DiagBlr, DiagBbb, DiagBlrMom, DiagBbbMom)
 def begin_loop(rule, prior, state, work):
     """blr and bbb need the prior in every iteration."""
     copy(state.mu, prior.mu)
@@ -170,7 +174,7 @@ def begin_loop(rule, prior, state, work):
     return OK
 
 
-@implement(place, Bong, Blr, Bog, Bbb, BongMom, BlrMom, BogMom, BbbMom)
+@implement(place, *RULES["diag"].values(), *RULES["diag_mom"].values())
 def place_diag(rule, prior, state, z, work):
     """θ = μ + σ z. Reference: gaussians.place."""
     mu, var = state.mu, state.var
@@ -181,7 +185,7 @@ def place_diag(rule, prior, state, z, work):
     return OK
 
 
-class Linear(NamedTuple):
+class DiagLinear(NamedTuple):
     """θ_t ~ N(F θ_{t-1} + b, Q) with diagonal F and Q."""
 
     F: Any  # (P,)
@@ -189,7 +193,7 @@ class Linear(NamedTuple):
     Q: Any  # (P,)
 
 
-@implement(predict, Linear)
+@implement(predict, DiagLinear)
 def predict_diag(dynamics, state, work):
     """Reference: dynamics.propagate."""
     F, b, Q, mu, var, bad = dynamics.F, dynamics.b, dynamics.Q, state.mu, state.var, 0
@@ -199,12 +203,6 @@ def predict_diag(dynamics, state, work):
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
-
-
-RULES = {
-    "diag": {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb},
-    "diag_mom": {"bong": BongMom, "blr": BlrMom, "bog": BogMom, "bbb": BbbMom},
-}
 
 
 def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, None]:

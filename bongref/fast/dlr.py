@@ -19,7 +19,7 @@ import numpy as np
 from ..states import DLR
 from . import dlr_blocks as of
 from . import dlr_gradient, dlr_projection  # noqa: F401  their steps
-from .dlr_blocks import SAMPLES, Bbb, Blr, Bog, Bong, State, load, weigh, workspace
+from .dlr_blocks import SAMPLES, DlrBbb, DlrBlr, DlrBog, DlrBong, State, load, weigh, workspace
 from .generic import begin, implement, place, predict
 from .jit import device
 from .small import add_dot, block, cholesky, copy, dot, fill, not_finite, solve_lower, triangle
@@ -56,7 +56,7 @@ def noise_directions(At, R, D, gram):
     return OK
 
 
-@implement(place, Bong, Blr, Bog, Bbb)
+@implement(place, DlrBong, DlrBlr, DlrBog, DlrBbb)
 def place_dlr(rule, prior, state, z, work):
     """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ.
     """
@@ -93,7 +93,7 @@ def place_dlr(rule, prior, state, z, work):
 # --- dynamics -------------------------------------------------------------------------------------
 
 
-class Linear(NamedTuple):
+class DlrLinear(NamedTuple):
     """Dynamics with diagonal F and Q."""
 
     F: Any  # (P,)
@@ -101,7 +101,7 @@ class Linear(NamedTuple):
     Q: Any  # (P,)
 
 
-@implement(predict, Linear)
+@implement(predict, DlrLinear)
 def predict_dlr(dynamics, state, work):
     """Reference: dynamics.propagate: n = F² + QΥ, Υ' = Υ/n, W' = L⁻¹(F W/n), L Lᵀ = I + Wᵀ(Q/n)W.
     """
@@ -141,7 +141,7 @@ def predict_dlr(dynamics, state, work):
     return OK if wrong == 0.0 else NOT_FINITE
 
 
-@implement(begin, Blr, Bbb)
+@implement(begin, DlrBlr, DlrBbb)
 def begin_loop(rule, prior, state, work):
     """The prior of the inner loop."""
     copy(state.mu, prior.mu)
@@ -151,7 +151,7 @@ def begin_loop(rule, prior, state, work):
     return OK
 
 
-RULES = {"bong": Bong, "blr": Blr, "bog": Bog, "bbb": Bbb}
+RULES = {"bong": DlrBong, "blr": DlrBlr, "bog": DlrBog, "bbb": DlrBbb}
 
 
 def start(

@@ -24,10 +24,10 @@ class State(NamedTuple):
     Wt: Any  # (R, P)
 
 
-Bong = namedtuple("Bong", "alpha")
-Blr = namedtuple("Blr", "alpha")
-Bog = namedtuple("Bog", "alpha")
-Bbb = namedtuple("Bbb", "alpha")
+DlrBong = namedtuple("DlrBong", "alpha")
+DlrBlr = namedtuple("DlrBlr", "alpha")
+DlrBog = namedtuple("DlrBog", "alpha")
+DlrBbb = namedtuple("DlrBbb", "alpha")
 
 
 class Workspace(NamedTuple):

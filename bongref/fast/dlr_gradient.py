@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from . import dlr_blocks as of
 from . import small as algebra
-from .dlr_blocks import Bbb, Bog, columns, inverse, weigh
+from .dlr_blocks import DlrBbb, DlrBog, columns, inverse, weigh
 from .generic import implement, step
 from .jit import device
 from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
@@ -106,7 +106,7 @@ def bog_renew(state, g, rows, alpha, work):
     return wrong
 
 
-@implement(step, Bog)
+@implement(step, DlrBog)
 def bog(rule, prior, state, g, G, work):
     """Reference: dlr.bog_woodbury, with WᵀB = (I + WᵀΥ⁻¹W)⁻¹ WᵀΥ⁻¹S."""
     R, K = state.Wt.shape[0], G.shape[0]
@@ -265,7 +265,7 @@ def bbb_renew(prior, state, g, rows, alpha, work):
     return wrong
 
 
-@implement(step, Bbb)
+@implement(step, DlrBbb)
 def bbb(rule, prior, state, g, G, work):
     """Reference: dlr.bbb_woodbury.
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from . import dlr_blocks as of
 from . import small as algebra
-from .dlr_blocks import Blr, Bong, inverse, load, weigh
+from .dlr_blocks import DlrBlr, DlrBong, inverse, load, weigh
 from .generic import implement, step
 from .jit import device
 from .small import EPS, add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
@@ -295,7 +295,7 @@ def renew(prior, state, g, rows, alpha, work):
     return wrong
 
 
-@implement(step, Bong, Blr)
+@implement(step, DlrBong, DlrBlr)
 def absorb(rule, prior, state, g, G, work):
     """Reference: dlr.bong_woodbury, where ``prior`` has no rows in Wt and α = 1, and
     dlr.blr_woodbury.

@@ -45,8 +45,8 @@ def dynamics(m: Any, P: int, K: int, given: Any) -> Any:
         return Still(True)
     F, b, Q = matrices(given, P)
     if m.family in ("diag", "diag_mom"):
-        return diag.Linear(F, b, Q)
-    return dlr.Linear(F, b, Q) if m.family == "dlr" else fc_forms.linear(m, P, K, F, b, Q)
+        return diag.DiagLinear(F, b, Q)
+    return dlr.DlrLinear(F, b, Q) if m.family == "dlr" else fc_forms.linear(m, P, K, F, b, Q)
 
 
 class Still(NamedTuple):

@@ -6,7 +6,7 @@ when the kernel is compiled (``numba.extending.overload``); in Python, where the
 model of the user's, and with NUMBA_DISABLE_JIT=1, it is made at the call, and the implementation is
 a cached kernel of its own.
 
-    @implement(step, Bong)                       # in diag.py, dlr.py, fc.py
+    @implement(step, DiagBong)                   # in diag.py, dlr.py, fc.py
     def bong(rule, prior, state, g, G, work):    # the same arguments as the generic function
         ...
         return OK

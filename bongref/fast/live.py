@@ -23,16 +23,14 @@ import numpy as np
 from ..backends import Problem, Reference
 from ..checks import Observations
 from ..dynamics import Static, propagate
-from ..gaussians import is_valid
+from ..gaussians import covariance, is_valid
 from ..linearised import moments as reference_moments
-from ..states import State
-from . import families, nets, threads
-from .generic import predict
-from .jit import Kernel, U, config, device, kernel
-from .nets.interface import forward, pullback
+from ..states import DLR, FC, Diag, State
+from . import families, threads
+from .jit import Kernel, config
 from .normals import restart, skip, state_of
-from .small import cholesky, solve_lower
-from .status import OK, UNSUPPORTED
+from .predict import jacobians_of, network
+from .status import OK
 from .stream import Stream
 from .tuning import TIME_SLICE
 
@@ -69,7 +67,7 @@ class Live:
         self.mark = Mark(_copies(self.parts.state), self._generator(), t, 0)
         self.clean = True
         self.picture: Any = None  # the state, once it was asked for
-        self.ahead: Any = None  # what moments need of the prior of the next step
+        self.ahead: Any = None  # Ahead, once a prediction was asked for
         self.network: Any = None
         steps = self.stream.steps
         self.compiled = isinstance(steps, Kernel) and not config.DISABLE_JIT
@@ -216,41 +214,38 @@ class Live:
 
     def moments(self, X: Any) -> tuple[Any, Any]:
         """Means (N, C) and covariances (N, C, C) of the linearised outputs for the next step."""
-        self.mend()
-        p, found = self.problem, None
-        if self.builtin and p.m.family in ("diag", "diag_mom", "dlr"):
-            rows = np.ascontiguousarray(X, dtype=float).reshape(len(X), -1)
-            found = self._compiled_moments(rows if rows.flags.writeable else rows.copy())
-        if found is None:
-            return reference_moments(p.model, propagate(self.state, p.dynamics), X)
-        return found
-
-    def _compiled_moments(self, X: Any) -> tuple[Any, Any] | None:
-        p, C = self.problem, self.C
+        p = self.problem
+        if self.ahead is None:
+            self.ahead = Ahead(propagate(self.state, p.dynamics))
+        if not self.builtin:
+            return reference_moments(p.model, self.ahead.state, X)
         if self.network is None:
-            net, ints = nets.describe(p.model)
-            v, words = nets.workspace(net, C + C * C)
-            self.network = net, ints, v, words, np.zeros((2, C, p.model.n_params))
-        known = self.ahead is not None
-        ahead = self.ahead if known else self._predicted()
-        if ahead is None:
-            return None
-        m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
-        if len(ahead) == 2:
-            _call(moments_diag, *self.network, *ahead, X, (m, V))
-        elif _call(moments_dlr, *self.network, *ahead, known, X, (m, V)) != OK:
-            return None
-        self.ahead = ahead
-        return m, V
+            self.network = network(p.model, self.C)
+        o, J = jacobians_of(self.network, self.ahead.state.mu, X)
+        return o, self.ahead.covariances(J)
 
-    def _predicted(self) -> tuple[Any, ...] | None:
-        """The arrays of the prior of the next step, and for DLR those of the kernel's factor."""
-        p, state = self.problem, self.parts.state
-        if not isinstance(p.dynamics, Static):
-            state = _copies(state)
-            if predict(self.stream.dynamics, state, self.parts.work) != OK:
-                return None
-        return tuple(state) if len(state) == 2 else (*state, np.empty((len(state.Wt),) * 2))
+
+class Ahead:
+    """The prior of the next step, and what predictions need of it, made once."""
+
+    def __init__(self, state: State) -> None:
+        self.state: Any = state
+        self.inner: Any = None  # (I + WᵀΥ⁻¹W)⁻¹ of a DLR state
+        if isinstance(state, DLR) and np.all(state.Ups > 0):
+            R = state.W.shape[1]
+            self.inner = np.linalg.inv(np.eye(R) + state.W.T @ (state.W / state.Ups[:, None]))
+
+    def covariances(self, J: Any) -> Any:
+        """J Σ Jᵀ for J (N, C, P). Reference: linearised.moments."""
+        q = self.state
+        if isinstance(q, Diag):
+            return (J * q.var) @ J.swapaxes(1, 2)
+        if self.inner is None:
+            Sigma = q.Sigma if isinstance(q, FC) else covariance(q)
+            return J @ Sigma @ J.swapaxes(1, 2)
+        A = J / q.Ups
+        Z = A @ q.W
+        return A @ J.swapaxes(1, 2) - Z @ self.inner @ Z.swapaxes(1, 2)
 
 
 def _copies(state: Any) -> Any:
@@ -261,110 +256,3 @@ def _is_small(m: Any, Wt: Any, K: int) -> bool:
     R, P = Wt.shape
     n = K + R * (1 if m.rule in ("bong", "bog") else 2)
     return n * n * P <= PRODUCT and n * P <= MATRIX
-
-
-_known: dict[Any, Any] = {}
-
-
-def _call(fn: Kernel, *args: Any) -> Any:
-    """A kernel, without a look at the types of its arguments once it has been called with them."""
-    key = (fn.name, type(args[0]))
-    if key in _known and not config.DISABLE_JIT:
-        return _known[key](*args)
-    result = fn(*args)
-    _known[key] = fn.chosen(*args)
-    return result
-
-
-# --- kernels --------------------------------------------------------------------------------------
-
-
-@device
-def linearise(net, ints, v, words, mu, x, m, J):
-    """m (C,) = f(x, μ) and J (C, P) = ∂f/∂θ."""
-    C = U(len(m))
-    forward(net, ints, v, words, mu, x, net.size)
-    for i in range(C):
-        m[i] = v[net.size + i]
-        for j in range(C):
-            v[net.size + C + i * C + j] = 1.0 if i == j else 0.0
-    pullback(net, ints, v, words, mu, net.size + C, C, J)
-
-
-@device
-def weighted_products(A, B, V):
-    """V = A Bᵀ, symmetric."""
-    for i in range(len(V)):
-        for j in range(i + 1):
-            a, b, s = A[i], B[j], 0.0
-            for p in range(len(a)):
-                s += a[p] * b[p]
-            V[i, j] = V[j, i] = s
-
-
-@kernel
-def moments_diag(net, ints, v, words, J, mu, var, X, out):
-    """out = m (N, C) = f(x, μ), V (N, C, C) = J Diag(var) Jᵀ. Reference: linearised.moments."""
-    m, V = out
-    for n in range(len(X)):
-        linearise(net, ints, v, words, mu, X[n], m[n], J[0])
-        for i in range(J.shape[1]):
-            a, b = J[0, i], J[1, i]
-            for p in range(len(mu)):
-                b[p] = a[p] * var[p]
-        weighted_products(J[1], J[0], V[n])
-
-
-@device
-def inner_factor(Ups, Wt, L):
-    """The lower factor L of I + Wᵀ Υ⁻¹ W; UNSUPPORTED where an Υ is not positive."""
-    R, P = Wt.shape
-    bad, inverse, row = 0, np.empty(P), np.empty(P)
-    for p in range(P):
-        inverse[p] = 1.0 / Ups[p]
-        bad += 0 if Ups[p] > 0.0 else 1
-    for i in range(R):
-        a = Wt[i]
-        for p in range(P):
-            row[p] = a[p] * inverse[p]
-        for j in range(i + 1):
-            b, s = Wt[j], 0.0
-            for p in range(P):
-                s += row[p] * b[p]
-            L[i, j] = L[j, i] = s
-        L[i, i] += 1.0
-    return OK if bad == 0 and cholesky(L, R) else UNSUPPORTED
-
-
-@kernel
-def moments_dlr(net, ints, v, words, J, mu, Ups, Wt, L, known, X, out):
-    """out = m (N, C) = f(x, μ), V (N, C, C) = J (Υ + W Wᵀ)⁻¹ Jᵀ; L is written unless it is known.
-    Reference: linearised.moments.
-    """
-    m, V = out
-    if not known:
-        status = inner_factor(Ups, Wt, L)
-        if status != OK:
-            return status
-    R, C = len(Wt), J.shape[1]
-    Z = np.empty((R, C))
-    for n in range(len(X)):
-        linearise(net, ints, v, words, mu, X[n], m[n], J[0])
-        for i in range(C):
-            a, b = J[0, i], J[1, i]
-            for p in range(len(mu)):
-                b[p] = a[p] / Ups[p]
-            for r in range(R):
-                w, s = Wt[r], 0.0
-                for p in range(len(mu)):
-                    s += w[p] * b[p]
-                Z[r, i] = s
-        weighted_products(J[1], J[0], V[n])
-        solve_lower(L, R, Z, C)
-        for i in range(C):
-            for j in range(i + 1):
-                s = 0.0
-                for r in range(R):
-                    s += Z[r, i] * Z[r, j]
-                V[n, i, j] = V[n, j, i] = V[n, i, j] - s
-    return OK

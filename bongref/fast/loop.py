@@ -15,7 +15,7 @@ How the parts fit together (generic.py chooses the implementations by type):
   var), dlr.State(mu, Ups, Wt) with Wt = Wᵀ (R, P), row-major. ``state.mu`` exists in every family:
   it is where lin-* linearises.
 * ``rule`` is a NamedTuple, one class for each rule and family (and form), whose first field is
-  alpha: diag.Bong(alpha), …
+  alpha: diag.DiagBong(alpha), …
 * ``work`` is the family's workspace, a NamedTuple of buffers made by ``workspace(...)`` in its
   module. Steps allocate nothing of size P.
 * Every part gives back a status (status.py). Whatever is not OK ends the time slice: the stream

@@ -73,6 +73,21 @@ def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
         copy(v[net.head + T :], h[n, 1])
 
 
+def network(model: Any, C: int) -> tuple[Any, ...]:
+    """A network and a workspace for its Jacobian."""
+    net, ints = nets.describe(model)
+    return (net, ints, *nets.workspace(net, C + C * C)), C, model.n_params
+
+
+def jacobians_of(network: Any, mu: Any, X: Any) -> tuple[Any, Any]:
+    """f(x_n, μ), (N, C), and ∂f/∂θ, (N, C, P)."""
+    parts, C, P = network
+    X = np.require(np.reshape(X, (len(X), -1)), float, "CW")
+    o, J = np.empty((len(X), C)), np.empty((len(X), C, P))
+    jacobians(*parts, mu, X, o, J)
+    return o, J
+
+
 def outputs(model: Any, thetas: Any, X: Any) -> Any:
     """f(x_n, θ_s), (S, N, C)."""
     net, ints = nets.describe(model)

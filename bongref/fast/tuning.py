@@ -24,5 +24,3 @@ CHUNK = 2**21
 EVALUATION = 5 * 10**6
 # samples × parameters from which threads share them: an iteration takes 4 ms, 0.2 for the threads
 SHARED_NUMBERS = 10**6
-# rows of a CNN's Jacobian from which they share the products of pooled pixels: 3 rows are equal
-FEW_ROWS = 3

@@ -2,9 +2,9 @@
 
 Reference: models._cnn, Model.vjp. An image is kept pixel by pixel, the channels of one together,
 with zeros around it. The windows of all output pixels are copied into the rows of a matrix, so that
-a convolution is a product with the kernel (taps, c_out), its gradient in the kernel the product of
-the transposed windows with the cotangents δ, and its gradient in the input δ times the transposed
-kernel, added to the windows' places.
+a convolution is a product with the kernel (taps, c_out). Going back, the four pixels of a pooled
+one share its cotangent: windows and kernels are added up, times the slopes there, before the
+products.
 The dense layers, the head, are those of dense.py.
 """
 
@@ -17,7 +17,6 @@ import numpy as np
 from ..elementary import padded
 from ..generic import implement
 from ..jit import U, device
-from ..tuning import FEW_ROWS
 from .activations import CODES, activate
 from .dense import (
     DELTA,
@@ -42,7 +41,7 @@ class Conv(NamedTuple):
     The table ``ints`` has a row for each convolution, then two of the dense layers. v begins with
     the images (inputs of the convolutions with zeros around them, which are written once), the
     windows, the slopes; then Z and H, what a convolution gives before and after its activation and
-    the cotangents there, and scratch; BACK the cotangents of windows, ROW rows of the kernels for C
+    scratch; BACK tables for the products that go back, ROW rows of the kernels for C
     cotangents, POOLED the cotangents of pooled pixels for all of them, IMAGES those of an image and
     zeros around it, and the regions of the head, which begins with the output of the convolutions.
     """
@@ -82,7 +81,7 @@ def describe(model: Any) -> tuple[Conv, Any]:
         taps, Q, reach = kh * kw * r[C_IN], pixels // 4, (kh + 1) * (kw + 1) * r[C_IN]
         shared = (Q + C * r[C_OUT]) * padded(taps + 1) + C * Q
         placed = (4 + r[WIDTH] // 2) * r[C_OUT] * reach + C * reach
-        back_size = max(back_size, pixels * taps, shared, placed)
+        back_size = max(back_size, shared, placed)
         pooled_size = max(pooled_size, C * Q * r[C_OUT])
     code, n = CODES[spec["activation"]], len(rows)
     z, widest = end, padded(max(r[HEIGHT] * r[WIDTH] * r[C_OUT] for r in rows))
@@ -236,60 +235,6 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
 
 
 @device
-def unpool(layer, v, y, delta):
-    """δ (pixels, c) at v[delta] = act'(z) · y/4, y of the pooled pixels; 0 in an odd last row."""
-    c, cols, width = layer[C_OUT], layer[WIDTH] // U(2), layer[WIDTH]
-    if layer[HEIGHT] % U(2) + width % U(2) > U(0):
-        for i in range(layer[HEIGHT] * width * c):
-            v[delta + i] = 0.0
-    for i in range(layer[HEIGHT] // U(2) * U(2)):
-        for j in range(cols * U(2)):
-            to, source = (i * width + j) * c, y + ((i // U(2)) * cols + j // U(2)) * c
-            for o in range(c):
-                v[delta + to + o] = 0.25 * v[layer[SLOPES] + to + o] * v[source + o]
-
-
-@device
-def add_windows(layer, kh, kw, v, back, y):
-    """y (pixels, c_in) at v[y] = the sums of the cotangents of the windows that a pixel is in."""
-    c, width, height, to = layer[C_IN], layer[WIDTH], layer[HEIGHT], back
-    above, left = (kh - U(1)) // U(2), (kw - U(1)) // U(2)
-    for i in range(height * width * c):
-        v[y + i] = 0.0
-    for i in range(height):
-        for j in range(width):
-            # of the windows' columns, the first and the last in the image
-            first, last = left - j if j < left else U(0), min(kw, width + left - j)
-            for a in range(kh):
-                if above <= i + a < height + above:
-                    here = y + ((i + a - above) * width + (j + first - left)) * c
-                    start = to + first * c
-                    for k in range((last - first) * c):
-                        v[here + k] += v[start + k]
-                to += kw * c
-
-
-@device
-def kernel_row(net, ints, v, theta, row):
-    """row = the cotangents of all kernels and biases, for that of the input of the head, at H."""
-    z, y = net.z, net.z + net.widest
-    for k in range(net.depth - 1, -1, -1):
-        layer, c = ints[k], ints[k, C_OUT]
-        pixels, taps = layer[HEIGHT] * layer[WIDTH], net.kernel * net.width * layer[C_IN]
-        unpool(layer, v, y, z)
-        delta, at, b = matrix(v, z, pixels, c), layer[KERNEL], layer[BIAS]
-        np.dot(matrix(v, layer[WINDOWS], pixels, taps).T, delta, matrix(row, at, taps, c))
-        for o in range(c):
-            row[b + o] = 0.0
-        for p in range(pixels):
-            for o in range(c):
-                row[b + o] += v[z + p * c + o]
-        if k > 0:
-            np.dot(delta, matrix(theta, at, taps, c).T, matrix(v, net.back, pixels, taps))
-            add_windows(layer, net.kernel, net.width, v, net.back, y)
-
-
-@device
 def shared_products(net, layer, v, K, rows):
     """rows[:K] = the cotangents of a kernel and its bias for those of the pooled pixels, at POOLED.
 
@@ -397,12 +342,6 @@ def kernel_rows(net, ints, v, theta, K, rows):
     """rows[:K] = the cotangents of all kernels and biases, after pull_head for k < K <= C."""
     n, m, c = ints[net.depth, 0], ints[net.depth, 1], ints[net.depth - 1, C_OUT]
     np.dot(matrix(v, net.back, K, m), matrix(theta, net.at, m, n), matrix(v, net.images, K, n))
-    if K < U(FEW_ROWS):
-        for k in range(K):
-            for i in range(n):
-                v[net.z + net.widest + i] = v[net.images + k * n + i]
-            kernel_row(net, ints, v, theta, rows[k])
-        return
     for k in range(K):
         for i in range(n):
             v[net.pooled + (i // c * K + k) * c + i % c] = v[net.images + k * n + i]
