@@ -403,7 +403,7 @@ impute what is missing
         C = p.lik.check_outputs(checks.n_outputs(p.model, old.state.mu, x))
 
         def make(problem: Problem) -> Any:
-            from .fast.live import Live
+            from .live import Live
 
             return Live(problem, old.state, old.t, x, C)
 

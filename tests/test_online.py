@@ -14,7 +14,7 @@ from scipy import integrate, special, stats
 
 import bongref as br
 from bongref import linearised
-from bongref.fast import live
+from bongref import live
 from bongref.gaussians import covariance
 from bongref.routes import compare
 

@@ -22,7 +22,7 @@ from . import dlr_gradient, dlr_projection  # noqa: F401  their steps
 from .dlr_blocks import SAMPLES, DlrBbb, DlrBlr, DlrBog, DlrBong, State, load, weigh, workspace
 from .generic import begin, implement, place, predict
 from .jit import device
-from .small import add_dot, block, cholesky, copy, dot, fill, not_finite, solve_lower, triangle
+from .small import add_dot, block, cholesky, copy, dot, fill, not_finite, solve_lower
 from .status import NOT_FINITE, OK, UNSUPPORTED
 
 # --- samples --------------------------------------------------------------------------------------
@@ -32,8 +32,7 @@ from .status import NOT_FINITE, OK, UNSUPPORTED
 def noise_directions(At, R, D, gram):
     """Vᵀ in ``gram`` and D = 1/(h + h²), h = √(1 + Λ²), of A = Q Λ Vᵀ by rows; -> status.
 
-    The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD of the triangular factor of A
-    keeps the digits of small Λ.
+    The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD keeps the digits of small Λ.
     """
     trace = 0.0
     dot(At, At.T, gram)
@@ -44,9 +43,7 @@ def noise_directions(At, R, D, gram):
     if trace < 64.0:
         squares, V = np.linalg.eigh(gram.copy())
     else:
-        T = np.zeros((R, R))
-        triangle(At.copy(), T)
-        V, sizes, _ = np.linalg.svd(T)
+        V, sizes, _ = np.linalg.svd(At, False)
         squares = sizes * sizes
     for r in range(R):
         h = math.sqrt(1.0 + max(squares[r], 0.0))
@@ -61,10 +58,8 @@ def place_dlr(rule, prior, state, z, work):
     """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ.
     """
     R, P, D = state.Wt.shape[0], len(state.mu), work.few[of.VALUES]
-    root, At, AV, V = (
-        work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R],
-        block(work.small[of.NOISE], R, R)
-    )
+    root, At, AV = work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R]
+    V = block(work.small[of.NOISE], R, R)
     for p in range(P):
         if not state.Ups[p] > 0.0:
             return UNSUPPORTED
@@ -157,9 +152,7 @@ RULES = {"bong": DlrBong, "blr": DlrBlr, "bog": DlrBog, "bbb": DlrBbb}
 def start(
     rule: str, alpha: float, state: DLR, K: int, samples: bool = False
 ) -> tuple[Any, State, State, Any]:
-    """(rule, prior, state, workspace) of a stream that begins at ``state``, with K rows in each
-    step.
-    """
+    """(rule, prior, state, workspace) of a stream from ``state`` on, with K rows in each step."""
     (P, R), loop = state.W.shape, rule in ("blr", "bbb")
     now = State(
         np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float),

@@ -31,9 +31,7 @@ DlrBbb = namedtuple("DlrBbb", "alpha")
 
 
 class Workspace(NamedTuple):
-    """Buffers of a step, in few arrays, because Numba compiles a tuple of many slowly. n is the
-    number of rows in X.
-    """
+    """Buffers of a step with n rows in X; few arrays, as Numba compiles a tuple of many slowly."""
 
     blocks: Any  # (4, (n + 1) · width): see X, …; :func:`small.block` gives them their shape
     small: Any  # (8, (n + 1)²): small matrices, see GRAM, …
@@ -63,9 +61,7 @@ def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Works
 
 @device
 def load(A, scale, at, X, n):
-    """Rows of the block X from n on = scale · A in the columns from ``at``; the number of rows
-    then.
-    """
+    """Rows of X from n on = scale · A in the columns from ``at``; the number of rows then."""
     w = X.shape[1]
     for r in range(A.shape[0]):
         x, a = X[n + r], A[r, at : at + w]

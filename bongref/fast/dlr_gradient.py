@@ -153,9 +153,7 @@ def bbb_mean(prior, state, g, alpha, at, side):
 
 @device
 def bbb_curvature(A, Z, NZ, u, a, half, Ups):
-    """A block of Υ gains ½α diag Σ(Diag(Υ₀ − Υ) − WWᵀ)Σ with A = Υ⁻¹W, Z = ΣW and NZ = N ΣW by
-    rows.
-    """
+    """A block of Υ gains ½α diag Σ(Diag(Υ₀ − Υ) − WWᵀ)Σ; A = Υ⁻¹W, Z = ΣW, NZ = N ΣW by rows."""
     w = len(Ups)
     for p in range(w):
         Ups[p] += half * a[p] * u[p]  # eq:bbb-dlr-Ups, sec:DLR-deriv#41
@@ -189,9 +187,7 @@ def bbb_add(e, Z, a, alpha, at, Wt):
 
 @device
 def bbb_measure(prior, state, rows, work):
-    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb`; how
-    many Υ are not positive.
-    """
+    """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb`; how many Υ are not positive."""
     P, R, below, spare = len(state.mu), state.Wt.shape[0], 0, work.small[of.SPARE]
     K, dots = rows.shape[0], work.few[of.DOTS, :R]
     M, N = block(work.small[of.GRAM], R, R), block(work.small[of.ROWS], R, R)
@@ -205,10 +201,8 @@ def bbb_measure(prior, state, rows, work):
         w = min(work.width, P - at)
         W = columns(state.Wt, at, w, work.blocks[of.X])
         W0 = columns(prior.Wt, at, w, work.blocks[of.Z])
-        A, B, u, a = (
-            block(work.blocks[of.Y], R, w), block(work.blocks[of.E], R, w), work.few[of.U, :w],
-            work.few[of.A, :w]
-        )
+        A, B = block(work.blocks[of.Y], R, w), block(work.blocks[of.E], R, w)
+        u, a = work.few[of.U, :w], work.few[of.A, :w]
         below += bbb_weights(prior, state, at, u, a)
         weigh(W, R, u, A)
         add_gram(A, W, M, spare)
@@ -236,18 +230,14 @@ def bbb_small(small, R, K):
 def bbb_renew(prior, state, g, rows, alpha, work):
     """The new state; 0 if it is finite."""
     P, R, K, half, wrong = len(state.mu), state.Wt.shape[0], rows.shape[0], 0.5 * alpha, 0.0
-    E, N, L = (
-        block(work.small[of.WEIGHTED], R, R), block(work.small[of.ROWS], R, R),
-        block(work.small[of.EXTRA], R, 2 * R + K)
-    )
+    E, N = block(work.small[of.WEIGHTED], R, R), block(work.small[of.ROWS], R, R)
+    L = block(work.small[of.EXTRA], R, 2 * R + K)
     C0, CS = block(work.small[of.CROSS], R, R), block(work.small[of.ANGLES], R, K)
     for at in range(0, P, work.width):
         w = min(work.width, P - at)
         W0, side = columns(prior.Wt, at, w, work.blocks[of.E]), block(work.few[of.D], 1, w)
-        A, ZX, e = (
-            block(work.blocks[of.Y], R, w), block(work.blocks[of.Z], 2 * R + K, w),
-            block(work.blocks[of.X], R, w)
-        )
+        A, e = block(work.blocks[of.Y], R, w), block(work.blocks[of.X], R, w)
+        ZX = block(work.blocks[of.Z], 2 * R + K, w)
         u, a, Ups = work.few[of.U, :w], work.few[of.A, :w], state.Ups[at : at + w]
         dot(block(work.few[of.DOTS], 1, R), W0, side)
         wrong += bbb_mean(prior, state, g, alpha, at, side[0])
@@ -274,9 +264,8 @@ def bbb(rule, prior, state, g, G, work):
     (eq:bbb-dlr-Woodbury).
     """
     R, K = state.Wt.shape[0], G.shape[0]
-    code = (
-        UNSUPPORTED if bbb_measure(prior, state, G, work) > 0 else bbb_small(work.small, R, K)
-    )
+    below = bbb_measure(prior, state, G, work)
+    code = UNSUPPORTED if below > 0 else bbb_small(work.small, R, K)
     if code == OK and not bbb_renew(prior, state, g, G, rule.alpha, work) == 0.0:
         code = NOT_FINITE
     return code

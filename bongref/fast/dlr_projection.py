@@ -44,9 +44,7 @@ def load_rows(prior, state, rows, alpha, at, X):
 
 @device
 def eigenvectors(G, n, V, values):
-    """The eigenvectors of the first n rows and columns of G as rows of V, and the eigenvalues,
-    descending; -> status.
-    """
+    """Eigenvectors of G[:n, :n] as rows of V, and its eigenvalues, descending; -> status."""
     for i in range(n):
         if not (G[i, i] == 0.0 or SMALL * SMALL < G[i, i] < LARGE * LARGE):
             return UNSUPPORTED
@@ -88,9 +86,7 @@ def angles(C, V, values, first, start, D):
 
 @device
 def rotate(V, n, first, start, D):
-    """The rows of V from ``first`` and from ``start`` on rotated by small angles D, and the first n
-    rows made orthonormal again.
-    """
+    """Rows of V from ``first`` and ``start`` on rotated by small angles D, and made orthonormal."""
     sign = -1.0 if first > 0 else 1.0
     for a in range(D.shape[0]):
         for b in range(D.shape[1]):
@@ -159,9 +155,7 @@ def work_rows(prior, state, rows):
 
 @device
 def right_side(prior, state, g, at, out):
-    """A block of the right-hand side of the mean without W₀W₀ᵀδ, δ = μ₀ − μ: g (bong) or Υ₀δ + g
-    (blr).
-    """
+    """A block of the mean's right-hand side: g (bong) or Υ₀δ + g (blr), without W₀W₀ᵀδ."""
     w = len(out)
     more = g[at : at + w]
     for p in range(w):
@@ -243,9 +237,7 @@ def mean_coefficients(prior, state, n, alpha, work):
 
 @device
 def settle(state, Z, discarded, last, alpha, at):
-    """A block of the new state from the new W, the discarded rows, and Υ̃ times the step of the
-    mean; 0 if finite.
-    """
+    """A block of the new state; ``last`` is Υ̃ times the step of the mean; 0 if finite."""
     R, w, wrong = state.Wt.shape[0], Z.shape[1], 0.0
     mu, Ups = state.mu[at : at + w], state.Ups[at : at + w]
     for p in range(w):

@@ -15,9 +15,8 @@ from .jit import ordered
 
 BLOCK = 8  # buffers have a multiple of this length, so that vectorised loops have no remainder
 LOG2E = 1 / math.log(2)
-LN2_HIGH = (
-    2977044471.0 * 2.0**-32
-)  # the first 32 bits of ln 2, so that k · LN2_HIGH is exact, and the rest
+# the first 32 bits of ln 2, so that k · LN2_HIGH is exact, and the rest
+LN2_HIGH = 2977044471.0 * 2.0**-32
 LN2_LOW = 1.90821492927058770002e-10
 MAGIC = 1.5 * 2.0**52  # t + MAGIC has the nearest integer to t in its last bits
 
@@ -46,9 +45,7 @@ def reduced_exp(x):
 
 @ordered
 def powers_of_two(words, at, n):
-    """2^k from k + MAGIC, in place for n numbers; ``words`` is a view of them as int64: the last
-    bits move to the exponent.
-    """
+    """2^k from k + MAGIC, in place for n numbers; ``words``: a view of them as int64."""
     for i in range(n):
         words[at + i] = ((words[at + i] + 1023) & 0x7FF) << 52
 

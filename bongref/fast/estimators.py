@@ -70,9 +70,7 @@ class McRows(McDiag):
 
 @device
 def lin_sums(est, mu, x, y):
-    """est.g and est.G for a diagonal family, the network linearised at μ; -> status. Reference:
-    curvature.lin_hess, lin_ef, and curvature.diagonal.
-    """
+    """est.g and est.G for a diagonal family. Reference: curvature.lin_hess, lin_ef, diagonal."""
     at = est.at
     forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
     weights(at, est.hess, est.v, y)
@@ -104,9 +102,7 @@ def weigh_rows(v, c, rows, g):
 
 @device
 def lin_rows(est, mu, x, y):
-    """est.g and est.G with the network linearised at μ; -> status. Reference: curvature.lin_hess,
-    lin_ef.
-    """
+    """est.g and est.G, linearised at μ; -> status. Reference: curvature.lin_hess, lin_ef."""
     at = est.at
     forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
     weights(at, est.hess, est.v, y)
@@ -248,9 +244,7 @@ class Setting(NamedTuple):
 
 
 def network(s: Setting, K: int) -> tuple[Any, ...]:
-    """The compiled network, its table and workspace, and the likelihood's places in it, with K
-    cotangents.
-    """
+    """The network, its table and workspace, the likelihood's places in it; K cotangents."""
     (net, ints), C = nets.describe(s.model), s.model.n_outputs
     v, words = nets.workspace(net, likelihoods.extra(C, K))
     at = likelihoods.places(s.lik, C, K, int(net.size))
@@ -275,9 +269,7 @@ def compiled(s: Setting) -> Any:
 
 
 class Shared(NamedTuple):
-    """mc-ef with threads. Which thread does what changes no bit: samples are independent, and sums
-    are added in the order of the parts.
-    """
+    """mc-ef with threads; sums are added in the order of the parts, so that no bit changes."""
 
     setting: Setting
     workers: list[Any]  # a McDiag or McRows for each thread

@@ -1,5 +1,4 @@
-"""The five families: which module has the compiled steps of a method, and what Python needs of it.
-"""
+"""The five families: which module has the steps of a method, and what Python needs of it."""
 
 from __future__ import annotations
 
@@ -20,9 +19,7 @@ class Parts(NamedTuple):
 
 
 def start(m: Any, state: Any, K: int, moving: bool) -> Parts:
-    """Arrays for a stream of ``m`` that begins at ``state``, with at most K columns in S;
-    ``moving``: there are dynamics.
-    """
+    """Arrays for a stream from ``state`` on, at most K columns in S; ``moving``: with dynamics."""
     alpha = float(m.params.get("alpha", 1))
     if m.family in ("diag", "diag_mom"):
         return Parts(*diag.start(m.family, m.rule, alpha, state))
@@ -56,14 +53,10 @@ class Still(NamedTuple):
 
 
 def must_be_checked(rule: Any) -> bool:
-    """Whether only the covariance itself tells, at the end of a time slice, if it is still positive
-    definite.
-    """
+    """Whether only Σ itself tells, at the end of a time slice, if it is positive definite."""
     return isinstance(rule, fc.BogMom)
 
 
 def may_share(m: Any, rule: Any) -> bool:
-    """Whether a stream may use the threads of BLAS: only the large products and factors of a full
-    covariance gain by them.
-    """
+    """Whether the threads of BLAS can help: with large products and factors of a covariance."""
     return m.family in ("fc", "fc_mom") and fc_forms.is_many(rule)

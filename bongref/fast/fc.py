@@ -164,9 +164,7 @@ def flush(state, work):
 
 @device
 def reserve(state, k, limit, work):
-    """The first of k free rows of V; A absorbs the others where there are none, or more than
-    ``limit`` and A is not zero.
-    """
+    """The first of k free rows of V; A absorbs the others where they are too many."""
     if state.n[0] + k > (len(state.V) if state.c[0] == 0.0 else max(limit, k)):
         flush(state, work)
     return state.n[0]
@@ -228,6 +226,22 @@ def multiple(g, x):
 
 
 @device
+def take(state, n, rows, K, scale, move):
+    """Σ loses the squares of scale · rows, the mean moves; -> status."""
+    wrong = 0.0
+    for k in range(K):
+        row, x = state.V[n + k], rows[k]
+        state.s[n + k] = 1.0
+        for i in range(len(move)):
+            row[i] = scale * x[i]
+        wrong += not_finite(row)
+    for i in range(len(move)):
+        state.mu[i] += move[i]
+    state.n[0] = n + K
+    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+
+
+@device
 def products(state, rows, work):
     """Z = rows Σ, T = I + rows Σ rowsᵀ (lower triangle)."""
     K = rows.shape[0]
@@ -240,10 +254,8 @@ def products(state, rows, work):
 
 @implement(step, Bong)
 def bong(rule, prior, state, g, G, work):
-    """Reference: fc_nat.bong_woodbury. With I + SᵀΣS = LLᵀ: Σ loses the squares of the rows U =
-    L⁻¹SᵀΣ.
-    """
-    K, wrong = G.shape[0], 0.0
+    """Reference: fc_nat.bong_woodbury. I + SᵀΣS = LLᵀ; Σ loses the squares of rows L⁻¹SᵀΣ."""
+    K = G.shape[0]
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     for k in range(K):
@@ -260,22 +272,16 @@ def bong(rule, prior, state, g, G, work):
         return NOT_POSITIVE_DEFINITE if 0.0 * work.T[0, 0] == 0.0 else NOT_FINITE
     solve_lower(work.T, K, work.Z, len(g))
     for k in range(K):
-        row, z, less = state.V[n + k], work.Z[k], 0.0 if parallel else inner(work.Z[k], g)
-        state.s[n + k] = 1.0
+        z, less = work.Z[k], 0.0 if parallel else inner(work.Z[k], g)
         for i in range(len(g)):
-            row[i] = z[i]  # eq:bong-FC-prec, sec:lbong-fc#2
             work.v[i] -= less * z[i]
-        wrong += not_finite(row)
-    for i in range(len(g)):
-        state.mu[i] += work.v[i]  # eq:bong-FC-mean, sec:lbong-fc#1
-    state.n[0] = n + K
-    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+    return take(state, n, work.Z, K, 1.0, work.v)  # eq:bong-FC-prec, sec:lbong-fc#2, eq:bong-FC-mean, sec:lbong-fc#1
 
 
 @implement(step, BongMom)
 def bong_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bong_lowrank. Σ stays positive definite exactly if I − SᵀΣS is."""
-    K, wrong = G.shape[0], 0.0
+    K = G.shape[0]
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
@@ -289,16 +295,7 @@ def bong_mom(rule, prior, state, g, G, work):
             work.T[k, j] = (2.0 if j == k else 0.0) - work.T[k, j]
     if not cholesky(work.T, K):
         return NOT_POSITIVE_DEFINITE if 0.0 * work.T[0, 0] == 0.0 else NOT_FINITE
-    for k in range(K):
-        row, z = state.V[n + k], work.Z[k]
-        state.s[n + k] = 1.0
-        for i in range(len(g)):
-            row[i] = z[i]  # eq:bong-FC-mom-cov, sec:FC-Mom#22
-        wrong += not_finite(row)
-    for i in range(len(g)):
-        state.mu[i] += work.v[i]  # eq:bong-FC-mom-mu, sec:FC-Mom#21
-    state.n[0] = n + K
-    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+    return take(state, n, work.Z, K, 1.0, work.v)  # eq:bong-FC-mom-cov, sec:FC-Mom#22, eq:bong-FC-mom-mu, sec:FC-Mom#21
 
 
 # --- BOG ------------------------------------------------------------------------------------------
@@ -307,18 +304,11 @@ def bong_mom(rule, prior, state, g, G, work):
 @implement(step, BogMom)
 def bog_mom(rule, prior, state, g, G, work):
     """Reference: fc_mom.bog."""
-    K, root, wrong = G.shape[0], math.sqrt(0.5 * rule.alpha), 0.0
+    K, root = G.shape[0], math.sqrt(0.5 * rule.alpha)
     n = reserve(state, K, len(state.V), work)  # no product with Σ reads V
-    for k in range(K):
-        row, x = state.V[n + k], G[k]
-        state.s[n + k] = 1.0
-        for i in range(len(g)):
-            row[i] = root * x[i]  # eq:bog-fc-mom-cov, eq:lbog-fc-mom-cov
-        wrong += not_finite(row)
     for i in range(len(g)):
-        state.mu[i] += rule.alpha * g[i]  # eq:bog-fc-mom-mu, eq:lbog-fc-mom-mu
-    state.n[0] = n + K
-    return OK if wrong + not_finite(state.mu) == 0.0 else NOT_FINITE
+        work.v[i] = rule.alpha * g[i]  # eq:bog-fc-mom-mu, eq:lbog-fc-mom-mu
+    return take(state, n, G, K, root, work.v)  # eq:bog-fc-mom-cov, eq:lbog-fc-mom-cov
 
 
 @implement(step, Bog)

@@ -1,5 +1,4 @@
-"""Which form takes the steps of a method in the full-covariance families, and what Python needs of
-it.
+"""Which form takes the steps of a method in the full-covariance families.
 
 Few rows (lin-hess, lin-ef): fc.py in compiled code, and for blr and bbb fc_loop.py. Many rows:
 fc_many.py. The last two are on BLAS and LAPACK, which may use their own threads.
@@ -36,16 +35,12 @@ def is_many(rule: Any) -> bool:
 
 
 def start(m: Any, state: FC, K: int, moving: bool) -> Started:
-    """Arrays for a stream of ``m`` that begins at ``state``, with at most K rows; ``moving``: there
-    are dynamics.
-    """
+    """Arrays for a stream from ``state`` on, at most K rows; ``moving``: there are dynamics."""
     P, alpha, mom = len(state.mu), float(m.params.get("alpha", 1)), m.family == "fc_mom"
     if many(m, P, K):
         rule = getattr(fc_many, f"{m.rule.capitalize()}{'Mom' if mom else ''}Many")(alpha)
-        return (
-            rule, fc_many.many_prior(P, m.rule in ("blr", "bbb")),
-            fc_many.many_state(state, m.family), None
-        )
+        prior = fc_many.many_prior(P, m.rule in ("blr", "bbb"))
+        return rule, prior, fc_many.many_state(state, m.family), None
     most = min(BASIS, P)
     rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2, "blr": m.n_iter * K, "bbb": most}
     deferred = fc.covariance_state(state, rows[m.rule])

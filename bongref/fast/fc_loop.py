@@ -28,8 +28,8 @@ from scipy.linalg import solve_triangular
 
 from ..linalg import Array
 from ..states import FC
+from . import fc
 from .fc import LOSS, PARALLEL, SHARP, State, Workspace
-from .fc import append, covariance_state, diagonal, finish_few, times_rows
 from .generic import begin, end, implement, predict, step
 from .small import EPS
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
@@ -93,14 +93,14 @@ def _grown(A: Array, n: int) -> Array:
 def _times(H: State, rows: Array, work: Loop) -> Array:
     """rows H."""
     out = np.empty_like(rows)
-    times_rows(H, rows, out, work.few)
+    fc.times_rows(H, rows, out, work.few)
     return out
 
 
 def _lose(A: State, M: Array, rows: Array, work: Loop) -> None:
     """A loses rowsᵀ M rows, M symmetric, as signed squares of rows in its eigenvectors."""
     sizes, Q = np.linalg.eigh(0.5 * (M + M.T))
-    append(A, np.sqrt(np.abs(sizes))[:, None] * (Q.T @ rows), np.sign(sizes), work.few)
+    fc.append(A, np.sqrt(np.abs(sizes))[:, None] * (Q.T @ rows), np.sign(sizes), work.few)
 
 
 class Moved(NamedTuple):
@@ -161,15 +161,13 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
 def end_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
     V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True, check_finite=False)
-    append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    fc.append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 
 
 @implement(step, BlrMomLoop, host=True)
 def blr_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> int:
-    """Reference: fc_mom.blr_increment and is_valid_increment, with 0 < α ≤ 1: B stays negative
-    definite.
-    """
+    """Reference: fc_mom.blr_increment, is_valid_increment; α ≤ 1: B stays negative definite."""
     alpha, m = rule.alpha, len(work.U)
     if not alpha <= 1:
         return UNSUPPORTED
@@ -191,7 +189,7 @@ def blr_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 @implement(end, BlrMomLoop, host=True)
 def end_blr_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ."""
-    append(state, work.F.T @ work.Z, np.ones(len(work.Z)), work.few)
+    fc.append(state, work.F.T @ work.Z, np.ones(len(work.Z)), work.few)
     return OK
 
 
@@ -199,9 +197,7 @@ def end_blr_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
 
 
 def _directions(x: Array, work: Loop) -> tuple[Array, list[int]]:
-    """U with directions of the vectors that wait, and of x, behind its rows; which vector brought
-    each, −2 for x. Gram–Schmidt, repeated.
-    """
+    """U and directions of the waiting vectors and of x (Gram–Schmidt); whose each is, −2: x."""
     rows, brought = list(work.U), []
     for at in [*work.waiting, -2]:
         v = x if at == -2 else work.mu0 if at == -1 else work.Z[at]
@@ -221,7 +217,7 @@ def _extend(H: State, U: Array, brought: list[int], D: Array, moves: Array, work
     """The basis with the new directions along which D, the change of e, or ``moves``, that of the
     mean, are more than rounding; their indices. The vectors of the others go on waiting.
     """
-    k, n, top = len(work.U), len(U), np.sum(diagonal(H))
+    k, n, top = len(work.U), len(U), np.sum(fc.diagonal(H))
     sizes = np.sqrt(np.concatenate([np.diagonal(work.T), np.full(n - k, top)]))
     least = NEGLIGIBLE * np.max(np.abs(work.mu0))
     matter = (np.abs(D) @ sizes * math.sqrt(top) > NEGLIGIBLE) | (np.abs(moves) > least)
@@ -257,7 +253,7 @@ def _invert(sign: float, rows: Array, work: Loop) -> bool:
 def begin_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """An empty basis; the mean waits."""
     work.clear(state.mu)
-    work.waiting, work.variances = [-1], diagonal(state)
+    work.waiting, work.variances = [-1], fc.diagonal(state)
     return OK
 
 
@@ -301,12 +297,12 @@ def end_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
 def begin_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where Σ is another."""
     work.clear(state.mu)
-    work.variances = diagonal(state)
+    work.variances = fc.diagonal(state)
     if work.age >= RENEWED or not np.array_equal(work.variances, work.of):
         try:
-            inverse, work.age = np.linalg.inv(finish_few(state, work.few).Sigma), 0
+            inverse, work.age = np.linalg.inv(fc.finish_few(state, work.few).Sigma), 0
             of = FC(state.mu, 0.5 * (inverse + inverse.T))
-            work.inverse = covariance_state(of, len(state.V))
+            work.inverse = fc.covariance_state(of, len(state.V))
         except np.linalg.LinAlgError:
             work.inverse = None
     return OK
@@ -326,7 +322,7 @@ def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
     J[:k] = work.T
     d, v, total = U @ (work.mu0 - state.mu), U @ x, J @ (work.F @ work.B) @ J.T
     D = -0.5 * alpha * (0.5 * (total + total.T) + np.outer(v, v))  # bbb-FC-mom-cov, sec:FC-Mom#34
-    moves = alpha * np.sum(diagonal(work.inverse)) * (np.abs(d) + np.abs(alpha * beta * v))
+    moves = alpha * np.sum(fc.diagonal(work.inverse)) * (np.abs(d) + np.abs(alpha * beta * v))
     kept = _extend(work.inverse, U, brought, D, moves, work)
     valid = _invert(1.0, work.U, work)
     state.mu[:] += alpha * (g + d[kept] @ work.Z)  # bbb-FC-mom-mu, sec:FC-Mom#33
@@ -336,10 +332,10 @@ def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 @implement(end, BbbMomLoop, host=True)
 def end_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Σ gains UᵀeU, its inverse loses Zᵀ(Xe)Z."""
-    top = np.max(diagonal(work.inverse))
+    top = np.max(fc.diagonal(work.inverse))
     _lose(work.inverse, work.F @ work.B, work.Z, work)
     _lose(state, -work.B, work.U, work)
-    grown = np.max(diagonal(work.inverse))
+    grown = np.max(fc.diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
-    work.of = diagonal(state)
+    work.of = fc.diagonal(state)
     return OK

@@ -75,9 +75,7 @@ def _symmetric(A: Array) -> Array:
 
 
 def _factor(A: Array, L: Array) -> int:
-    """L = the Cholesky factor of A; -> status. Some LAPACKs do not notice NaN, which reaches the
-    diagonal.
-    """
+    """L = the Cholesky factor of A; -> status. NaN, which LAPACK may miss, reaches diag L."""
     if L is not A:
         np.copyto(L, A)
     good = dpotrf(L, lower=1, clean=0, overwrite_a=1)[1] == 0 and np.isfinite(L.diagonal()).all()
@@ -172,12 +170,9 @@ def bog(rule: BogMany, prior: Prior, state: Precision, g: Array, G: Array, work:
 
 @implement(step, BbbMany, host=True)
 def bbb(rule: BbbMany, prior: Prior, state: Precision, g: Array, G: Array, work: Any) -> int:
-    """Reference: fc_nat.bbb, with ΣΛ₀Σ = XᵀX, X = L₀ᵀΣ. In the first iteration that is Σ, and the
-    two cancel.
-    """
-    alpha, mu, (g, rows), L0 = (
-        rule.alpha, np.ascontiguousarray(state.mu[::-1]), _reversed(g, G), prior.matrix
-    )
+    """Reference: fc_nat.bbb; ΣΛ₀Σ = XᵀX, X = L₀ᵀΣ, cancels Σ in the first iteration."""
+    alpha, (g, rows), L0 = rule.alpha, _reversed(g, G), prior.matrix
+    mu = np.ascontiguousarray(state.mu[::-1])
     if not prior.first[0]:
         d = np.ascontiguousarray((prior.mu - state.mu)[::-1])
         g = g + dtrmv(L0, dtrmv(L0, d, lower=1, trans=1), lower=1)
@@ -307,9 +302,7 @@ def begin_loop(rule: Any, prior: Prior, state: Any, work: Any) -> int:
 
 
 def many_state(state: FC, family: str) -> Precision | Moments:
-    """Arrays for a stream that begins at ``state``; NaN where it has no Cholesky factor, so that
-    the first step is not taken here.
-    """
+    """Arrays for a stream from ``state`` on; NaN where it has no Cholesky factor."""
     P = len(state.mu)
     A, L = np.zeros((P, P), order="F"), np.zeros((P, P), order="F")
     now = (Precision if family == "fc" else Moments)(np.array(state.mu, dtype=float), A, L)

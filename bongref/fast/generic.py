@@ -67,9 +67,7 @@ OPTIONAL = ("begin", "end", "predict")  # a rule or dynamics need not have them
 def implement(
     fn: Callable[..., Any], *kinds: type, host: bool = False
 ) -> Callable[[Callable[..., Any]], Any]:
-    """Registers an implementation of ``fn`` for first arguments of these types; gives back what
-    Python calls.
-    """
+    """Registers an implementation for first arguments of these types; -> what Python calls."""
 
     def register(function: Callable[..., Any]) -> Any:
         entry = function if host or config.DISABLE_JIT else kernel(function)
@@ -90,9 +88,7 @@ def is_host(fn: Callable[..., Any], kind: type) -> bool:
 
 @generic
 def begin(rule, prior, state, work):
-    """Before the inner loop: what the rule needs of the prior q_{t|t-1}, which ``state`` holds
-    (blr, bbb: a copy in ``prior``); -> status.
-    """
+    """Before the inner loop: what the rule keeps of q_{t|t-1}, now in ``state``; -> status."""
     return OK
 
 
@@ -109,17 +105,13 @@ def step(rule, prior, state, g, G, work):
 
 @generic
 def end(rule, prior, state, work):
-    """After the inner loop: ``state`` becomes q_t where the steps have deferred something; ->
-    status.
-    """
+    """After the inner loop: ``state`` becomes q_t where steps were deferred; -> status."""
     return OK
 
 
 @generic
 def place(rule, prior, state, z, work):
-    """The rows of z (M, P), standard normal, become samples θ ~ q_{t,i-1}; -> status. Reference:
-    gaussians.place.
-    """
+    """Standard normal rows z (M, P) become samples θ ~ q_{t,i-1}. Reference: gaussians.place."""
 
 
 @generic

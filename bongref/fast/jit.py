@@ -55,9 +55,7 @@ def _digest() -> str:
 
 
 def _folder() -> Path | None:
-    """The cache folder of these sources: in NUMBA_CACHE_DIR, beside the package, or in the user's
-    cache; None where none is writable.
-    """
+    """In NUMBA_CACHE_DIR, beside the package, or in the user's cache; None: none is writable."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     bases = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [
         Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())
@@ -85,18 +83,14 @@ def ordered(fn: Callable[..., Any]) -> Any:
 
 
 def _types(a: Any) -> Any:
-    """What Numba's types of these arguments depend on; ``numba.typeof`` itself takes 0.3 ms for a
-    NamedTuple.
-    """
+    """What Numba's types depend on; ``numba.typeof`` itself takes 0.3 ms for a NamedTuple."""
     if isinstance(a, np.ndarray):
         return a.dtype.char, a.ndim, a.flags.c_contiguous, a.flags.writeable
     return (type(a), *[_types(v) for v in a]) if isinstance(a, tuple) else type(a)
 
 
 class Kernel:
-    """A function that is called from Python: compiled at its first use with each combination of
-    types, or taken from the cache.
-    """
+    """A function called from Python: compiled for each combination of types, or from the cache."""
 
     def __init__(self, fn: Callable[..., Any]):
         self.function, self.name = fn, f"{fn.__module__.removeprefix('bongref.')}.{fn.__name__}"
@@ -151,9 +145,7 @@ def kernel(fn: Callable[..., Any]) -> Kernel:
 
 @contextlib.contextmanager
 def _first_use(name: str, key: str) -> Iterator[None]:
-    """One process and one thread at a time for each kernel and types; prints a message if it takes
-    longer than COMPILE_MESSAGE.
-    """
+    """One process and thread at a time for each kernel and types; a message where it is slow."""
     start = time.perf_counter()
 
     def say() -> None:

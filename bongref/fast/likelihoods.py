@@ -1,6 +1,4 @@
-"""The likelihoods: score and information as weighted cotangents of the outputs. Reference:
-bongref.likelihoods.
-"""
+"""Score and information as weighted cotangents of the outputs. Reference: bongref.likelihoods."""
 
 from __future__ import annotations
 
@@ -17,9 +15,7 @@ LIN_HESS, LIN_EF = 0, 1
 
 
 class Places(NamedTuple):
-    """Where the vectors of an observation are in the workspace v, one after the other; C outputs, K
-    cotangents.
-    """
+    """Where the vectors of an observation are in the workspace v; C outputs, K cotangents."""
 
     kind: int  # of the likelihood
     C: np.uint64
@@ -52,8 +48,7 @@ def load(lik: Any, at: Places, v: Any) -> None:
 
 
 def n_rows(lik: Any, C: int, hess: int) -> int:
-    """The number of cotangents of :func:`weights`: the rank of the information, or one for lin-ef.
-    """
+    """How many cotangents :func:`weights` has: the information's rank, or one for lin-ef."""
     return 1 if hess == LIN_EF else C - 1 if lik.name == "categorical" else C
 
 
@@ -72,9 +67,7 @@ def sigmoid(x):
 
 @ordered
 def softmax(v, o, C, p):
-    """v[p:] = e^{o_k} / Σ e^o, corrected for the rounding of o_k − max o. Reference:
-    likelihoods.softmax.
-    """
+    """v[p:] = e^o / Σ e^o, corrected for the rounding of o − max o. Reference: softmax."""
     at = U(0)
     for i in range(C):
         at = i if v[o + i] > v[o + at] else at

@@ -36,9 +36,7 @@ from .status import OK
 
 
 def steps(rule, est, dynamics, prior, state, work, X, Y, seen, n_iter, first, stop):
-    """The steps first, …, stop − 1, in place on ``state``; -> the status and the step that it
-    belongs to. Reference: stream.run.
-    """
+    """The steps first, …, stop − 1, in place on ``state``; -> status, step. Reference: run."""
     for t in range(first, stop):
         status = predict(dynamics, state, work)  # sec:pseudocode#1
         if status != OK:

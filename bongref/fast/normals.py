@@ -35,9 +35,7 @@ N, JUMP, USED, NONE, ONE_MORE = (np.uint64(k) for k in (CHAINS, 3 * CHAINS, 3 * 
 
 @functools.cache
 def table() -> np.ndarray:
-    """(53 · 32, 8): for each interval of (½, 2⁵²) the coefficients of −Φ⁻¹((c + x)/2⁵³) in powers
-    of x, c its middle.
-    """
+    """(53 · 32, 8): for each interval, c its middle, coefficients of −Φ⁻¹((c + x)/2⁵³) in x."""
     interval = np.arange(53 * 32)
     octave = 2.0 ** (interval // 32 - 1)
     half, centre = octave / 64, octave * (1 + (interval % 32 + 0.5) / 32)
@@ -50,9 +48,7 @@ def table() -> np.ndarray:
 
 
 class Source(NamedTuple):
-    """The chains of a PCG64 and one block of variates that are drawn and not yet used, N = CHAINS
-    of them.
-    """
+    """The chains of a PCG64 and a block of N = CHAINS variates that are drawn and not used."""
 
     # (3 N + 5,) uint64: the states' halves, the last numbers, the jump of N steps, how many used
     words: Any
@@ -79,15 +75,12 @@ def is_pcg(rng: Any) -> bool:
 def source() -> Source:
     """Buffers; :func:`restart` sets the chains."""
     values = np.zeros(3 * CHAINS)
-    return Source(
-        np.full(3 * CHAINS + 5, CHAINS, np.uint64), values, values.view(np.int64),
-        table().reshape(-1)
-    )
+    words = np.full(3 * CHAINS + 5, CHAINS, np.uint64)
+    return Source(words, values, values.view(np.int64), table().reshape(-1))
 
 
 def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
-    """The next variate is the one that the generator with this state gives after ``skip`` others.
-    """
+    """The next variate is the one that a generator with this state gives after ``skip`` others."""
     a, c = jump(increment, skip)
     here = (state * a + c) % MODULUS
     for k in range(CHAINS):
@@ -99,9 +92,7 @@ def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
 
 @device
 def advance(words):
-    """The next number of every chain (PCG64's XSL-RR output), and the chains go on by the jump:
-    128-bit arithmetic in halves.
-    """
+    """The next number of every chain (XSL-RR), and their jump: 128-bit arithmetic in halves."""
     ah, al, ch, cl = words[JUMP], words[JUMP + U(1)], words[JUMP + U(2)], words[JUMP + U(3)]
     a0, a1 = al & MASK32, al >> U32
     for k in range(N):
@@ -172,18 +163,15 @@ def fill_array(source, z):
 
 @kernel
 def transform(u, source):
-    """Uniform variates (n,) become normal ones in place: those that NumPy has drawn with another
-    generator.
-    """
+    """Uniform variates (n,) that NumPy has drawn become normal ones in place."""
     for a in range(0, len(u), CHAINS):
         n = min(CHAINS, len(u) - a)
         for k in range(n):
             source.words[2 * CHAINS + k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
-        quantiles(
-            source.words, source.values, source.bits, source.coefficients, source.values, NONE
-        )
+        v = source.values
+        quantiles(source.words, v, source.bits, source.coefficients, v, NONE)
         for k in range(n):
-            u[a + k] = source.values[k]
+            u[a + k] = v[k]
 
 
 def state_of(rng: np.random.Generator) -> tuple[int, int]:
@@ -193,12 +181,9 @@ def state_of(rng: np.random.Generator) -> tuple[int, int]:
 
 
 def skip(rng: np.random.Generator, n: int) -> None:
-    """The generator goes forward by n draws of doubles; half a draw that is left over from 32-bit
-    numbers stays.
-    """
+    """The generator goes forward by n doubles; half a draw, left from 32-bit numbers, stays."""
     whole: dict[str, Any] = dict(rng.bit_generator.state)
     state, increment = state_of(rng)
     a, c = jump(increment, n)
-    rng.bit_generator.state = {
-        **whole, "state": {"state": (state * a + c) % MODULUS, "inc": increment}
-    }
+    there = {"state": (state * a + c) % MODULUS, "inc": increment}
+    rng.bit_generator.state = {**whole, "state": there}

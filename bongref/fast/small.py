@@ -1,5 +1,5 @@
-"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves, Householder
-triangles, products of blocks.
+"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves,
+products of blocks.
 
 Matrices are row-major. ``n`` is the part of a workspace that is in use, from its first row and
 column. Products of matrices go through NumPy's ``dot``, which is BLAS; arrays that it writes are
@@ -43,9 +43,7 @@ def add_dot(A, B, out, buffer):
 
 @device
 def add_gram(Y, X, out, buffer):
-    """out += Y Xᵀ where that is symmetric, GRAM_ROWS rows of the lower triangle at a time, and both
-    triangles of out.
-    """
+    """out += Y Xᵀ, symmetric, GRAM_ROWS rows of the lower triangle at a time."""
     n = X.shape[0]
     for first in range(0, n, GRAM_ROWS):
         last = min(n, first + GRAM_ROWS)
@@ -94,9 +92,7 @@ def not_finite(x):
 
 @device
 def cholesky(A, n):
-    """The lower Cholesky factor of A, in place (the part above the diagonal is not read); False if
-    A is not positive definite.
-    """
+    """The lower Cholesky factor of A, in place; False if A is not positive definite."""
     for j in range(n):
         row = A[j, :j]
         for i in range(j, n):
@@ -145,27 +141,3 @@ def solve_vector(L, n, x):
         for k in range(i + 1, n):
             total -= L[k, i] * x[k]
         x[i] = total / L[i, i]
-
-
-@device
-def triangle(A, T):
-    """T Tᵀ gains A Aᵀ, T lower triangular, by Householder steps on the rows of A, which is
-    overwritten (reference: linalg.svd).
-
-    The step for row i moves T[i, i] and row i of A. Small singular values keep their digits, which
-    those of A Aᵀ do not.
-    """
-    n = A.shape[0]
-    for i in range(n):
-        a, diagonal = A[i], T[i, i]
-        square = inner(a, a)
-        if square > 0.0:
-            size = math.sqrt(diagonal * diagonal + square)
-            T[i, i] = -size if diagonal >= 0.0 else size
-            first, scale = diagonal - T[i, i], 1.0 / (size * (size + abs(diagonal)))
-            for j in range(i + 1, n):
-                b = A[j]
-                h = scale * (inner(a, b) + first * T[j, i])
-                T[j, i] -= h * first
-                for p in range(len(b)):
-                    b[p] -= h * a[p]

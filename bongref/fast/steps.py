@@ -24,9 +24,7 @@ def why_not(m: Any, curv: Curv) -> str:
 
 
 def step(m: Any, prior: State, current: State | None, curv: Curv) -> tuple[State, int]:
-    """q_{t,i} and the status. Reference: filter.step; blr and bbb in the full-covariance families
-    need current = prior.
-    """
+    """q_{t,i} and the status; blr and bbb in fc, fc_mom need current = prior. Reference: step."""
     diagonal = m.family in ("diag", "diag_mom")
     G = curvature.diagonal(curv) if diagonal else np.ascontiguousarray(curv.S.T)
     g, G = np.array(curv.g, float), np.array(G, float)

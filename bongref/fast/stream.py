@@ -90,7 +90,7 @@ class Stream:
         last good step is gone when it finds out. Raises Unavailable where a kernel cannot be
         compiled, with the generator as it was.
         """
-        first, last = t, min(stop, t + self.pace)
+        first, last = t, min(stop, t + self.pace, len(self.seen))
         generator = None if self.rng is None else self.rng.bit_generator.state
         start = time.perf_counter()
         try:
@@ -111,9 +111,7 @@ class Stream:
         return Advanced(new, last, refused)
 
     def _slice(self, state: State, first: int, last: int, generator: Any) -> tuple[Any, ...]:
-        """(state, its arrays, last, refused) after the steps first, …, last − 1, or as many of them
-        as there are before one that cannot be taken.
-        """
+        """(state, its arrays, last, refused) after steps first, …, or those before a bad one."""
         same = self.live.picture is state and self.live.t == first
         parts = self.live.parts if same else self._start(state)
         self.live, refused = NOTHING, False
@@ -152,9 +150,7 @@ def _columns(m: Any, model: Any, ys: Any, samples: Any, single: bool) -> int:
 
 
 def _first_steps(m: Any, P: int, K: int) -> int:
-    """How many steps the first time slice has, by a guess of their cost: each slice ends with a
-    copy of the state, which for a full covariance costs more than a step.
-    """
+    """How many steps the first time slice has, by a guess of their cost (see docs/fast.md)."""
     few, many = FIRST_RATES
     seconds = NETWORK * (K + m.params.get("rank", 0)) * P / few
     if m.family in ("fc", "fc_mom"):

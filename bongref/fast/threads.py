@@ -24,9 +24,7 @@ _lock = threading.Lock()
 
 
 def available() -> int:
-    """How many threads may run: NUMBA_NUM_THREADS, by default the processors that this process may
-    use. Plain Python has one.
-    """
+    """NUMBA_NUM_THREADS, or the processors that this process may use; plain Python has one."""
     if config.DISABLE_JIT:
         return 1
     cores = (
@@ -36,9 +34,7 @@ def available() -> int:
 
 
 def idle() -> int:
-    """How many threads can help now: not those whose processors other work keeps busy (by the load
-    of the last minute).
-    """
+    """How many threads find an idle processor now, by the load of the last minute."""
     if available() == 1 or not hasattr(os, "getloadavg"):
         return available()
     others = max(0.0, os.getloadavg()[0] - 1.0)  # this process counts too
@@ -49,9 +45,7 @@ def _pool() -> ThreadPoolExecutor:
     with _lock:
         if os.getpid() not in _pools:
             _pools.clear()
-            _pools[os.getpid()] = ThreadPoolExecutor(
-                max(1, available()), thread_name_prefix="bongref"
-            )
+            _pools[os.getpid()] = ThreadPoolExecutor(available(), "bongref")
         return _pools[os.getpid()]
 
 
@@ -66,16 +60,12 @@ def together(n: int, work: Callable[[int], Any]) -> None:
 
 
 def share(n: int, count: int, work: Callable[[int, slice], Any]) -> None:
-    """work(k, part) for n consecutive parts of range(count), each in a thread of its own; the parts
-    depend on n and count alone.
-    """
+    """work(k, part) for n consecutive parts of range(count), each in a thread of its own."""
     together(n, lambda k: work(k, slice(count * k // n, count * (k + 1) // n)))
 
 
 def _after_fork() -> None:
-    """A forked process has none of its parent's threads, and a lock that one of them held would
-    stay held.
-    """
+    """A forked process has none of its parent's threads, nor may it have a lock they held."""
     global _lock
     _lock = threading.Lock()
     _pools.clear()
@@ -97,9 +87,7 @@ def _controller() -> Any:
 
 
 class _Limit:
-    """How many streams hold BLAS to one thread now, and what lifts the limit when the last one
-    ends.
-    """
+    """How many streams limit BLAS to one thread now, and what restores its setting."""
 
     count = 0
     limiter: Any = None
@@ -107,9 +95,7 @@ class _Limit:
 
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
-    """Inside, every BLAS has one thread; when the last of several streams leaves, each has as many
-    as before the first one.
-    """
+    """Every BLAS has one thread until the last of several streams leaves; then as before."""
     with _lock:
         if _Limit.count == 0:
             _Limit.limiter = _controller().limit(limits=1, user_api="blas")

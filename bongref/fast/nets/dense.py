@@ -1,5 +1,4 @@
-"""Linear models and MLPs: outputs, and cotangents pulled back through the layers. Reference:
-models._dense_layers, Model.vjp.
+"""Linear models and MLPs: outputs, and cotangents pulled back. Reference: models, Model.vjp.
 
 Every row V_k ∂f/∂θ is, in each layer, the outer product δ_k hᵀ of the cotangent before the
 activation and the layer's input (and δ_k for the bias). A diagonal family needs only sums of rows
@@ -18,9 +17,8 @@ from ..jit import U, device
 from .activations import CODES, activate
 from .interface import accumulate, forward, pullback, sums
 
-SLOPES, DELTA, SUM, SQUARED, H2 = (
-    U(k) for k in range(1, 6)
-)  # regions of v after the first one, see Dense
+# regions of v after the first one, see Dense
+SLOPES, DELTA, SUM, SQUARED, H2 = (U(k) for k in range(1, 6))
 
 
 class Dense(NamedTuple):
@@ -56,9 +54,7 @@ def describe(model: Any) -> tuple[Dense, Any]:
 
 @device
 def affine(theta, at, v, here, n, m, bias, z):
-    """v[z:] (m,) = W h + b with W (m, n) row-major at θ[at], b after it where bias = 1, and h (n,)
-    at v[here]. Four rows at a time.
-    """
+    """v[z:] (m,) = W h + b, W (m, n) row-major at θ[at], then b (bias = 1), h (n,) at v[here]."""
     b, fours = at + m * n, m // U(4) * U(4)
     for q in range(fours // U(4)):
         i = q * U(4)
@@ -82,9 +78,7 @@ def affine(theta, at, v, here, n, m, bias, z):
 
 @device
 def transposed(theta, at, v, there, n, m, z, here):
-    """z[here:] (n,) = Wᵀ δ with W (m, n) row-major at θ[at] and δ (m,) at v[there]. Four rows at a
-    time.
-    """
+    """z[here:] (n,) = Wᵀ δ, W (m, n) row-major at θ[at], δ (m,) at v[there]; four rows at once."""
     fours = m // U(4) * U(4)
     for j in range(n):
         z[here + j] = 0.0
@@ -105,9 +99,7 @@ def transposed(theta, at, v, there, n, m, z, here):
 
 @device
 def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
-    """The layers whose θ begins at θ[base], from the input at v[first] on; -> the place of the
-    outputs. Regions begin at v[first].
-    """
+    """The layers whose θ begins at θ[base], from v[first] on; -> the place of the outputs."""
     z, last, at = first + H2 * T + T, ints.shape[1] - 1, base
     for k in range(1, last + 1):
         n, m, there = ints[0, k - 1], ints[0, k], first + ints[1, k]
@@ -132,9 +124,7 @@ def dense_forward(net, ints, v, words, theta, x, o):
 
 @device
 def cotangents(ints, v, theta, T, bias, first, V):
-    """δ, the cotangents of what every layer gives before its activation, for those of the outputs
-    at v[V]; θ ends with the layers'.
-    """
+    """δ before every activation for those of the outputs at v[V]; θ ends with the layers'."""
     last, at, D = ints.shape[1] - 1, U(len(theta)), first + DELTA * T
     for i in range(ints[0, last]):
         v[D + ints[1, last] + i] = v[V + i]
@@ -148,9 +138,7 @@ def cotangents(ints, v, theta, T, bias, first, V):
 
 @device
 def outers(ints, v, bias, delta, h, row, at):
-    """row[at:] = δ hᵀ of every layer, row-major, and δ for its bias; δ is in the region at
-    v[delta], h in that at v[h].
-    """
+    """row[at:] = δ hᵀ of every layer, and δ for its bias; regions of δ at v[delta], of h at v[h]."""
     for k in range(1, ints.shape[1]):
         n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], h + ints[1, k - 1]
         for i in range(m):
@@ -184,9 +172,7 @@ def add_cotangents(v, T, start, first, c, w):
 
 @device
 def sums_of_outers(ints, v, T, bias, first, g, d, at):
-    """g[at:] and d[at:] from SUM and SQUARED: the outer products of the sums, as δ_k alone depends
-    on k.
-    """
+    """g[at:], d[at:] from SUM, SQUARED: outer products of the sums; only δ_k depends on k."""
     H = first + H2 * T
     for i in range(T):
         v[H + i] = v[first + i] * v[first + i]

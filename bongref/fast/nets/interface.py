@@ -28,9 +28,7 @@ def pullback(net, ints, v, words, theta, V, K, rows):
 
 @generic
 def sums(net, ints, v, words, theta, V, K, c, g, d):
-    """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)² of the rows r_k = V_k ∂f/∂θ; c (K,) at v[c], w (K,)
-    after it.
-    """
+    """g = Σ_k c_k r_k, d = −Σ_k (w_k r_k)² of the rows r_k = V_k ∂f/∂θ; c, w (K,) at v[c]."""
 
 
 @generic
