@@ -65,8 +65,7 @@ class Stream:
             self.est = (estimators.shared(setting, n) if sampled else estimators.host(setting))
         self.steps: Any = compiled_steps if whole else steps
         self.drawn = whole and sampled  # the kernel draws
-        # on a busy machine two threads of BLAS wait for each other
-        self.shares = families.may_share(m, empty.rule) and threads.idle() > 1
+        self.shares = families.may_share(m, empty.rule)
         self.live, self.pace = NOTHING, _first_steps(m, P, self.K)
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
