@@ -16,12 +16,6 @@ settings.register_profile(
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "bongref"))
 
 
-def pytest_configure(config):
-    """One BLAS thread in each worker: two workers with two threads each would wait for each other on two cores."""
-    if hasattr(config, "workerinput"):
-        threadpoolctl.threadpool_limits(1, user_api="blas")
-
-
 def pytest_addoption(parser):
     parser.addoption(
         "--eq-dump", metavar="FILE", help="write the tests marked with each equation to FILE"
@@ -40,6 +34,11 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
+    """One BLAS thread in each worker: two workers with two threads each would wait for each other on
+    two cores. Not before the tests are imported, which load SciPy with a BLAS of its own.
+    """
+    if hasattr(session.config, "workerinput"):
+        threadpoolctl.threadpool_limits(1, user_api="blas")
     file = session.config.getoption("--eq-dump")
     if not file:
         return

@@ -376,12 +376,17 @@ def test_the_same_bits_every_time(name):
 
 
 @pytest.mark.parametrize("n_samples", [1, 3, 37])
-@pytest.mark.parametrize("model", ["linear", "mlp", "cnn"])
-def test_any_number_of_samples(model, n_samples):
-    c = case("blr-mc-ef-diag", model, "poisson", "ou", 5)
-    assert_agree(
-        c._replace(m=br.method("blr-mc-ef-diag", alpha=0.2, n_iter=3, n_samples=n_samples))
-    )
+@pytest.mark.parametrize(
+    ("model", "name", "dynamics"),
+    [
+        ("linear", "blr-mc-ef-diag", "ou"),
+        ("mlp", "blr-mc-ef-diag", "ou"),
+        ("cnn", "bbb-mc-ef-diag", "static"),  # as in test_streams_of_images: it is compiled once
+    ],
+)
+def test_any_number_of_samples(model, name, dynamics, n_samples):
+    c = case(name, model, "poisson", dynamics, 5)
+    assert_agree(c._replace(m=br.method(name, **{**c.m.params, "n_samples": n_samples})))
 
 
 def test_a_users_model_whose_belief_is_lost_ends_as_in_the_reference():
