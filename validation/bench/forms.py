@@ -18,7 +18,9 @@ import numpy as np
 from . import cells, ours
 
 
-def run(cell: str, n: int, rng: Callable[[], Any] = lambda: np.random.default_rng(2)) -> Callable[[], float]:
+def run(
+    cell: str, n: int, rng: Callable[[], Any] = lambda: np.random.default_rng(2)
+) -> Callable[[], float]:
     """Seconds of an observation of a cell of the grid."""
     import bongref as br
 
@@ -59,7 +61,10 @@ def many() -> Iterator[None]:
 def one_thread() -> Iterator[None]:
     from bongref.fast import threads
 
-    with mock.patch.object(threads, "available", lambda: 1), mock.patch.object(threads, "idle", lambda: 1):
+    with (
+        mock.patch.object(threads, "available", lambda: 1),
+        mock.patch.object(threads, "idle", lambda: 1),
+    ):
         yield
 
 
