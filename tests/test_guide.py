@@ -10,7 +10,6 @@ import pytest
 
 import bongref as br
 from bongref.errors import BongrefError, InvalidType, InvalidValue
-from bongref.fast.support import why_not
 from bongref.gaussians import covariance, is_valid
 from bongref.grid import NOT_DERIVED, PARAMETERS
 from bongref.guide import advice, costs
@@ -309,6 +308,8 @@ def test_exactly_the_mc_methods_need_random_numbers():
 
 
 def test_exactly_mc_hess_has_no_compiled_path():
+    from bongref.fast.support import why_not
+
     static = br.dynamics.Static()
     refused = {
         n

@@ -51,24 +51,23 @@ def requirements() -> dict[str, str]:
     }
 
 
+def tools() -> list[str]:
+    """What the tests need, but for river, which takes no NumPy as old as ours."""
+    config = configparser.ConfigParser()
+    config.read(ROOT / "setup.cfg")
+    lines = config["options.extras_require"]["test"].split("\n")
+    return [line for line in lines if line and not line.startswith(("river", "#"))]
+
+
 def environment(name: str, folder: Path, python: str) -> Path:
     """The Python of a new virtual environment with these versions, or of one that is there."""
     bin_ = folder / name / ("Scripts" if os.name == "nt" else "bin")
     if not (folder / name / "ready").exists():
         subprocess.run([python, "-m", "venv", "--clear", folder / name], check=True)
+        pip = [bin_ / "python", "-m", "pip", "install", "-q", "-e", ROOT]
         lowest = [f"{package}=={version}" for package, version in requirements().items()]
-        pins = lowest if name == "oldest" else []
-        pip = [
-            bin_ / "python",
-            "-m",
-            "pip",
-            "install",
-            "-q",
-            "--upgrade",
-            "--upgrade-strategy",
-            "eager",
-        ]
-        subprocess.run([*pip, "-e", f"{ROOT}[test]", *pins], check=True)
+        newest = ["--upgrade", "--upgrade-strategy", "eager"]
+        subprocess.run([*pip, *tools(), *(lowest if name == "oldest" else newest)], check=True)
         if name == "without-numba":
             remove = ["-m", "pip", "uninstall", "-q", "-y", "numba", "llvmlite"]
             subprocess.run([bin_ / "python", *remove], check=True)
