@@ -79,7 +79,7 @@ def stages(name: str) -> dict[str, list[str]]:
     """What runs with these versions, as arguments of Python."""
     audit = ["-c", "import bongref.cli; raise SystemExit(bongref.cli.main(['audit']))"]
     if name == "without-numba":
-        rest = [*SMOKE, "--ignore-glob=tests/test_fast*"]
+        rest = [*SMOKE, "--ignore-glob=tests/test_fast*", "-W", "ignore:the compiled path failed"]
         return {
             "the reference in its place": ["-c", REFERENCE],
             "smoke tests": rest,
