@@ -6,6 +6,7 @@
       StreamEnded                                          a stream ended early: step, state, rows
         NotPositiveDefinite (ArithmeticError)              a covariance is not positive definite
         NotFinite (FloatingPointError)                     a gradient, Hessian or state overflowed
+        CallbackFailed (RuntimeError)                      a model, likelihood or metric raised
         Interrupted (KeyboardInterrupt)                    Ctrl-C
     BongrefWarning (UserWarning)
       Diverging                                            a stream predicts worse than a constant
@@ -92,6 +93,10 @@ class NotPositiveDefinite(StreamEnded, ArithmeticError):
 
 class NotFinite(StreamEnded, FloatingPointError):
     """An update whose gradient, Hessian or state is not finite."""
+
+
+class CallbackFailed(StreamEnded, RuntimeError):
+    """A model, a likelihood or a metric that raised an exception, which is the ``__cause__``."""
 
 
 class Interrupted(StreamEnded, KeyboardInterrupt):

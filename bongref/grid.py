@@ -172,6 +172,14 @@ class Method:
         fn: Callable[..., Any] = getattr(MODULES[self.family], efficient if chosen else self.rule)
         return fn
 
+    @property
+    def has_efficient_form(self) -> bool:
+        """Whether there is a form for G = −S Sᵀ: not with mc-hess, whose G is dense."""
+        known = (self.rule, self.family) in EFFICIENT or (
+            self.rule == "blr" and self.family in INCREMENTS
+        )
+        return known and self.hess != "mc-hess"
+
     def increments(self, curv: Curv, form: str = "auto") -> Increments | None:
         """The functions of an inner loop without inversions, or None where there is none.
 

@@ -165,5 +165,5 @@ ROWS = [
     ("run(m, model, gauss, q, [np.ones((2, 2)), np.zeros((0, 2))], [np.ones(2), np.ones(0)])", V, "step 2 (X[1], Y[1]): x must not be empty"),
     ("br.update(m, models.wrap(lambda t, x: x @ t, 2), gauss, q, np.zeros((0, 2)), np.zeros(0))", V, "x must not be empty"),
     ("br.update(m, models.wrap(lambda t, x: None, 2), gauss, q, 1.0, 1.0)", T, "f must return an array of real numbers or one number, got NoneType"),
-    ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])", T, "f must return an array of real numbers or one number, got NoneType"),
+    ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])", br.CallbackFailed, "f must return an array of real numbers or one number, got NoneType"),
 ]  # fmt: skip

@@ -59,7 +59,7 @@ PUBLIC = {
     "guide.explain": ("explain",),
     "guide.recommend": ("recommend",),
     "plot": ("band", "calibration", "coverage", "ellipse", "marginal", "metrics", "reliability"),
-    "schedule": ("checked",),
+    "recording.schedule": ("checked",),
     "states": ("DLR", "FC", "Diag"),
     "tables": ("values",),
 }

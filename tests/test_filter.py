@@ -955,8 +955,8 @@ def test_forms_agree_and_are_named():
 # --- checkpoints ---------------------------------------------------------------------------------------------------------------
 
 
-class Killed(Exception):
-    pass
+class Killed(BaseException):
+    """What ends a process: run does not catch it."""
 
 
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox])

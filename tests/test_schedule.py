@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref import schedule
 from bongref.errors import InvalidType, InvalidValue
+from bongref.recording import schedule
 
 X = np.random.default_rng(0).standard_normal((40, 2))
 Y = X @ [1.0, -1.0]
@@ -92,10 +92,11 @@ def test_what_is_not_a_schedule_is_refused(run, every, kind):
 def test_times_of_steps_evaluation_and_compilation_are_apart(monkeypatch, run):
     """A clock of ours: steps take 1, a metric 10, compilation 100 in each of them."""
     from bongref import stream
+    from bongref.recording import recorder
 
     now, compiled = [0.0], [0.0]
-    monkeypatch.setattr(stream.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(stream, "compile_seconds", lambda: compiled[0])
+    monkeypatch.setattr(recorder.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(recorder, "compile_seconds", lambda: compiled[0])
 
     def pass_time(seconds):
         now[0] += seconds + 100.0

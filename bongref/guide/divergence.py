@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import gammaln, xlogy
 
-from .backends import Problem
-from .dynamics import Static
-from .errors import Diverging
-from .gaussians import marginal_variance
-from .guide.advice import settle
-from .likelihoods import Likelihood
-from .linalg import Array
-from .states import State
+from ..backends import Problem
+from ..dynamics import Static
+from ..errors import Diverging
+from ..gaussians import marginal_variance
+from ..likelihoods import Likelihood
+from ..linalg import Array
+from ..states import State
+from .advice import settle
 
 WINDOW = 100  # observations that are looked at
 FEWEST = 20  # observations below which only a loss that is MUCH larger counts

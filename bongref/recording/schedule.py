@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks
-from .errors import InvalidType, InvalidValue
+from .. import checks
+from ..errors import InvalidType, InvalidValue
 
 
 class Schedule(NamedTuple):
