@@ -365,30 +365,72 @@ def test_constant_targets_and_moving_parameters_are_no_alarm():
         )
 
 
-def pair(plugin, constant):
-    return divergence.Losses(np.asarray(plugin, float), np.asarray(constant, float))
+def test_what_is_clearly_worse():
+    base, worse = np.full(100, 0.7), divergence.clearly_worse
+    of = lambda *values: np.array(values, float)
+    assert worse(np.full(100, 1.2), base)  # by more than half
+    assert not worse(np.full(100, 0.9), base)  # but not by much
+    assert not worse(np.r_[60.0, np.full(99, 0.5)], base)  # one outlier
+    assert worse(np.r_[60000.0, np.full(99, 0.5)], base)  # so much that outliers do not matter
+    assert not worse(np.full(100, 0.05), np.zeros(100))  # a constant that fits perfectly
+    assert not worse(np.full(100, 5.0), base, worse=10.0)  # where the parameters move
+    assert not worse(np.full(15, 1.2), base[:15]) and worse(np.full(15, 1e3), base[:15])
+    assert worse(of(*[np.inf] * 20), base[:20])
+    assert not worse(of(*[np.inf] * 20), of(*[np.inf] * 20))
+    heavy = np.exp(2.5 * np.random.default_rng(2).standard_normal(100))
+    heavy *= 26.8 * 0.7 / heavy.mean()  # as of a network that has run away
+    assert np.std(heavy) / 10 * 3 > heavy.mean() - 0.7 and worse(heavy, base)
 
 
-def test_what_counts_as_diverged():
-    base = np.full(100, 0.7)
-    assert pair(np.full(100, 1.2), base).diverged()  # clearly, by more than half
-    assert not pair(np.full(100, 0.9), base).diverged()  # clearly, but not by much
-    assert not pair([60.0] + [0.5] * 99, base).diverged()  # one outlier: much, but not clearly
-    assert pair([60000.0] + [0.5] * 99, base).diverged()  # so much that its scatter does not matter
-    assert not pair(np.full(100, 0.05), np.zeros(100)).diverged()  # a constant that fits perfectly
-    assert not pair(np.full(100, 5.0), base).diverged(worse=10.0)  # where the parameters move
-    assert (
-        not pair(np.full(15, 1.2), base[:15]).diverged()
-        and pair(np.full(15, 1e3), base[:15]).diverged()
+def test_the_prior_decides_between_diverged_and_not_learned():
+    base, far = np.full(100, 0.6), np.full(100, 1200.0)
+    judged = lambda plugin, prior, end=True: divergence.judged(
+        divergence.Losses(plugin, base), prior, 1.5, end
     )
-    assert pair([np.inf] * 20, base[:20]).diverged()
-    assert not pair([np.inf] * 20, [np.inf] * 20).diverged()
+    assert judged(far, base) == "it may have diverged"
+    assert judged(far, far) == "it has not learned: the prior is as far off"
+    assert judged(far, far, end=False) == ""  # it may still learn
+    assert judged(far, 10 * far) == ""  # it has learned something
+    assert judged(10 * base, 9.9 * base) == judged(base, far) == ""
+    flat = divergence.Losses(np.full(100, 4.5), np.zeros(100))  # a constant that fits perfectly
+    assert divergence.judged(flat, flat.plugin, 1.5, True) == ""
+
+
+def warned(name, model, lik, X, Y):
+    m = br.method(name)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        br.run(m, model, lik, m.prior(np.zeros(model.n_params)), X, Y)
+    return [str(w.message) for w in seen if w.category is Diverging]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_regression_without_an_intercept_is_no_alarm(seed):
+    """Neither a target with a mean that the model cannot represent nor rare positives."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((400, 5))
+    model = br.models.linear(5)
+    assert warned("bong-lin-hess-fc", model, UNIT, X, 3 + rng.standard_normal(400)) == []
+    rng = np.random.default_rng(seed)
+    X, rare = rng.standard_normal((400, 5)), (rng.random(400) < 0.02).astype(float)
+    assert warned("bong-lin-hess-fc", model, br.likelihoods.Bernoulli(), X, rare) == []
+
+
+def test_a_stream_that_has_not_learned_is_told_from_one_that_diverged():
+    """The empirical Fisher of large residuals: tiny steps."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 6))
+    model = br.models.linear(6, bias=True)
+    (message,) = warned("bong-lin-ef-fc", model, UNIT, X, 50 + rng.standard_normal(300))
+    assert "has not learned" in message and "diverged" not in message
+    assert "larger prior variance" in message and "smaller" not in message
 
 
 def test_too_few_observations_say_nothing():
     far = lambda n: (list(np.ones((n, 2))), list(1e9 * np.ones((n, 1))))
     assert divergence.losses(LINEAR, UNIT, np.zeros(2), *far(9)) is None
-    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), *far(20)).diverged()
+    found = divergence.losses(LINEAR, UNIT, np.full(2, 1e308), *far(20))
+    assert divergence.clearly_worse(found.plugin, found.constant)
 
 
 def watched(state_fits_last, end, T=150):
