@@ -215,6 +215,11 @@ class Method:
         -------
         FC, Diag or DLR
 
+        Raises
+        ------
+        InvalidValue, InvalidType
+            If mu or var is refused: not finite, not positive, or beyond float64 in DLR.
+
         Examples
         --------
         >>> import numpy as np, bongref as br
@@ -229,6 +234,7 @@ class Method:
             return Diag(mu, var)
         rank = self.rank(len(mu))
         assert rank is not None
+        _check_dlr_variance(var, rank)
         if self.rule in ("bong", "blr"):
             return DLR(mu, 1 / var, np.zeros((len(mu), rank)))
         generator = checks.seed_or_generator("rng", 0 if rng is None else rng)
@@ -397,6 +403,17 @@ def _check_parameter(name: str, key: str, value: Any) -> Any:
             raise InvalidType(f"virtual must be True or False, got {value!r}")
         return bool(value)
     return None if key == "n_probes" and value is None else checks.integer(key, value, 1)
+
+
+def _check_dlr_variance(var: Array, rank: int) -> None:
+    """The precisions 1/var and the products rank · var of a DLR prior must be finite."""
+    with np.errstate(over="ignore"):
+        bad = ~(np.isfinite(1 / var) & np.isfinite(rank * var))
+    if np.any(bad):
+        raise InvalidValue(
+            f"var must have a finite inverse and a finite product with the rank {rank}, "
+            f"got {var[bad][0]}"
+        )
 
 
 def _ups_for_variance(var: Array, W: Array) -> Array:

@@ -76,6 +76,8 @@ ROWS = [
     ("m.prior(np.zeros(2), var=0.0)", V, "var must be > 0 (a variance), got 0.0"),
     ("m.prior(np.zeros(2), var=[1.0])", V, "var must be a scalar or have shape (2,), got (1,)"),
     ("br.method('bog-lin-hess-dlr', rank=1).prior(np.zeros(2), rng=1.5)", T, "rng must be a numpy.random.Generator or a seed"),
+    ("br.method('bog-lin-hess-dlr').prior(np.zeros(3), var=1e308)", V, "var must have a finite inverse and a finite product with the rank 3, got 1e+308"),
+    ("br.method('bong-lin-hess-dlr').prior(np.zeros(3), var=1e-320)", V, "var must have a finite inverse and a finite product with the rank 3, got 1e-320"),
     # --- step ---------------------------------------------------------------------------------------------
     ("br.step(m, None, None, c)", T, "prior must be a Diag state, got NoneType None"),
     ("br.step(m, fc, None, c)", T, "prior must be a Diag state, got FC"),

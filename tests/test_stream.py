@@ -84,10 +84,11 @@ def test_no_bare_linalg_error():
     """An inner loop whose iterates overflow: ordinary numbers, a learning rate that is too large for them."""
     m = br.method("blr-lin-ef-fc_mom", alpha=0.1)
     model, prior = br.models.linear(50), m.prior(np.zeros(50), 1.0)
-    for backend in ("reference", "auto"):
+    sharp = br.likelihoods.Gaussian(var=1e-4)  # with which the advice overflows too
+    for backend, lik in ((b, k) for b in ("reference", "auto") for k in (UNIT, sharp)):
         with warnings.catch_warnings(), pytest.raises(StreamEnded, match="step 1"):
             warnings.simplefilter("error")
-            br.run(m, model, UNIT, prior, np.ones((3, 50)), np.full(3, 10.0), backend=backend)
+            br.run(m, model, lik, prior, np.ones((3, 50)), np.full(3, 10.0), backend=backend)
     _state, info = br.update(m, model, UNIT, prior, np.ones(50), 10.0)
     assert not info.valid and info.reason in ("not finite", "not positive definite")
 
