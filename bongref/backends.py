@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .checks import Observations
-from .dynamics import Dynamics, propagate
+from .dynamics import Dynamics, Overflow, propagate
 from .errors import BongrefWarning, InvalidValue, NotFinite
-from .filter import NOT_FINITE, Draws, unchecked_update
+from .filter import NOT_FINITE, NOT_PD, Draws, unchecked_update
 from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
@@ -82,7 +82,8 @@ def predicted(p: Problem, state: State, t: int) -> State:
     try:
         return propagate(state, p.dynamics)
     except (InvalidValue, np.linalg.LinAlgError) as error:
-        raise StepFailed(t, state, NOT_FINITE, f"in the prediction, {error}") from None
+        reason = NOT_FINITE if isinstance(error, Overflow) else NOT_PD
+        raise StepFailed(t, state, reason, f"in the prediction, {error}") from None
 
 
 class Reference:

@@ -86,6 +86,10 @@ class Linear(NamedTuple):
 Dynamics = Static | OU | Linear
 
 
+class Overflow(InvalidValue):
+    """A prediction that is not finite."""
+
+
 def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:
     """(F, b, Q) with F and Q as (P,) where they are diagonal and (P, P) where they are not."""
     if isinstance(dynamics, Static):
@@ -225,9 +229,11 @@ def _valid(q: State) -> State:
     from .gaussians import is_valid
 
     if not is_valid(q):
-        overflow = not all(np.all(np.isfinite(a)) for a in q)
-        got = "one that overflows" if overflow else "one that is not"
-        raise InvalidValue(f"F Sigma F^T + Q must be finite and positive definite, got {got}")
+        if all(np.all(np.isfinite(a)) for a in q):
+            raise InvalidValue(
+                "F Sigma F^T + Q must be positive definite, got one that is not in float64"
+            )
+        raise Overflow("F Sigma F^T + Q must be finite, got one that overflows")
     return q
 
 

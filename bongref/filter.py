@@ -139,6 +139,10 @@ def _rank(m: Method, prior: Any) -> int | None:
 
 def as_method(m: Method | str, prior: Any) -> Method:
     """The method; one given by its name alone takes the rank of the prior."""
+    if not isinstance(m, (str, Method)):
+        raise InvalidType(
+            f"m must be a Method or a name such as 'bong-lin-hess-fc', got {checks.describe(m)}"
+        )
     if isinstance(m, str) and isinstance(prior, DLR) and np.ndim(prior.W) == 2:
         m = method(m)
         return method(m, rank=np.shape(prior.W)[1]) if m.family == "dlr" else m

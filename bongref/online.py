@@ -353,7 +353,7 @@ impute what is missing
         rows = checks.values("X", self._inputs.many(X))
         if len(rows) == 0:
             raise InvalidValue("X must not be empty, got length 0")
-        xs = checks.inputs(self.model, rows)
+        xs = checks.inputs(self.model, rows, where="X[{t}]")
         self._inputs.refuse_batches(xs)
         return linearised.prediction(self.lik, *self._moments(xs, xs[0]))
 

@@ -74,7 +74,8 @@ def run(
         Arrays, lists, pandas and polars frames, read by position. An entry of shape (B, D) is a
         mini-batch of B observations.
     Y : array_like, shape (T,) or (T, C), or a sequence of T observations
-        None (or a frame's missing value) is a missing observation: that step only predicts.
+        None (pandas.NA, or a null of a polars frame) is a missing observation: that step only
+        predicts. NaN is refused.
     rng : numpy.random.Generator or int, optional
         Source of the samples of an mc method; an int is a seed. The generator is advanced.
     samples : array_like, shape (T, I, M, P), optional

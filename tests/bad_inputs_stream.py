@@ -86,6 +86,9 @@ ROWS = [
     ("br.step(m, q, None, br.Curv(np.ones(2)))", V, "curv must have exactly one of S, G and d, got none"),
     ("br.step(m, q, None, c, form='quick')", V, "form must be 'auto', 'plain' or 'efficient', got 'quick'"),
     ("br.step('blr-lin-hess-diag', q, fc, c)", T, "current must be a Diag state, got FC"),
+    ("br.update(None, model, gauss, q, x, y)", T, "m must be a Method or a name such as 'bong-lin-hess-fc', got NoneType None"),
+    ("run(3, model, gauss, q, X, Y)", T, "m must be a Method or a name such as 'bong-lin-hess-fc', got int 3"),
+    ("br.step('bong-lin-hess-fc', fc, None, br.Curv(np.ones(2), d=-np.ones(2)))", V, "curv must have S or G for a family that is not diagonal, got d alone"),
     # --- update -------------------------------------------------------------------------------------------
     ("br.update(m, None, gauss, q, x, y)", T, "model must be made by bongref.models (linear, mlp, cnn, wrap), got NoneType None"),
     ("br.update(m, model, 'gaussian', q, x, y)", T, "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got str"),

@@ -536,6 +536,14 @@ def test_a_prediction_that_overflows_carries_the_rows(backend):
     )
 
 
+def test_a_prediction_that_loses_positive_definiteness_is_not_called_an_overflow():
+    """One variance is observed, another shrinks by 1e-4 at every step: singular in float64."""
+    m, moving = br.method("bong-lin-hess-fc"), br.dynamics.Linear([[2.0, 1.0], [0.0, 1e-2]])
+    X, Y = np.tile([1.0, 0.0], (200, 1)), np.ones(200)
+    with pytest.raises(br.NotPositiveDefinite, match=r"in the prediction, .* got one that is not"):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, dynamics=moving, backend="reference")
+
+
 def test_metrics_that_return_no_dict_are_named():
     m, (X, Y) = br.method("bong-lin-hess-fc"), line(3)
     message = "metrics must return a dict of name: value, got float"

@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import models
 from ..dynamics import OU, Dynamics, Linear, Static
-from ..errors import InvalidValue
+from ..errors import InvalidType, InvalidValue
 from ..grid import NAMES, STATES
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
@@ -131,6 +131,9 @@ def load(
     -------
     list of Case
     """
+    for name, value in (("levels", levels), ("methods", methods)):
+        if isinstance(value, str):
+            raise InvalidType(f"{name} must be a sequence of str, got {value!r}; use [{value!r}]")
     wanted = check_levels(levels)
     cases = [
         case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted

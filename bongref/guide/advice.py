@@ -45,7 +45,7 @@ def happened(failure: StepFailed, p: Problem) -> str:
         )
     if failure.reason == NOT_FINITE:
         return failure.detail or OVERFLOW
-    return "the update gave a state that is not positive definite"
+    return failure.detail or "the update gave a state that is not positive definite"
 
 
 def remedy(failure: StepFailed, p: Problem) -> str:
@@ -56,6 +56,8 @@ def remedy(failure: StepFailed, p: Problem) -> str:
         return "Mend the function that was given to bongref.models.wrap."
     if failure.reason == NOT_FINITE or _diverged(failure, p):
         return settle(p)
+    if failure.detail:  # in the prediction
+        return "Try a larger Q, or scales of the parameters that are closer to each other."
     if keeps(p.m.name):
         return _lost_all_the_same(failure, p)
     tries = [

@@ -300,6 +300,9 @@ class Gaussian:
             raise InvalidValue(f"n_outputs must be {size}, the size of var {self.R.shape}, got {C}")
         return C
 
+    def check_support(self, y: Array) -> None:
+        """Any y."""
+
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
         """y as float64 (C,), or (N, C) with batch=N; finite real numbers."""
         return observation(y, self.check_outputs(n_outputs), batch, "finite real numbers")
@@ -371,9 +374,13 @@ class Bernoulli(_Canonical):
 
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
         """y as float64 (C,), or (N, C) with batch=N; entries 0 or 1 (bool, int or float)."""
-        allowed = "0 or 1"
-        a = observation(y, self.check_outputs(n_outputs), batch, allowed)
-        return require(a, (a == 0) | (a == 1), allowed)
+        a = observation(y, self.check_outputs(n_outputs), batch, "0 or 1")
+        self.check_support(a)
+        return a
+
+    def check_support(self, y: Array) -> None:
+        """Refuse entries other than 0 and 1."""
+        require(y, (y == 0) | (y == 1), "0 or 1")
 
 
 @checked
@@ -438,6 +445,13 @@ class Categorical(_Canonical):
         o = np.asarray(o, dtype=np.float64)
         y: Array = np.eye(o.shape[-1])[np.argmax(o + rng.gumbel(size=o.shape), axis=-1)]
         return y
+
+    def check_support(self, y: Array) -> None:
+        """Refuse rows that are not one-hot."""
+        ok = np.all((y == 0) | (y == 1), axis=-1) & (y.sum(axis=-1) == 1)
+        if not np.all(ok):
+            row = y[~ok][0] if y.ndim > 1 else y
+            raise InvalidValue(f"y must be one-hot vectors, got {row.tolist()}")
 
     def check_outputs(self, n_outputs: int) -> int:
         """n_outputs, if there are at least two classes."""
@@ -520,9 +534,11 @@ class Poisson(_Canonical):
         return h + 0.0
 
     def sample(self, o: Any, rng: np.random.Generator) -> Array:
-        """Counts; beyond the generator's largest rate the rounded Gaussian limit, still finite."""
+        """Counts; beyond the generator's largest rate the rounded Gaussian limit."""
         with np.errstate(over="ignore"):
-            rate = np.minimum(np.exp(np.asarray(o, dtype=np.float64)), np.finfo(np.float64).max)
+            rate = np.exp(np.asarray(o, dtype=np.float64))
+            if not np.all(np.isfinite(rate)):
+                raise InvalidValue(f"o must be log-rates with finite exp(o), got {np.max(o)}")
             y = rng.poisson(np.minimum(rate, POISSON_MAX)).astype(np.float64)
             limit = np.rint(rate + np.sqrt(rate) * rng.standard_normal(rate.shape))
         out: Array = np.where(rate <= POISSON_MAX, y, np.minimum(limit, np.finfo(np.float64).max))
@@ -530,9 +546,13 @@ class Poisson(_Canonical):
 
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
         """y as float64 (C,), or (N, C) with batch=N; nonnegative integers."""
-        allowed = "nonnegative integers"
-        a = observation(y, self.check_outputs(n_outputs), batch, allowed)
-        return require(a, (a >= 0) & (a == np.floor(a)), allowed)
+        a = observation(y, self.check_outputs(n_outputs), batch, "nonnegative integers")
+        self.check_support(a)
+        return a
+
+    def check_support(self, y: Array) -> None:
+        """Refuse entries that are not counts."""
+        require(y, (y >= 0) & (y == np.floor(y)), "nonnegative integers")
 
 
 # --- small helpers --------------------------------------------------------------------------------

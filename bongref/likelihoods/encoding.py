@@ -39,6 +39,7 @@ def checked(cls: Class) -> Class:
 
 ARRAYS = {"o", "h", "eta", "y"}
 CHECKED = ARRAYS | {"rng"}
+DENSITIES = {"log_prob", "log_prob_mean", "prob_mean"}  # of an observation that must be possible
 
 
 def _arguments(f: types.FunctionType) -> list[str]:
@@ -61,6 +62,8 @@ def _checked(f: types.FunctionType) -> Callable[..., Any]:
         read = {name: _read(name, value) for name, value in given.items()}
         if names[1:] == ["y"]:
             _require_alike(names[0], *read.values())
+        if f.__name__ in DENSITIES and not isbox(read["y"]):
+            self.check_support(read["y"])
         return f(self, **read)
 
     return call

@@ -19,7 +19,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
-from ..errors import InvalidValue
+from ..errors import InvalidType, InvalidValue
+from ..tables import describe
 from . import claims, errata, source
 from .ledger import Equation, UnknownEquation, equations
 from .marks import PACKAGE, computed, functions
@@ -175,6 +176,8 @@ def search(query: str, limit: int = 15) -> list[Hit]:
     InvalidValue
         If nothing has any of the words; the message says what to try.
     """
+    if not isinstance(query, str):
+        raise InvalidType(f"query must be words, got {describe(query)}")
     wanted = list(dict.fromkeys(_words(query)))
     if not wanted:
         raise InvalidValue(f"search must have a word of letters, got {query!r}")
