@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidType, InvalidValue
-from .linalg import Array
+from .linalg import Array, eigvalsh
 from .states import DLR, FC, Diag, State
 from .tables import IMPUTE, is_table, refuse_sparse
 from .tables import describe as describe
@@ -316,7 +316,7 @@ def state(
 
 def _why_not(q: State) -> str:
     if isinstance(q, FC):
-        low = np.linalg.eigvalsh(q.Sigma)[0]
+        low = eigvalsh(q.Sigma)[0]
         return f"{len(q.mu)} x {len(q.mu)} Sigma with smallest eigenvalue {low:.3g}"
     if isinstance(q, Diag):
         return f"var with smallest entry {q.var.min():.3g}"

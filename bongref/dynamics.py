@@ -17,7 +17,7 @@ import numpy as np
 
 from . import checks
 from .errors import InvalidType, InvalidValue
-from .linalg import Array, cholesky, eye, gram, is_pd, strict_solve, sym
+from .linalg import Array, cholesky, eigvalsh, eye, gram, is_pd, strict_solve, sym
 from .states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
@@ -239,7 +239,7 @@ def _valid(q: State) -> State:
 
 def _smallest(a: Array) -> float:
     """The smallest eigenvalue of a diagonal (P,) or of a symmetric matrix (P, P)."""
-    return float(np.min(a)) if a.ndim == 1 else float(np.linalg.eigvalsh(sym(a))[0])
+    return float(np.min(a)) if a.ndim == 1 else float(eigvalsh(sym(a))[0])
 
 
 def _square(name: str, value: Any, P: int, symmetric: bool = True) -> Array:

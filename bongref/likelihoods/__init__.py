@@ -31,7 +31,7 @@ import numpy as np
 
 from .. import checks
 from ..errors import InvalidValue
-from ..linalg import Array, cholesky, is_pd, strict_inv, sym
+from ..linalg import Array, cholesky, eigvalsh, is_pd, strict_inv, sym
 from .encoding import checked, observation, real_numbers, require
 from .functions import (
     LOG_2PI,
@@ -599,7 +599,7 @@ def _covariance(var: Any) -> float | Array:
         raise InvalidValue(f"var must be symmetric, got max|R - R^T| = {skew:.3g}")
     R = sym(R)
     if not is_pd(R):
-        low = np.linalg.eigvalsh(R)[0]
+        low = eigvalsh(R)[0]
         raise InvalidValue(f"var must be positive definite, got smallest eigenvalue {low:.3g}")
     return R
 
