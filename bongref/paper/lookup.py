@@ -109,6 +109,8 @@ def _unknown(query: str) -> UnknownEquation:
         wanted = Item(KIND[m[1].lower()], m[2].upper(), "", 0).name
         near = difflib.get_close_matches(wanted, names, n=3, cutoff=0)
         return UnknownEquation(query, (), f"; there are {', '.join(sorted(near))}")
+    if m and m[1].lower() in ("figure", "fig"):
+        return UnknownEquation(query, (), "; figures are not listed, see `bongref eq` for what is")
     ids = [t.id for ts in _by_id().values() for t in ts]
     if " " in query:
         return UnknownEquation(query, (), f"; to search by words: bongref eq --search {query!r}")
@@ -152,7 +154,7 @@ class Hit(NamedTuple):
     missing: tuple[str, ...]  # the words of the query that it does not have
 
 
-def search(query: str, limit: int = 15) -> list[Hit]:
+def search(query: str) -> list[Hit]:
     """Equations, sections, propositions, tables and algorithms by words, the best first.
 
     The words are looked for in the LaTeX, the titles of sections, the kind, the names of methods,
@@ -163,8 +165,6 @@ def search(query: str, limit: int = 15) -> list[Hit]:
     ----------
     query : str
         Words; spelling and endings may differ.
-    limit : int
-        How many results at most.
 
     Returns
     -------
@@ -196,7 +196,7 @@ def search(query: str, limit: int = 15) -> list[Hit]:
         raise InvalidValue(_nothing(query, wanted))
     hits.sort(key=lambda h: (len(h.missing), -h.score, h.target.line))
     least = len(hits[0].missing)
-    return [h for h in hits if len(h.missing) == least][:limit]
+    return [h for h in hits if len(h.missing) == least]
 
 
 def _words(text: str) -> list[str]:
