@@ -110,7 +110,7 @@ def _check_directory(file: BinaryIO, size: int) -> None:
     file.seek(max(0, size - 42))
     tail = file.read(42)
     if len(tail) < 22 or tail[-22:-18] != b"PK\x05\x06":
-        raise Damaged("it does not end as an archive does: truncated, or another kind of file")
+        raise Damaged("it has no archive directory at its end: truncated, or another kind of file")
     count, length, _, comment = struct.unpack("<HLLH", tail[-12:])
     if comment:
         raise Damaged("the archive has a comment")
@@ -211,7 +211,7 @@ def _read_new(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
         arrays[name] = a
     kind = document["kind"]
     if not isinstance(kind, str):
-        raise Damaged("its kind is no name")
+        raise Damaged("its kind must be a str")
     return Content(VERSION, kind, arrays, finite_again(document["data"]))
 
 

@@ -475,7 +475,7 @@ BAD_DATA = [
         r"x must be finite, got nan at index \(1,\); impute missing inputs",
     ),
     (LIK, [INF, 1.0], Y1, ValueError, r"x must be finite, got inf at index \(0,\)"),
-    (LIK, [1.0, 2.0, 3.0], Y1, ValueError, r"x must have shape \(2,\), .*, got \(3,\)"),
+    (LIK, [1.0, 2.0, 3.0], Y1, ValueError, r"x must have shape \(2,\) or \(B, 2\), got \(3,\)"),
     (LIK, "ab", Y1, TypeError, "x must be an array of real numbers, got str 'ab'"),
     (LIK, [1j, 0], Y1, TypeError, "x must be an array of real numbers, got list"),
     (

@@ -6,6 +6,8 @@ dimensions of o and y; y is what `encode` returns, an array (..., C). Functions 
 differentiated by autograd; A and log_prob at least twice, and their derivatives keep their digits
 where 1 − p or y − ŷ would cancel.
 
+What is not here: networks (``models``) and expectations over q(θ) (``curvature``, ``predictive``).
+
 | family | A(η) | ŷ = ∇A | R = ∇²A | factor L, R = L Lᵀ |
 |---|---|---|---|---|
 | Gaussian | ½ ηᵀRη | o | R, given | lower Cholesky factor |
@@ -32,7 +34,7 @@ import numpy as np
 from .. import checks
 from ..errors import InvalidValue
 from ..linalg import Array, cholesky, eigvalsh, is_pd, strict_inv, sym
-from .encoding import checked, observation, real_numbers, require
+from .encoding import checked, observation, possible, real_numbers, require
 from .functions import (
     LOG_2PI,
     exp,
@@ -300,9 +302,6 @@ class Gaussian:
             raise InvalidValue(f"n_outputs must be {size}, the size of var {self.R.shape}, got {C}")
         return C
 
-    def check_support(self, y: Array) -> None:
-        """Any y."""
-
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
         """y as float64 (C,), or (N, C) with batch=N; finite real numbers."""
         return observation(y, self.check_outputs(n_outputs), batch, "finite real numbers")
@@ -375,12 +374,7 @@ class Bernoulli(_Canonical):
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
         """y as float64 (C,), or (N, C) with batch=N; entries 0 or 1 (bool, int or float)."""
         a = observation(y, self.check_outputs(n_outputs), batch, "0 or 1")
-        self.check_support(a)
-        return a
-
-    def check_support(self, y: Array) -> None:
-        """Refuse entries other than 0 and 1."""
-        require(y, (y == 0) | (y == 1), "0 or 1")
+        return possible(self.name, a)
 
 
 @checked
@@ -445,13 +439,6 @@ class Categorical(_Canonical):
         o = np.asarray(o, dtype=np.float64)
         y: Array = np.eye(o.shape[-1])[np.argmax(o + rng.gumbel(size=o.shape), axis=-1)]
         return y
-
-    def check_support(self, y: Array) -> None:
-        """Refuse rows that are not one-hot."""
-        ok = np.all((y == 0) | (y == 1), axis=-1) & (y.sum(axis=-1) == 1)
-        if not np.all(ok):
-            row = y[~ok][0] if y.ndim > 1 else y
-            raise InvalidValue(f"y must be one-hot vectors, got {row.tolist()}")
 
     def check_outputs(self, n_outputs: int) -> int:
         """n_outputs, if there are at least two classes."""
@@ -547,12 +534,7 @@ class Poisson(_Canonical):
     def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
         """y as float64 (C,), or (N, C) with batch=N; nonnegative integers."""
         a = observation(y, self.check_outputs(n_outputs), batch, "nonnegative integers")
-        self.check_support(a)
-        return a
-
-    def check_support(self, y: Array) -> None:
-        """Refuse entries that are not counts."""
-        require(y, (y >= 0) & (y == np.floor(y)), "nonnegative integers")
+        return possible(self.name, a)
 
 
 # --- small helpers --------------------------------------------------------------------------------

@@ -4,5 +4,5 @@
     recorder.py   the rows, scores and checkpoints of a stream that runs
     schedule.py   the steps at which something is due
 
-The metrics themselves are in ``metrics``, the files in ``checkpoints``, the loop in ``stream``.
+What is not here: the metrics (``metrics``), files (``checkpoints``) and the loop (``stream``).
 """
