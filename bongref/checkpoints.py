@@ -107,8 +107,8 @@ def load(
     ------
     InvalidValue
         If it is another kind of file, or damaged; nothing in it has been executed.
-    FileNotFoundError
-        If there is none.
+    MissingFile
+        If there is none; it is a FileNotFoundError too.
 
     Examples
     --------

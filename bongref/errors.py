@@ -2,6 +2,7 @@
 
     BongrefError
       InvalidValue (ValueError), InvalidType (TypeError)   an argument is refused, nothing changed
+      MissingFile (FileNotFoundError)                      there is no such file
       NotDerived (NotImplementedError)                     the paper derives no update of that name
       StreamEnded                                          a stream ended early: step, state, rows
         NotPositiveDefinite (ArithmeticError)              a covariance is not positive definite
@@ -43,6 +44,10 @@ class InvalidType(BongrefError, TypeError):
     """An argument of the wrong kind."""
 
 
+class MissingFile(BongrefError, FileNotFoundError):
+    """A file that is to be read and is not there."""
+
+
 class NotDerived(BongrefError, NotImplementedError):
     """A name of the grid for which the paper derives no update."""
 
@@ -62,6 +67,17 @@ class StreamEnded(BongrefError):
         The method.
     result : Result or None
         All of it as a Result, for ``run(..., resume=error.result)``.
+
+    Examples
+    --------
+    >>> import numpy as np, bongref as br
+    >>> m, model = br.method("bog-lin-hess-diag_mom", alpha=1.0), br.models.linear(1)
+    >>> lik, X = br.likelihoods.Gaussian(var=1.0), [[0.5], [9.0]]
+    >>> try:
+    ...     br.run(m, model, lik, m.prior([0.0]), X, Y=[1.0, 1.0])
+    ... except br.StreamEnded as error:
+    ...     print(type(error).__name__, error.step, error.rows, error.result.t)
+    NotPositiveDefinite 2 [] 1
     """
 
     def __init__(

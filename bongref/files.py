@@ -31,7 +31,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .errors import InvalidType, InvalidValue
+from .errors import InvalidType, InvalidValue, MissingFile
 from .linalg import Array
 from .tables import describe
 
@@ -70,6 +70,8 @@ def read(path: Any) -> Content:
     """The content of a file; InvalidValue with the path and the reason where it is not valid."""
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidType(f"path must be a path (str or os.PathLike), got {describe(path)}")
+    if not os.path.exists(path):
+        raise MissingFile(f"path must be a file that exists, got {os.fspath(path)!r}")
     if os.path.isdir(path):
         raise InvalidValue(f"path must be a file, got the folder {os.fspath(path)!r}")
     if not stat.S_ISREG(os.stat(path).st_mode):

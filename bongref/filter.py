@@ -46,6 +46,13 @@ class Info(NamedTuple):
         With ``trace=True``: every symbol with its value and equation.
     reason : str
         ``"not finite"`` or ``"not positive definite"`` where ``valid`` is False.
+
+    Examples
+    --------
+    >>> import numpy as np, bongref as br
+    >>> prior, curv = br.Diag(np.zeros(1), np.ones(1)), br.Curv(np.ones(1), d=np.array([2.0]))
+    >>> br.step("bong-lin-hess-diag", prior, None, curv)[1]
+    Info(valid=False, iteration=1, reason='not positive definite', form='diag_nat.bong')
     """
 
     valid: bool

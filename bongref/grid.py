@@ -157,7 +157,27 @@ class Method:
     def step_function(
         self, curv: Curv, prior: State | None = None, form: str = "auto"
     ) -> Callable[..., Any]:
-        """The function of a step: the displayed form, or for G = −S Sᵀ the efficient one."""
+        """The function of a step: the displayed form, or for G = −S Sᵀ the efficient one.
+
+        Parameters
+        ----------
+        curv : Curv
+            Of which the form matters: S or not.
+        prior : FC, Diag or DLR, optional
+            The efficient form of DLR needs Υ ≠ 0.
+        form : {"auto", "plain", "efficient"}
+            As in :func:`bongref.step`.
+
+        Returns
+        -------
+        callable
+            ``(prior, current, curv, alpha) -> state``.
+
+        Raises
+        ------
+        InvalidValue
+            If there is no efficient form and it was asked for.
+        """
         efficient = EFFICIENT.get((self.rule, self.family), "")
         usable = efficient != "" and curv.S is not None
         if isinstance(prior, DLR) and usable:
@@ -185,6 +205,15 @@ class Method:
 
         That is BLR in the full-covariance families with G = −S Sᵀ, as long as the columns of its I
         iterations are few (``FEW``).
+
+        Parameters
+        ----------
+        curv : Curv
+        form : {"auto", "plain", "efficient"}
+
+        Returns
+        -------
+        Increments or None
         """
         few = curv.S is not None and FEW * self.n_iter * curv.S.shape[1] <= len(curv.g)
         return (
@@ -192,7 +221,16 @@ class Method:
         )
 
     def rank(self, P: int) -> int | None:
-        """Columns of W in the DLR family, min(rank, P) of P parameters; None in the others."""
+        """Columns of W in the DLR family, min(rank, P) of P parameters; None in the others.
+
+        Parameters
+        ----------
+        P : int
+
+        Returns
+        -------
+        int or None
+        """
         rank = self.params.get("rank")
         return None if rank is None else min(int(rank), max(P, 1))
 

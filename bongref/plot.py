@@ -8,6 +8,12 @@
 Every function takes ``ax=`` and returns the axes. matplotlib is the extra ``plot``:
 pip install 'bongref[plot]'. Colours are the Okabe-Ito ones, which colour-blind readers can tell
 apart; text and data points take the colours of the style that is on, light or dark.
+
+>>> import matplotlib; matplotlib.use("agg")
+>>> import numpy as np, bongref as br
+>>> ax = br.plot.ellipse({"prior": br.Diag(np.zeros(2), np.ones(2))}, params=(0, 1))
+>>> [t.get_text() for t in ax.get_legend().get_texts()]
+['prior']
 """
 
 from __future__ import annotations

@@ -163,7 +163,7 @@ ROWS = [
     ("br.save(folder / 'no' / 'x.npz', res)", V, "path must lie in a folder that exists, got"),
     ("br.load(3)", T, "path must be a path (str or os.PathLike), got int 3"),
     ("br.load(folder / 'text.npz')", V, "path must be a file that bongref.save wrote, got"),
-    ("br.load(folder / 'none.npz')", (V, FileNotFoundError), "none.npz"),
+    ("br.load(folder / 'none.npz')", br.errors.MissingFile, "path must be a file that exists, got"),
     # --- empty mini-batches, functions that return nothing ------------------------------------------
     ("br.update(m, model, gauss, q, np.zeros((0, 2)), np.zeros(0))", V, "x must not be empty, got a batch of shape (0, 2)"),
     ("run(m, model, gauss, q, np.zeros((3, 0, 2)), np.zeros((3, 0)))", V, "step 1 (X[0], Y[0]): x must not be empty, got a batch of shape (0, 2)"),

@@ -262,6 +262,7 @@ def test_every_error_is_a_bongref_error_and_its_built_in_kind():
         br.NotPositiveDefinite: ArithmeticError,
         br.NotFinite: FloatingPointError,
         br.CallbackFailed: RuntimeError,
+        br.errors.MissingFile: FileNotFoundError,
         br.Interrupted: KeyboardInterrupt,
     }
     for ours, builtin in kinds.items():

@@ -72,7 +72,28 @@ def document(query: str) -> Document:
 
 
 def search(query: str) -> Document:
-    """Page of what is found by words, the best first: see :func:`bongref.paper.lookup.search`."""
+    """Page of what is found by words, the best first: see :func:`bongref.paper.lookup.search`.
+
+    Parameters
+    ----------
+    query : str
+        Words.
+
+    Returns
+    -------
+    bongref.reports.Document
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If nothing is found.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.search("low rank projection").title[:31]
+    'low rank projection: the best 1'
+    """
     hits = lookup.search(query)
     missing = hits[0].missing
     note = f"nothing has all of the words; these lack {', '.join(missing)}" if missing else ""
@@ -84,7 +105,18 @@ def search(query: str) -> Document:
 
 
 def overview() -> Document:
-    """Page of the whole paper: its parts, their rows, and how many of these code computes."""
+    """Page of the whole paper: its parts, their rows, and how many of these code computes.
+
+    Returns
+    -------
+    bongref.reports.Document
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.overview().title[:9]
+    'Jones, M.'
+    """
     found, by_scope = computed(), scopes()
     rows: list[Sequence[Inline]] = []
     for i in source.items():

@@ -93,6 +93,15 @@ class Result(NamedTuple):
         Steps taken.
     continuation : Continuation
         What resuming needs.
+
+    Examples
+    --------
+    >>> import numpy as np, bongref as br
+    >>> m, model = br.method("bong-lin-hess-diag"), br.models.linear(1)
+    >>> args = (m, model, br.likelihoods.Gaussian(var=1.0), m.prior(np.zeros(1)))
+    >>> half = br.run(*args, X=[[1.0]], Y=[2.0])
+    >>> br.run(*args, X=[[1.0], [1.0]], Y=[2.0, 5.0], resume=half).t
+    2
     """
 
     state: State
