@@ -381,7 +381,7 @@ def hostile_archives(tmp):
     objects = npy(np.array([Bomb(), 1], dtype=object), allow_pickle=True)
     yield "compressed", lambda p: pack(p, m, zipfile.ZIP_DEFLATED), "compressed"
     yield "bzip2", lambda p: pack(p, m, zipfile.ZIP_BZIP2), "compressed"
-    yield "comment", lambda p: pack(p, m, comment=b"hello"), "comment|end as an archive"
+    yield "comment", lambda p: pack(p, m, comment=b"hello"), "comment|no archive directory at its end"
     yield "duplicate", lambda p: pack(p, [*m.items(), ("mu", mu)]), "two members"
     yield "unknown member", lambda p: pack(p, {**m, "more": mu}), "not those that the document"
     yield "no member", lambda p: pack(p, {k: v for k, v in m.items() if k != "mu"}), "not those"
