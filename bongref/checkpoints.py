@@ -22,15 +22,16 @@ from typing import Any
 
 import numpy as np
 
-from . import checks, descriptions, files
+from . import checks
 from .errors import InvalidType
-from .files import Damaged, WrongCall, keys
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .online import Filter
 from .recording.results import TIMES, Continuation, Result, RunInfo, check
 from .states import DLR, FC, Diag, State
+from .storage import descriptions, files
+from .storage.files import Damaged, WrongCall, keys
 from .tables import describe
 
 STATES: dict[str, Any] = {"FC": FC, "Diag": Diag, "DLR": DLR}

@@ -31,9 +31,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .errors import InvalidType, InvalidValue, MissingFile
-from .linalg import Array
-from .tables import describe
+from ..errors import InvalidType, InvalidValue, MissingFile
+from ..linalg import Array
+from ..tables import describe
 
 VERSION, OLDEST = 3, 2
 DOCUMENT, OLD_DOCUMENT = "bongref", "rest"
