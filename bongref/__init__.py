@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from .errors import (
         BongrefError,
         BongrefWarning,
+        CallbackFailed,
         Diverging,
         Interrupted,
         InvalidType,
@@ -50,9 +51,10 @@ if TYPE_CHECKING:
     from .guide.explain import explain
     from .guide.recommend import recommend
     from .online import Filter
+    from .recording.results import Result
     from .routes import oracle
     from .states import DLR, FC, Diag
-    from .stream import Result, run
+    from .stream import run
 
 # Loaded at first use, so that a program pays only for what it asks for.
 _NAMES = {
@@ -62,6 +64,7 @@ _NAMES = {
     "errors": (
         "BongrefError",
         "BongrefWarning",
+        "CallbackFailed",
         "Diverging",
         "Interrupted",
         "InvalidType",
@@ -78,8 +81,9 @@ _NAMES = {
     "guide.explain": ("explain",),
     "guide.recommend": ("recommend",),
     "online": ("Filter",),
+    "recording.results": ("Result",),
     "states": ("DLR", "FC", "Diag"),
-    "stream": ("Result", "run"),
+    "stream": ("run",),
 }
 _MODULES = {
     "": (
@@ -124,6 +128,7 @@ __all__ = [
     "FC",
     "BongrefError",
     "BongrefWarning",
+    "CallbackFailed",
     "Curv",
     "Diag",
     "Diverging",

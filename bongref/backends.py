@@ -18,9 +18,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from .checks import Observations
-from .dynamics import Dynamics, propagate
+from .dynamics import Dynamics, Overflow, propagate
 from .errors import BongrefWarning, InvalidValue, NotFinite
-from .filter import NOT_FINITE, Draws, unchecked_update
+from .filter import NOT_FINITE, NOT_PD, Draws, unchecked_update
 from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
@@ -29,6 +29,7 @@ from .states import State
 from .trace import Symbol, Trace, recording
 
 BACKENDS = ("auto", "reference", "fast")
+RAISED = "an exception"  # the reason of a step in which the model or the likelihood raised one
 
 
 class Problem(NamedTuple):
@@ -76,6 +77,15 @@ class StepFailed(Exception):
         self.t, self.state, self.reason, self.detail = t, state, reason, detail
 
 
+def predicted(p: Problem, state: State, t: int) -> State:
+    """The prior of step t (from 0)."""
+    try:
+        return propagate(state, p.dynamics)
+    except (InvalidValue, np.linalg.LinAlgError) as error:
+        reason = NOT_FINITE if isinstance(error, Overflow) else NOT_PD
+        raise StepFailed(t, state, reason, f"in the prediction, {error}") from None
+
+
 class Reference:
     """The family modules, equation by equation."""
 
@@ -90,19 +100,13 @@ class Reference:
         p = self.problem
         drawn = None if p.rng is None else p.rng.bit_generator.state
         try:
-            prior = self._predict(state, t)  # sec:pseudocode#1
+            prior = predicted(p, state, t)  # sec:pseudocode#1
             new = prior if not p.data.seen[t] else self._update(state, prior, t)  # sec:pseudocode#2
         except StepFailed:
             if p.rng is not None and drawn is not None:
                 p.rng.bit_generator.state = drawn
             raise
         return Advanced(new, t + 1)
-
-    def _predict(self, state: State, t: int) -> State:
-        try:
-            return propagate(state, self.problem.dynamics)
-        except (InvalidValue, np.linalg.LinAlgError) as error:
-            raise StepFailed(t, state, NOT_FINITE, f"in the prediction, {error}") from None
 
     def _update(self, state: State, prior: State, t: int) -> State:
         p = self.problem
@@ -117,6 +121,9 @@ class Reference:
                 new, info = unchecked_update(*args)
         except (NotFinite, np.linalg.LinAlgError) as error:
             raise StepFailed(t, state, NOT_FINITE, str(error)) from None
+        except Exception as error:
+            detail = f"{type(error).__name__} in the model or the likelihood: {error}"
+            raise StepFailed(t, state, RAISED, detail) from error
         if not info.valid:
             raise StepFailed(t, state, info.reason)
         return new
@@ -125,8 +132,9 @@ class Reference:
 class Compiled:
     """The compiled stream, and the reference for the steps that it refuses.
 
-    Where a kernel cannot be compiled at its first use, in the middle of a stream, the rest is the
-    reference's if ``fall_back`` says so, and else an error.
+    Where a kernel cannot be compiled at its first use, in the middle of a stream, the reference
+    takes over if ``fall_back``, otherwise an error is raised. After an exception of another kind
+    the reference takes the same steps, so that the error names the step in which it was raised.
     """
 
     def __init__(self, problem: Problem, stream: Any, fall_back: bool) -> None:
@@ -141,16 +149,30 @@ class Compiled:
             return self.reference.advance(state, t, stop)
         from .fast import Unavailable
 
+        rng = self.reference.problem.rng
+        drawn = None if rng is None else rng.bit_generator.state
         try:  # a step that overflows is refused
             with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
                 done: Advanced = self.stream.advance(state, t, stop)
         except Unavailable as error:
-            if not self.fall_back:
-                raise _no_backend(_failure(error)) from error
-            self.name, self.reason = "reference", _failure(error)
-            _warn(self.reason)
+            self._give_up(error, state, t)
             return self.reference.advance(state, t, stop)
+        except Exception as error:
+            if rng is not None and drawn is not None:
+                rng.bit_generator.state = drawn
+            done = Advanced(state, t)
+            while done.t < stop:
+                done = self.reference.advance(done.state, done.t, stop)
+            self._give_up(error, state, t)
+            return done
         return self.reference.advance(done.state, done.t, stop) if done.refused else done
+
+    def _give_up(self, error: Exception, state: State, t: int) -> None:
+        """The reference from here on, with a warning; an error where it was not allowed to."""
+        if not self.fall_back:
+            raise StepFailed(t, state, RAISED, str(_no_backend(_failure(error)))) from error
+        self.name, self.reason = "reference", _failure(error)
+        _warn(self.reason)
 
 
 def choose(backend: str, problem: Problem) -> Backend:

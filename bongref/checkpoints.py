@@ -16,27 +16,28 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
-from . import checks, descriptions, files
+from . import checks
 from .errors import InvalidType
-from .files import Damaged, WrongCall, keys
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .online import Filter
+from .recording.results import TIMES, Continuation, Result, RunInfo, check
 from .states import DLR, FC, Diag, State
-from .stream import Continuation, Result, RunInfo
+from .storage import descriptions, files
+from .storage.files import Damaged, WrongCall, keys
 from .tables import describe
 
 STATES: dict[str, Any] = {"FC": FC, "Diag": Diag, "DLR": DLR}
 # classes of other modules: each has _to_saved() -> (arrays, data) and _from_saved(arrays, data)
 ESTIMATORS = {"BongRegressor": "sklearn", "BongClassifier": "sklearn"}
 MOST_STEPS = 2**53
-TIMES = ("seconds", "evaluation", "compilation")
 
 Saved = tuple[dict[str, Array], Any]  # arrays by name, and plain data
 
@@ -107,8 +108,8 @@ def load(
     ------
     InvalidValue
         If it is another kind of file, or damaged; nothing in it has been executed.
-    FileNotFoundError
-        If there is none.
+    MissingFile
+        If there is none; it is a FileNotFoundError too.
 
     Examples
     --------
@@ -202,15 +203,15 @@ def result_from(arrays: Mapping[str, Array], data: Any) -> Result:
     info = keys(data["info"], "backend", "reason", "steps", "missing", *TIMES)
     if info["backend"] not in ("reference", "fast") or not isinstance(info["reason"], str):
         raise Damaged("the backend must be 'reference' or 'fast', and the reason a string")
-    times = [info[k] for k in TIMES]
-    if any(type(x) not in (int, float) or not 0 <= x < float("inf") for x in times):
+    _count("steps", info["steps"], MOST_STEPS)
+    missing, times = _count("missing", info["missing"], t), [info[k] for k in TIMES]
+    if any(type(x) not in (int, float) for x in times):
         raise Damaged(f"{', '.join(TIMES)} must be numbers >= 0")
-    if _count("steps", info["steps"], MOST_STEPS) != t:
-        raise Damaged(f"the steps must be t = {t}")
-    missing = _count("missing", info["missing"], t)
-    spent, measuring, compiling = map(float, times)
-    known = RunInfo(info["backend"], info["reason"], spent, m, t, missing, measuring, compiling)
-    return Result(state, _rows(data["rows"], t), known, t, _continuation(data["continuation"]))
+    known = RunInfo(info["backend"], info["reason"], float(times[0]), m, info["steps"], missing)
+    known = replace(known, evaluation=float(times[1]), compilation=float(times[2]))
+    result = Result(state, data["rows"], known, t, _continuation(data["continuation"]))
+    check("the result", result)
+    return result
 
 
 def _count(name: str, value: Any, most: int) -> int:
@@ -219,23 +220,10 @@ def _count(name: str, value: Any, most: int) -> int:
     return value
 
 
-def _rows(rows: Any, t: int) -> list[dict[str, Any]]:
-    last = 0
-    for row in rows if isinstance(rows, list) else [None]:
-        if not isinstance(row, dict) or _count("the t of a row", row.get("t"), t) < last:
-            raise Damaged("the rows must be a list of tables with increasing t")
-        last = row["t"]
-    found: list[dict[str, Any]] = rows
-    return found
-
-
 def _continuation(data: Any) -> Continuation:
     keys(data, "rng", "eval_rng", "pending")
     descriptions.generator_from(data["rng"])
     descriptions.generator_from(data["eval_rng"])
-    for scores in keys(data["pending"]).values():
-        if not isinstance(scores, list) or any(type(x) not in (int, float) for x in scores):
-            raise Damaged("the pending scores must be lists of numbers")
     return Continuation(data["rng"], data["eval_rng"], data["pending"])
 
 

@@ -20,7 +20,7 @@ import numbers
 import operator
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .errors import InvalidType, InvalidValue
-from .linalg import Array
+from .linalg import Array, eigvalsh
 from .states import DLR, FC, Diag, State
 from .tables import IMPUTE, is_table, refuse_sparse
 from .tables import describe as describe
@@ -105,7 +105,7 @@ def array(
     if not np.all(np.isfinite(out)):
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(out))[0])
         then = remedy if np.isnan(out[where]) else ""
-        raise InvalidValue(f"{name} must be finite, got {out[where]}{_at(where)}{then}")
+        raise InvalidValue(f"{name} must be finite, got {out[where]}{_at_index(where)}{then}")
     return out
 
 
@@ -134,7 +134,7 @@ def _reals(raw: Array, name: str, remedy: str) -> bool:
     """Whether all entries of an object array are real numbers; one that is missing is refused."""
     for where, v in np.ndenumerate(raw):
         if is_missing(v):
-            raise InvalidValue(f"{name} must be finite, got {v!r}{_at(where)}{remedy}")
+            raise InvalidValue(f"{name} must be finite, got {v!r}{_at_index(where)}{remedy}")
     return all(isinstance(v, numbers.Real) for v in raw.flat)
 
 
@@ -199,6 +199,16 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
     kind = InvalidValue if isinstance(value, str) else InvalidType
     listed = f"{', '.join(most)} or {last}" if most else last
     raise kind(f"{name} must be {listed}, got {value!r}{near_miss(value, allowed)}")
+
+
+def strings(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
+    """Some of the allowed strings, from a sequence of them."""
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        listed = ", ".join(map(repr, allowed))
+        remedy = f"; use [{value!r}]" if isinstance(value, str) else ""
+        got = describe(value)
+        raise InvalidType(f"{name} must be a sequence of some of {listed}, got {got}{remedy}")
+    return tuple(choice(f"{name}[{i}]", v, allowed) for i, v in enumerate(value))
 
 
 def near_miss(value: Any, allowed: Sequence[str], cutoff: float = 0.5) -> str:
@@ -306,7 +316,7 @@ def state(
 
 def _why_not(q: State) -> str:
     if isinstance(q, FC):
-        low = np.linalg.eigvalsh(q.Sigma)[0]
+        low = eigvalsh(q.Sigma)[0]
         return f"{len(q.mu)} x {len(q.mu)} Sigma with smallest eigenvalue {low:.3g}"
     if isinstance(q, Diag):
         return f"var with smallest entry {q.var.min():.3g}"
@@ -329,14 +339,14 @@ def curv(value: Any, P: int, *, diagonal_ok: bool) -> Curv:
     if given == ["G"]:
         return Curv(g, G=symmetric("curv.G", value.G, P))
     if not diagonal_ok:
-        raise InvalidValue(
-            "curv.d (the diagonal of G) is enough for the diagonal families alone; "
-            "got it for another, which needs S or G"
-        )
+        raise InvalidValue("curv must have S or G for a family that is not diagonal, got d alone")
     return Curv(g, d=array("curv.d", value.d, shape=(P,)))
 
 
 # --- observations ---------------------------------------------------------------------------------
+
+
+STEP = "step {step} (X[{t}], Y[{t}])"  # where an observation of a stream is refused
 
 
 class Observations(NamedTuple):
@@ -463,8 +473,11 @@ def observations(model: Model, lik: Likelihood, X: Any, Y: Any, mu: Array) -> Ob
     return Observations(xs, targets(model, lik, answers, missing, xs, mu), ~missing)
 
 
-def inputs(model: Model, rows: Array | list[Any]) -> Array | list[Any]:
-    """The inputs of a stream, each of them checked; as one array where all have one shape."""
+def inputs(model: Model, rows: Array | list[Any], where: str = STEP) -> Array | list[Any]:
+    """The inputs of a stream, each of them checked; as one array where all have one shape.
+
+    ``where`` says in a message which of them is refused, e.g. ``"X[{t}]"`` without observations.
+    """
     if _built_in(model):
         try:
             a = np.ascontiguousarray(rows)
@@ -474,7 +487,7 @@ def inputs(model: Model, rows: Array | list[Any]) -> Array | list[Any]:
                 return np.ascontiguousarray(model.check(x=flat)[1]).reshape(a.shape)
         except (TypeError, ValueError):
             pass  # the input that is refused is found below
-    out = [_at_step(t, _input, model, row) for t, row in enumerate(rows)]
+    out = [_at(where, t, _input, model, row) for t, row in enumerate(rows)]
     same = len({np.shape(x) for x in out}) == 1
     return np.stack(out) if _built_in(model) and same else out
 
@@ -514,7 +527,7 @@ def targets(
         except (TypeError, ValueError):
             pass  # the observation that is refused is found below
     out = [
-        None if missing[t] else _at_step(t, _encoded, model, lik, xs[t], rows[t], C)
+        None if missing[t] else _at(STEP, t, _encoded, model, lik, xs[t], rows[t], C)
         for t in range(len(rows))
     ]
     if not together:
@@ -555,24 +568,18 @@ def _built_in(model: Model) -> bool:
     return getattr(model, "kind", "wrap") != "wrap"
 
 
-def _step(t: int) -> str:
-    return f"step {t + 1} (X[{t}], Y[{t}])"
-
-
-def _at_step(t: int, check: Any, *args: Any) -> Any:
+def _at(where: str, t: int, check: Any, *args: Any) -> Any:
     """check(*args), with the step in front of its message."""
     try:
         return check(*args)
-    except InvalidType as error:
-        raise InvalidType(f"{_step(t)}: {error}") from None
-    except InvalidValue as error:
-        raise InvalidValue(f"{_step(t)}: {error}") from None
+    except (InvalidType, InvalidValue) as error:
+        raise type(error)(f"{where.format(t=t, step=t + 1)}: {error}") from None
 
 
 # --- messages -------------------------------------------------------------------------------------
 
 
-def _at(where: tuple[int, ...]) -> str:
+def _at_index(where: tuple[int, ...]) -> str:
     return f" at index {where}" if where else ""
 
 

@@ -62,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     eq.add_argument(
         "id",
-        nargs="?",
+        nargs="*",
         help="a label (eq:bong), a row (sec:FC-Mom#21), the number that the PDF prints "
         "(23, 'Proposition 4.1', 'Table 1', "
         "'Algorithm 2', 'Appendix E.1'), or a glob ('eq:bog-*'); without, all parts of the paper",
@@ -244,16 +244,13 @@ def _eq(args: argparse.Namespace) -> int:
     from . import paper, reports
     from .paper.pages import ENDINGS
 
-    if args.id and args.search:
+    id = " ".join(args.id)  # bongref eq Eq. 12
+    if id and args.search:
         raise ValueError("eq takes an id or --search, not both")
     if args.out:
         reports.check_path(args.out, endings=ENDINGS)
     page = (
-        paper.search(args.search)
-        if args.search
-        else paper.document(args.id)
-        if args.id
-        else paper.overview()
+        paper.search(args.search) if args.search else paper.document(id) if id else paper.overview()
     )
     if args.out:
         reports.write(args.out, page, endings=ENDINGS)

@@ -17,7 +17,7 @@ import numpy as np
 
 from . import checks
 from .errors import InvalidType, InvalidValue
-from .linalg import Array, cholesky, eye, gram, is_pd, strict_solve, sym
+from .linalg import Array, cholesky, eigvalsh, eye, gram, is_pd, strict_solve, sym
 from .states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
@@ -84,6 +84,10 @@ class Linear(NamedTuple):
 
 
 Dynamics = Static | OU | Linear
+
+
+class Overflow(InvalidValue):
+    """A prediction that is not finite."""
 
 
 def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:
@@ -225,15 +229,17 @@ def _valid(q: State) -> State:
     from .gaussians import is_valid
 
     if not is_valid(q):
-        overflow = not all(np.all(np.isfinite(a)) for a in q)
-        got = "one that overflows" if overflow else "one that is not"
-        raise InvalidValue(f"F Sigma F^T + Q must be finite and positive definite, got {got}")
+        if all(np.all(np.isfinite(a)) for a in q):
+            raise InvalidValue(
+                "F Sigma F^T + Q must be positive definite, got one that is not in float64"
+            )
+        raise Overflow("F Sigma F^T + Q must be finite, got one that overflows")
     return q
 
 
 def _smallest(a: Array) -> float:
     """The smallest eigenvalue of a diagonal (P,) or of a symmetric matrix (P, P)."""
-    return float(np.min(a)) if a.ndim == 1 else float(np.linalg.eigvalsh(sym(a))[0])
+    return float(np.min(a)) if a.ndim == 1 else float(eigvalsh(sym(a))[0])
 
 
 def _square(name: str, value: Any, P: int, symmetric: bool = True) -> Array:

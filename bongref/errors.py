@@ -2,10 +2,12 @@
 
     BongrefError
       InvalidValue (ValueError), InvalidType (TypeError)   an argument is refused, nothing changed
+      MissingFile (FileNotFoundError)                      there is no such file
       NotDerived (NotImplementedError)                     the paper derives no update of that name
       StreamEnded                                          a stream ended early: step, state, rows
         NotPositiveDefinite (ArithmeticError)              a covariance is not positive definite
         NotFinite (FloatingPointError)                     a gradient, Hessian or state overflowed
+        CallbackFailed (RuntimeError)                      a model, likelihood or metric raised
         Interrupted (KeyboardInterrupt)                    Ctrl-C
     BongrefWarning (UserWarning)
       Diverging                                            a stream predicts worse than a constant
@@ -42,6 +44,10 @@ class InvalidType(BongrefError, TypeError):
     """An argument of the wrong kind."""
 
 
+class MissingFile(BongrefError, FileNotFoundError):
+    """A file that is to be read and is not there."""
+
+
 class NotDerived(BongrefError, NotImplementedError):
     """A name of the grid for which the paper derives no update."""
 
@@ -61,6 +67,17 @@ class StreamEnded(BongrefError):
         The method.
     result : Result or None
         All of it as a Result, for ``run(..., resume=error.result)``.
+
+    Examples
+    --------
+    >>> import numpy as np, bongref as br
+    >>> m, model = br.method("bog-lin-hess-diag_mom", alpha=1.0), br.models.linear(1)
+    >>> lik, X = br.likelihoods.Gaussian(var=1.0), [[0.5], [9.0]]
+    >>> try:
+    ...     br.run(m, model, lik, m.prior([0.0]), X, Y=[1.0, 1.0])
+    ... except br.StreamEnded as error:
+    ...     print(type(error).__name__, error.step, error.rows, error.result.t)
+    NotPositiveDefinite 2 [] 1
     """
 
     def __init__(
@@ -92,6 +109,10 @@ class NotPositiveDefinite(StreamEnded, ArithmeticError):
 
 class NotFinite(StreamEnded, FloatingPointError):
     """An update whose gradient, Hessian or state is not finite."""
+
+
+class CallbackFailed(StreamEnded, RuntimeError):
+    """A model, a likelihood or a metric that raised an exception, which is the ``__cause__``."""
 
 
 class Interrupted(StreamEnded, KeyboardInterrupt):

@@ -46,6 +46,13 @@ class Info(NamedTuple):
         With ``trace=True``: every symbol with its value and equation.
     reason : str
         ``"not finite"`` or ``"not positive definite"`` where ``valid`` is False.
+
+    Examples
+    --------
+    >>> import numpy as np, bongref as br
+    >>> prior, curv = br.Diag(np.zeros(1), np.ones(1)), br.Curv(np.ones(1), d=np.array([2.0]))
+    >>> br.step("bong-lin-hess-diag", prior, None, curv)[1]
+    Info(valid=False, iteration=1, reason='not positive definite', form='diag_nat.bong')
     """
 
     valid: bool
@@ -139,6 +146,10 @@ def _rank(m: Method, prior: Any) -> int | None:
 
 def as_method(m: Method | str, prior: Any) -> Method:
     """The method; one given by its name alone takes the rank of the prior."""
+    if not isinstance(m, (str, Method)):
+        raise InvalidType(
+            f"m must be a Method or a name such as 'bong-lin-hess-fc', got {checks.describe(m)}"
+        )
     if isinstance(m, str) and isinstance(prior, DLR) and np.ndim(prior.W) == 2:
         m = method(m)
         return method(m, rank=np.shape(prior.W)[1]) if m.family == "dlr" else m
@@ -232,7 +243,8 @@ def update(
     NotDerived
         If the paper derives no update for ``m``.
     NotFinite
-        If the model or the likelihood overflows, so that there is no gradient.
+        If the model or the likelihood overflows, so that there is no gradient. A state that
+        overflows is returned, with ``info.reason == "not finite"``.
     InvalidValue, InvalidType
         If an argument is refused.
 
@@ -285,7 +297,8 @@ def unchecked_update(
             seen.iteration = i + 1
         q = current if loop is None or m.hess.startswith("lin") else loop.state(prior, current)
         curv = estimate(m, model, lik, q, x, y, rng, draws, i, traced=seen is not None)
-        _check_finite(m, curv, prior, i)
+        if not all(a is None or np.all(np.isfinite(a)) for a in curv):
+            raise _no_curvature(m, model, q, x, prior, i)
         if loop is None:
             loop = _inner_loop(m, curv, form)
             current = loop.start(prior)
@@ -330,17 +343,27 @@ def _can_go_on(m: Method, mu: Array, draws: Draws) -> bool:
     return bool(np.all(np.isfinite(mu))) if m.hess.startswith("lin") else draws.samples is not None
 
 
-def _check_finite(m: Method, curv: Curv, prior: State, i: int) -> None:
-    if not all(a is None or np.all(np.isfinite(a)) for a in curv):
-        raise NotFinite(
-            f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: "
-            "the model or the likelihood overflows at this x and these parameters; the prior is "
-            "unchanged",
-            step=1,
-            state=prior,
-            rows=[],
-            name=m.name,
-        )
+def _no_curvature(m: Method, model: Model, q: State, x: Any, prior: State, i: int) -> NotFinite:
+    """The error of an estimate (g, G) that is not finite."""
+    what = "the model or the likelihood overflows"
+    if returns_nan(model, q.mu, x):
+        what = "the model returns nan"
+    return NotFinite(
+        f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: "
+        f"{what} at this x and these parameters; the prior is unchanged",
+        step=1,
+        state=prior,
+        rows=[],
+        name=m.name,
+    )
+
+
+def returns_nan(model: Model, mu: Array, x: Any) -> bool:
+    """Whether a function of the user's (models.wrap) returns NaN, which is not an overflow."""
+    if getattr(model, "kind", "wrap") != "wrap" or x is None:
+        return False
+    with np.errstate(all="ignore"):
+        return bool(np.any(np.isnan(model(mu, x))))
 
 
 @eq(

@@ -29,6 +29,7 @@ from .linalg import (
     inv,
     is_exact,
     is_pd,
+    logdet,
     rowdot,
     solve,
     strict_solve,
@@ -199,8 +200,8 @@ def logdet_covariance(q: State) -> float:
         return float(np.sum(np.log(q.var)))
     pos, neg, schur = _split(q)
     Ups, W = q.Ups[pos], q.W[pos]
-    inner = np.linalg.slogdet(eye(W.shape[1]) + gram(W, W / Ups[:, None]))[1]
-    return float(-np.sum(np.log(Ups)) - inner - (np.linalg.slogdet(schur)[1] if len(neg) else 0.0))
+    inner = logdet(eye(W.shape[1]) + gram(W, W / Ups[:, None]))
+    return float(-np.sum(np.log(Ups)) - inner - (logdet(schur) if len(neg) else 0.0))
 
 
 def covariance_times(q: DLR, X: Array) -> Array:

@@ -157,7 +157,27 @@ class Method:
     def step_function(
         self, curv: Curv, prior: State | None = None, form: str = "auto"
     ) -> Callable[..., Any]:
-        """The function of a step: the displayed form, or for G = −S Sᵀ the efficient one."""
+        """The function of a step: the displayed form, or for G = −S Sᵀ the efficient one.
+
+        Parameters
+        ----------
+        curv : Curv
+            Of which the form matters: S or not.
+        prior : FC, Diag or DLR, optional
+            The efficient form of DLR needs Υ ≠ 0.
+        form : {"auto", "plain", "efficient"}
+            As in :func:`bongref.step`.
+
+        Returns
+        -------
+        callable
+            ``(prior, current, curv, alpha) -> state``.
+
+        Raises
+        ------
+        InvalidValue
+            If there is no efficient form and it was asked for.
+        """
         efficient = EFFICIENT.get((self.rule, self.family), "")
         usable = efficient != "" and curv.S is not None
         if isinstance(prior, DLR) and usable:
@@ -172,11 +192,28 @@ class Method:
         fn: Callable[..., Any] = getattr(MODULES[self.family], efficient if chosen else self.rule)
         return fn
 
+    @property
+    def has_efficient_form(self) -> bool:
+        """Whether there is a form for G = −S Sᵀ: not with mc-hess, whose G is dense."""
+        known = (self.rule, self.family) in EFFICIENT or (
+            self.rule == "blr" and self.family in INCREMENTS
+        )
+        return known and self.hess != "mc-hess"
+
     def increments(self, curv: Curv, form: str = "auto") -> Increments | None:
         """The functions of an inner loop without inversions, or None where there is none.
 
         That is BLR in the full-covariance families with G = −S Sᵀ, as long as the columns of its I
         iterations are few (``FEW``).
+
+        Parameters
+        ----------
+        curv : Curv
+        form : {"auto", "plain", "efficient"}
+
+        Returns
+        -------
+        Increments or None
         """
         few = curv.S is not None and FEW * self.n_iter * curv.S.shape[1] <= len(curv.g)
         return (
@@ -184,7 +221,16 @@ class Method:
         )
 
     def rank(self, P: int) -> int | None:
-        """Columns of W in the DLR family, min(rank, P) of P parameters; None in the others."""
+        """Columns of W in the DLR family, min(rank, P) of P parameters; None in the others.
+
+        Parameters
+        ----------
+        P : int
+
+        Returns
+        -------
+        int or None
+        """
         rank = self.params.get("rank")
         return None if rank is None else min(int(rank), max(P, 1))
 
@@ -207,6 +253,11 @@ class Method:
         -------
         FC, Diag or DLR
 
+        Raises
+        ------
+        InvalidValue, InvalidType
+            If mu or var is refused: not finite, not positive, or beyond float64 in DLR.
+
         Examples
         --------
         >>> import numpy as np, bongref as br
@@ -221,6 +272,7 @@ class Method:
             return Diag(mu, var)
         rank = self.rank(len(mu))
         assert rank is not None
+        _check_dlr_variance(var, rank)
         if self.rule in ("bong", "blr"):
             return DLR(mu, 1 / var, np.zeros((len(mu), rank)))
         generator = checks.seed_or_generator("rng", 0 if rng is None else rng)
@@ -389,6 +441,17 @@ def _check_parameter(name: str, key: str, value: Any) -> Any:
             raise InvalidType(f"virtual must be True or False, got {value!r}")
         return bool(value)
     return None if key == "n_probes" and value is None else checks.integer(key, value, 1)
+
+
+def _check_dlr_variance(var: Array, rank: int) -> None:
+    """The precisions 1/var and the products rank · var of a DLR prior must be finite."""
+    with np.errstate(over="ignore"):
+        bad = ~(np.isfinite(1 / var) & np.isfinite(rank * var))
+    if np.any(bad):
+        raise InvalidValue(
+            f"var must have a finite inverse and a finite product with the rank {rank}, "
+            f"got {var[bad][0]}"
+        )
 
 
 def _ups_for_variance(var: Array, W: Array) -> Array:

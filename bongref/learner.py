@@ -33,18 +33,19 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, descriptions, likelihoods, stream
+from . import checks, likelihoods, stream
 from .backends import Problem, StepFailed, choose
 from .checks import Observations
 from .dynamics import OU, Linear, Static, propagate
 from .errors import StreamEnded
-from .files import Damaged, keys, plain
 from .gaussians import covariance_times
 from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import ParametricModel, linear, mlp
 from .states import FC, Diag, State
+from .storage import descriptions
+from .storage.files import Damaged, keys, plain
 
 KINDS = ("gaussian", "bernoulli", "categorical")
 BLOCK = 32  # rows that the filter takes at once

@@ -6,7 +6,8 @@ has no float literals: ``/ 2``, never ``0.5 *``.
 
 None of these functions repairs anything: a singular matrix has an inverse full of NaN, an indefinite one its honest inverse.
 None of them relies on LAPACK's errors being raised either: in a WebAssembly build of NumPy they are not, and the result is NaN.
-:func:`cholesky`, :func:`eigh`, :func:`strict_solve` and :func:`strict_inv` refuse such a result with LinAlgError on every platform.
+:func:`cholesky`, :func:`eigh`, :func:`strict_solve` and :func:`strict_inv` refuse such a result with LinAlgError on every platform,
+as do :func:`eigvalsh`, :func:`logdet`, :func:`thin_svd`, :func:`qr` and :func:`lstsq`, which are for float64 alone.
 
 >>> import numpy as np
 >>> from bongref import linalg
@@ -184,6 +185,38 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
     values, vectors = mp.eigsy(mp.matrix(a.tolist()))
     return np.array(list(values), dtype=object), np.array(vectors.tolist(), dtype=object).reshape(a.shape)
+
+
+def eigvalsh(a: Array) -> Array:
+    """The eigenvalues of a symmetric matrix in ascending order."""
+    return _finite(np.linalg.eigvalsh(a), "eigenvalues did not converge")
+
+
+def logdet(a: Array) -> float:
+    """log|det a|; LinAlgError where a is singular to the arithmetic at hand."""
+    return float(_finite(np.linalg.slogdet(a)[1], "singular matrix"))
+
+
+def thin_svd(a: Array) -> tuple[Array, Array, Array]:
+    """(U, Λ, Vᵀ) of a = U Λ Vᵀ by LAPACK's SVD of the whole matrix, without the columns of U that are not needed."""
+    U, s, Vt = np.linalg.svd(a, full_matrices=False)
+    return U, _finite(s, "SVD did not converge"), Vt
+
+
+def singular_values(a: Array) -> Array:
+    """Λ of the SVD, in descending order, by LAPACK's SVD of the whole matrix."""
+    return _finite(np.linalg.svd(a, compute_uv=False), "SVD did not converge")
+
+
+def qr(a: Array) -> tuple[Array, Array]:
+    """(Q, R) of a = Q R, Q with the shape of a tall a."""
+    Q, R = np.linalg.qr(a)
+    return Q, _finite(R, "matrix is not finite")
+
+
+def lstsq(a: Array, b: Array) -> Array:
+    """The x of least norm among those that minimise |a x − b|."""
+    return _finite(np.linalg.lstsq(a, b, rcond=None)[0], "SVD did not converge")
 
 
 def cholesky(a: Array) -> Array:

@@ -22,7 +22,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from . import checks, predictive, schedule
+from . import checks, predictive
 from .errors import InvalidType, InvalidValue
 from .gaussians import kl
 from .grid import Method
@@ -30,6 +30,7 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .models import Model
 from .predictive import Predictive
+from .recording import schedule
 from .states import State
 
 N_BINS = 20

@@ -29,8 +29,9 @@ from .likelihoods import Likelihood
 from .linalg import Array
 from .linearised import Prediction
 from .models import Model
+from .recording.results import Continuation, Result, RunInfo
 from .states import State
-from .stream import Continuation, Result, RunInfo, ended
+from .stream import ended
 from .tables import is_missing
 
 NOTHING = Observations([], [], np.zeros(0, dtype=bool))
@@ -114,7 +115,7 @@ impute what is missing
         if model.n_outputs is not None:
             lik.check_outputs(model.n_outputs)
         moves = Static() if dynamics is None else dynamics
-        propagate(q, moves)  # refuses now what it would refuse later
+        propagate(q, moves)  # validate the dynamics before the first step
         generator = None if rng is None else checks.seed_or_generator("rng", rng)
         checked_draws(m, len(q.mu), generator, None, None)
         self._problem = Problem(
@@ -352,7 +353,7 @@ impute what is missing
         rows = checks.values("X", self._inputs.many(X))
         if len(rows) == 0:
             raise InvalidValue("X must not be empty, got length 0")
-        xs = checks.inputs(self.model, rows)
+        xs = checks.inputs(self.model, rows, where="X[{t}]")
         self._inputs.refuse_batches(xs)
         return linearised.prediction(self.lik, *self._moments(xs, xs[0]))
 

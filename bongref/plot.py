@@ -8,6 +8,12 @@
 Every function takes ``ax=`` and returns the axes. matplotlib is the extra ``plot``:
 pip install 'bongref[plot]'. Colours are the Okabe-Ito ones, which colour-blind readers can tell
 apart; text and data points take the colours of the style that is on, light or dark.
+
+>>> import matplotlib; matplotlib.use("agg")
+>>> import numpy as np, bongref as br
+>>> ax = br.plot.ellipse({"prior": br.Diag(np.zeros(2), np.ones(2))}, params=(0, 1))
+>>> [t.get_text() for t in ax.get_legend().get_texts()]
+['prior']
 """
 
 from __future__ import annotations
@@ -47,7 +53,11 @@ def _pyplot() -> Any:
 
 
 def _axes(ax: Any) -> Any:
-    return _pyplot().subplots(figsize=(6, 4), layout="constrained")[1] if ax is None else ax
+    if ax is None:
+        return _pyplot().subplots(figsize=(6, 4), layout="constrained")[1]
+    if not hasattr(ax, "plot") or not hasattr(ax, "set_xlabel"):
+        raise InvalidType(f"ax must be matplotlib axes, got {checks.describe(ax)}")
+    return ax
 
 
 def _legend_above(ax: Any, columns: int, title: str = "") -> None:
@@ -395,7 +405,7 @@ def reliability(pred: Predictive, Y: Any, n_bins: int = 10) -> tuple[Array, Arra
     [[0.75], [0.5], [0.09], [0.91]]
     """
     _, N, C = pred.values.shape
-    p, y = pred.mean, pred.lik.encode(Y, C, batch=N)
+    p, y = pred.mean, checks.answers(pred.lik, Y, C, N)
     if C == 1:
         p, y = np.concatenate([1 - p, p], axis=1), np.concatenate([1 - y, y], axis=1)
     guess = np.argmax(p, axis=1)

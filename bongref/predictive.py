@@ -32,6 +32,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from . import checks
+from .errors import InvalidValue
 from .gaussians import draw
 from .grid import Method
 from .likelihoods import Likelihood
@@ -48,7 +49,14 @@ AT_ONCE = 2**20  # numbers of an array that is made of the values of some inputs
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-class Predictive(NamedTuple):
+class _Mixture(NamedTuple):
+    kind: str
+    lik: Likelihood
+    values: Array
+    of_means: bool = False
+
+
+class Predictive(_Mixture):
     """An equally weighted mixture over S samples of the likelihood at N inputs.
 
     Attributes
@@ -68,10 +76,19 @@ class Predictive(NamedTuple):
     (array([[0.5]]), array([[0.25]]))
     """
 
-    kind: str
-    lik: Likelihood
-    values: Array
-    of_means: bool = False
+    __slots__ = ()
+
+    def __new__(
+        cls, kind: str, lik: Likelihood, values: Array, of_means: bool = False
+    ) -> Predictive:
+        checks.choice("kind", kind, KINDS)
+        checks.boolean("of_means", of_means)
+        outputs = np.asarray(values)
+        if outputs.dtype.kind not in "fiub" or outputs.ndim != 3:
+            raise InvalidValue(
+                f"values must be an array of shape (S, N, C), got {checks.describe(values)}"
+            )
+        return super().__new__(cls, kind, checks.likelihood(lik), outputs, of_means)
 
     def __repr__(self) -> str:
         """Its kind, likelihood, sizes and the range of the means."""
@@ -349,6 +366,7 @@ def predict(
     >>> br.predictive.predict("plugin", br.models.linear(1), lik, state, [[1.0]]).mean
     array([[2.]])
     """
+    checks.choice("kind", kind, KINDS)
     return several((kind,), model, lik, state, X, n_samples=n_samples, rng=rng)[kind]
 
 
@@ -395,9 +413,7 @@ def several(
     >>> bool(np.allclose(found["mc"].mean, found["lin_mc"].mean))
     True
     """
-    kinds = tuple(kinds)
-    for kind in kinds:
-        checks.choice("kind", kind, KINDS)
+    kinds = checks.strings("kinds", kinds, KINDS)
     state, X = _check(model, lik, state, X)
     drawn = any(kind != "plugin" for kind in kinds)
     thetas = _thetas(state, n_samples, rng, None) if drawn else None

@@ -88,8 +88,8 @@ def _as_text(block: Block, width: int) -> str:
     out = []
     for row in (head, *rows):
         start = "  " + "".join(f"{row[k]:<{widths[k]}}  " for k in range(last))
-        room = max(30, width - left)
-        wrapped = textwrap.wrap(str(row[last]), room) or [""]
+        remaining = max(30, width - left)
+        wrapped = textwrap.wrap(str(row[last]), remaining) or [""]
         out.append((start + wrapped[0]).rstrip())
         out += [" " * left + more for more in wrapped[1:]]
     return "\n".join(out)

@@ -28,7 +28,6 @@ from scipy.special import entr
 from . import checks, defaults, linearised, predictive
 from .dynamics import OU, Static, propagate
 from .errors import InvalidType, InvalidValue
-from .files import Damaged, keys, plain
 from .gaussians import normals
 from .grid import PARAMETERS, Method, method
 from .learner import Learner, network
@@ -36,6 +35,7 @@ from .linalg import Array
 from .models import ParametricModel
 from .models.layers import ACTIVATIONS
 from .states import State
+from .storage.files import Damaged, keys, plain
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin

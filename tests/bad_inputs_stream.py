@@ -76,6 +76,8 @@ ROWS = [
     ("m.prior(np.zeros(2), var=0.0)", V, "var must be > 0 (a variance), got 0.0"),
     ("m.prior(np.zeros(2), var=[1.0])", V, "var must be a scalar or have shape (2,), got (1,)"),
     ("br.method('bog-lin-hess-dlr', rank=1).prior(np.zeros(2), rng=1.5)", T, "rng must be a numpy.random.Generator or a seed"),
+    ("br.method('bog-lin-hess-dlr').prior(np.zeros(3), var=1e308)", V, "var must have a finite inverse and a finite product with the rank 3, got 1e+308"),
+    ("br.method('bong-lin-hess-dlr').prior(np.zeros(3), var=1e-320)", V, "var must have a finite inverse and a finite product with the rank 3, got 1e-320"),
     # --- step ---------------------------------------------------------------------------------------------
     ("br.step(m, None, None, c)", T, "prior must be a Diag state, got NoneType None"),
     ("br.step(m, fc, None, c)", T, "prior must be a Diag state, got FC"),
@@ -84,6 +86,9 @@ ROWS = [
     ("br.step(m, q, None, br.Curv(np.ones(2)))", V, "curv must have exactly one of S, G and d, got none"),
     ("br.step(m, q, None, c, form='quick')", V, "form must be 'auto', 'plain' or 'efficient', got 'quick'"),
     ("br.step('blr-lin-hess-diag', q, fc, c)", T, "current must be a Diag state, got FC"),
+    ("br.update(None, model, gauss, q, x, y)", T, "m must be a Method or a name such as 'bong-lin-hess-fc', got NoneType None"),
+    ("run(3, model, gauss, q, X, Y)", T, "m must be a Method or a name such as 'bong-lin-hess-fc', got int 3"),
+    ("br.step('bong-lin-hess-fc', fc, None, br.Curv(np.ones(2), d=-np.ones(2)))", V, "curv must have S or G for a family that is not diagonal, got d alone"),
     # --- update -------------------------------------------------------------------------------------------
     ("br.update(m, None, gauss, q, x, y)", T, "model must be made by bongref.models (linear, mlp, cnn, wrap), got NoneType None"),
     ("br.update(m, model, 'gaussian', q, x, y)", T, "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got str"),
@@ -158,12 +163,12 @@ ROWS = [
     ("br.save(folder / 'no' / 'x.npz', res)", V, "path must lie in a folder that exists, got"),
     ("br.load(3)", T, "path must be a path (str or os.PathLike), got int 3"),
     ("br.load(folder / 'text.npz')", V, "path must be a file that bongref.save wrote, got"),
-    ("br.load(folder / 'none.npz')", (V, FileNotFoundError), "none.npz"),
+    ("br.load(folder / 'none.npz')", br.errors.MissingFile, "path must be a file that exists, got"),
     # --- empty mini-batches, functions that return nothing ------------------------------------------
     ("br.update(m, model, gauss, q, np.zeros((0, 2)), np.zeros(0))", V, "x must not be empty, got a batch of shape (0, 2)"),
     ("run(m, model, gauss, q, np.zeros((3, 0, 2)), np.zeros((3, 0)))", V, "step 1 (X[0], Y[0]): x must not be empty, got a batch of shape (0, 2)"),
     ("run(m, model, gauss, q, [np.ones((2, 2)), np.zeros((0, 2))], [np.ones(2), np.ones(0)])", V, "step 2 (X[1], Y[1]): x must not be empty"),
     ("br.update(m, models.wrap(lambda t, x: x @ t, 2), gauss, q, np.zeros((0, 2)), np.zeros(0))", V, "x must not be empty"),
     ("br.update(m, models.wrap(lambda t, x: None, 2), gauss, q, 1.0, 1.0)", T, "f must return an array of real numbers or one number, got NoneType"),
-    ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])", T, "f must return an array of real numbers or one number, got NoneType"),
+    ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])", br.CallbackFailed, "f must return an array of real numbers or one number, got NoneType"),
 ]  # fmt: skip

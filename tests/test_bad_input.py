@@ -5,6 +5,7 @@ The tables are tests/bad_inputs.py and tests/bad_inputs_stream.py; what follows 
 
 import inspect
 import re
+import warnings
 
 import bad_inputs
 import bad_inputs_stream
@@ -32,11 +33,12 @@ def snapshot(value):
 def refuse(given, call, error, part):
     """The call is refused with this kind of error and message, and its inputs are as they were."""
     before = snapshot(given)
-    with pytest.raises(error) as caught:
+    with warnings.catch_warnings(), pytest.raises(error) as caught:
+        warnings.simplefilter("error", RuntimeWarning)  # none before our own error
         eval(call, dict(given))
     message = str(caught.value)
     assert part in message
-    assert isinstance(caught.value, (BongrefError, FileNotFoundError))
+    assert isinstance(caught.value, BongrefError)
     if type(caught.value) in (InvalidValue, InvalidType):
         assert re.search(
             r" (must|takes no|needs|draws) .*(got |did you mean|it takes |is not )", message
@@ -442,7 +444,7 @@ def test_the_diagonal_of_G_is_for_the_diagonal_families():
                 method(NAMES[kind]), prior(kind), None, br.Curv(ones, d=-ones)
             ),
             ValueError,
-            r"curv\.d .*needs S or G",
+            r"curv must have S or G .*, got d alone",
         )
     for bad, match in [
         (put(ones, 1, NAN), r"curv\.d must be finite"),
@@ -473,7 +475,7 @@ BAD_DATA = [
         r"x must be finite, got nan at index \(1,\); impute missing inputs",
     ),
     (LIK, [INF, 1.0], Y1, ValueError, r"x must be finite, got inf at index \(0,\)"),
-    (LIK, [1.0, 2.0, 3.0], Y1, ValueError, r"x must have shape \(2,\), .*, got \(3,\)"),
+    (LIK, [1.0, 2.0, 3.0], Y1, ValueError, r"x must have shape \(2,\) or \(B, 2\), got \(3,\)"),
     (LIK, "ab", Y1, TypeError, "x must be an array of real numbers, got str 'ab'"),
     (LIK, [1j, 0], Y1, TypeError, "x must be an array of real numbers, got list"),
     (
@@ -850,7 +852,7 @@ BAD_ORACLE = [
         {"g": ones, "d": -ones},
         {},
         ValueError,
-        r"curv\.d .*needs S or G",
+        r"curv must have S or G .*, got d alone",
     ),
     (
         "bong-lin-hess-dlr",
@@ -858,7 +860,7 @@ BAD_ORACLE = [
         {"g": ones, "d": -ones},
         {},
         ValueError,
-        r"curv\.d .*needs S or G",
+        r"curv must have S or G .*, got d alone",
     ),
     (
         "bong-lin-hess-dlr",

@@ -23,7 +23,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import bongref as br
-from bongref import checkpoints, files
+from bongref import checkpoints
+from bongref.storage import files
 
 KILLS = int(os.environ.get("BONGREF_KILLS", "3"))  # 50 for a thorough run
 LINEAR, UNIT = br.models.linear(2), br.likelihoods.Gaussian(var=0.5)
@@ -381,7 +382,11 @@ def hostile_archives(tmp):
     objects = npy(np.array([Bomb(), 1], dtype=object), allow_pickle=True)
     yield "compressed", lambda p: pack(p, m, zipfile.ZIP_DEFLATED), "compressed"
     yield "bzip2", lambda p: pack(p, m, zipfile.ZIP_BZIP2), "compressed"
-    yield "comment", lambda p: pack(p, m, comment=b"hello"), "comment|end as an archive"
+    yield (
+        "comment",
+        lambda p: pack(p, m, comment=b"hello"),
+        "comment|no archive directory at its end",
+    )
     yield "duplicate", lambda p: pack(p, [*m.items(), ("mu", mu)]), "two members"
     yield "unknown member", lambda p: pack(p, {**m, "more": mu}), "not those that the document"
     yield "no member", lambda p: pack(p, {k: v for k, v in m.items() if k != "mu"}), "not those"

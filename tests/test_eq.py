@@ -82,6 +82,7 @@ def test_every_number_finds_its_equation_and_every_part_its_page():
         ("Appendix F", "Appendix E"),
         ("eq:none-*", "no id matches this glob"),
         ("low rank", "bongref eq --search 'low rank'"),
+        ("Figure 1", "figures are not listed"),
     ],
 )
 def test_what_is_not_there_says_what_is(query, said):
@@ -114,9 +115,28 @@ def test_what_is_not_there_says_what_is(query, said):
 def test_search_finds_it_among_the_first(words, among_the_first, id):
     hits = lookup.search(words)
     assert id in [h.target.id for h in hits][:among_the_first] and not hits[0].missing
-    assert len(hits) <= 15 and [h.score for h in hits] == sorted(
-        (h.score for h in hits), reverse=True
-    )
+    assert [h.score for h in hits] == sorted((h.score for h in hits), reverse=True)
+
+
+def test_a_search_says_how_many_there_are(capsys):
+    hits = lookup.search("low rank projection")
+    assert len(hits) > 15
+    assert main(["eq", "--search", "low rank projection"]) == 0
+    assert f"the best 15 of {len(hits)} results" in capsys.readouterr().out
+
+
+def test_a_number_in_two_words(capsys):
+    assert main(["eq", "Eq.", "12"]) == 0
+    assert main(["eq", "Proposition", "4.2"]) == 0
+    out = capsys.readouterr().out
+    assert "(12)" in out and "Proposition 4.2" in out
+
+
+def test_the_marked_line_is_the_one_that_computes():
+    """Where the mark stands behind a closing bracket, its statement's first line is shown."""
+    marked = [line for line in paper.show("12").splitlines() if line.strip().startswith(">")]
+    assert marked
+    assert not any(re.search(r"\d\s+[)\]}]", line) for line in marked), marked
 
 
 def test_search_with_a_word_that_is_not_there(capsys):

@@ -155,7 +155,10 @@ def test_a_full_disk_loses_nothing(tmp_path):
         cwd=os.path.dirname(os.path.dirname(__file__)),
     )  # fmt: skip
     assert done.stdout.startswith("5 ")
-    assert "5 results before it are safe. Make room, and give the same command again" in done.stdout
+    assert (
+        "5 results before it are safe. Free disk space, and give the same command again"
+        in done.stdout
+    )
     assert (tmp_path / store.NAME).stat().st_size == 5 * one
     found = store.read(tmp_path)
     assert len(found.records) == 5 and found.notes == []

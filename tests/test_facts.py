@@ -12,9 +12,22 @@ from bongref.paper import KINDS, claims, errata
 
 ROOT = Path(__file__).resolve().parents[1]
 FACTS = sorted(
-    p for folder in ("guide", "paper", "theory") for p in (ROOT / "bongref" / folder).glob("*.json")
+    p
+    for folder in ("experiments", "guide", "paper", "theory")
+    for p in (ROOT / "bongref" / folder).glob("*.json")
 )
-NAMES = {"claims", "costs", "equations", "errata", "facts", "nist", "paper", "tests", "uncomputed"}
+NAMES = {
+    "claims",
+    "costs",
+    "datasets",
+    "equations",
+    "errata",
+    "facts",
+    "nist",
+    "paper",
+    "tests",
+    "uncomputed",
+}
 
 
 def read(path):
@@ -66,6 +79,11 @@ def first(data):
         ("nist", {"y": [1.5]}),
         ("nist", {"model": {}}),
         ("tests", {"eq:bong": ["test_families.py"]}),
+        ("datasets", {"mine": {"about": "a set of mine", "files": []}}),
+        (
+            "datasets",
+            {"mine": {"about": "a set of mine", "files": [{"path": "a.csv", "url": "b"}]}},
+        ),
     ],
 )
 def test_a_slip_in_the_data_is_seen(name, change):
@@ -75,7 +93,7 @@ def test_a_slip_in_the_data_is_seen(name, change):
     assert errors(path, data)
 
 
-@pytest.mark.parametrize("name", sorted(NAMES - {"tests"}))
+@pytest.mark.parametrize("name", sorted(NAMES - {"datasets", "tests"}))
 def test_a_missing_key_is_seen(name):
     path = next(p for p in FACTS if p.stem == name)
     for key in schema(path).get("items", schema(path))["required"]:

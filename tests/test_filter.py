@@ -1,10 +1,12 @@
 """Updates and streams against closed forms, hand-written loops, and each other; traces; interruptions; lost positive definiteness."""
 
+import cProfile
 import dataclasses
 import functools
 import io
 import pickle
 import sys
+import threading
 
 import autograd.numpy as anp
 import numpy as np
@@ -12,7 +14,7 @@ import pytest
 from autograd import grad
 
 import bongref as br
-from bongref import curvature
+from bongref import curvature, filter
 from bongref.dynamics import OU, Linear
 from bongref.gaussians import is_valid
 from bongref.paper import equations
@@ -387,11 +389,9 @@ def test_a_trace_names_the_symbols_of_the_result(name):
     m, (X, Y) = make(name), stream(lik, 1)
     prior = belief(m)
     plain, _ = br.update(m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0))
-    before = sys.getprofile()
     state, info = br.update(
         m, MLP, lik, prior, X[0], Y[0], rng=np.random.default_rng(0), trace=True
     )
-    assert sys.getprofile() is before
     assert_same(state, plain)
     last = {s.name: s for s in info.trace}
     for field, value in state._asdict().items():
@@ -425,27 +425,69 @@ def test_traced_values_are_those_of_the_estimator():
     ).agrees, d
 
 
-def test_a_trace_restores_the_profile_hook_also_after_an_error():
-    def broken(t, x):
-        if np.any(np.asarray(x) > 5):
-            raise RuntimeError("stop here")
-        return t * x
-
-    model, m = br.models.wrap(broken, 1, 1), br.method("bong-lin-ef-diag")
+def traced(x=1.0, model=None):
+    """The names that are traced in one update of a scalar parameter."""
+    model = br.models.linear(1) if model is None else model
     prior = br.Diag(np.zeros(1), np.ones(1))
-    mine = lambda frame, event, arg: None
-    for hook in (None, mine):
-        before = sys.getprofile()
-        sys.setprofile(hook)
+    info = br.update("bong-lin-ef-diag", model, LIKS["gaussian"], prior, [x], 1.0, trace=True)[1]
+    return [s.name for s in info.trace]
+
+
+@pytest.mark.parametrize("tool", ["cProfile", "setprofile", "settrace"])
+def test_a_trace_is_the_same_under_a_profiler_and_a_debugger(tool):
+    """They see the update, and go on afterwards."""
+    wanted, called = traced(), []
+    if tool == "cProfile":
+        profile = cProfile.Profile()
+        with profile:
+            found = traced()
+            divmod(7, 2)
+        called = [str(entry.code) for entry in profile.getstats()]
+        assert any("divmod" in name for name in called)
+        assert any("unchecked_update" in name for name in called)
+    else:
+        old, use = getattr(sys, tool.replace("set", "get"))(), getattr(sys, tool)
+        hook = lambda frame, event, arg: called.append(frame.f_code.co_name)
+        use(hook)
         try:
-            br.update(m, model, LIKS["gaussian"], prior, [1.0], 1.0, trace=True)
-            after = sys.getprofile()
-            with pytest.raises(RuntimeError, match="stop here"):
-                br.update(m, model, LIKS["gaussian"], prior, [6.0], 1.0, trace=True)
-            after_error = sys.getprofile()
+            found = traced()
+            kept = getattr(sys, tool.replace("set", "get"))()
         finally:
-            sys.setprofile(before)
-        assert after is hook and after_error is hook
+            use(old)
+        assert kept is hook and "unchecked_update" in called
+    assert found == wanted and "mu" in wanted
+
+
+def test_functions_have_their_own_code_after_a_trace_and_after_an_error():
+    def broken(t, x):
+        raise RuntimeError("stop here")
+
+    before = filter.estimate.__code__
+    traced()
+    assert filter.estimate.__code__ is before
+    with pytest.raises(RuntimeError, match="stop here"):
+        traced(model=br.models.wrap(broken, 1, 1))
+    assert filter.estimate.__code__ is before
+
+
+def test_a_trace_has_the_symbols_of_its_own_thread():
+    """Updates without a trace in another thread leave nothing in it."""
+    wanted, stop = traced(), threading.Event()
+    prior = br.Diag(np.zeros(1), np.ones(1))
+
+    def update_until_stopped():
+        while not stop.is_set():
+            br.update(
+                "bong-lin-hess-diag", br.models.linear(1), LIKS["gaussian"], prior, [1.0], 1.0
+            )
+
+    other = threading.Thread(target=update_until_stopped)
+    other.start()
+    try:
+        assert all(traced() == wanted for _ in range(20))
+    finally:
+        stop.set()
+        other.join()
 
 
 def test_a_traced_stream_is_the_same_stream():
@@ -955,8 +997,8 @@ def test_forms_agree_and_are_named():
 # --- checkpoints ---------------------------------------------------------------------------------------------------------------
 
 
-class Killed(Exception):
-    pass
+class Killed(BaseException):
+    """What ends a process: run does not catch it."""
 
 
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox])

@@ -504,7 +504,7 @@ def test_calls_refuse(model):
         ((np.r_[theta[:-1], np.nan], x), rf"theta must be finite, got nan at index \({P - 1},\)"),
         ((theta[None], x), rf"theta must have shape \({P},\), got \(1, {P}\)"),
         (("theta", x), "theta must be an array of real numbers, got str 'theta'"),
-        ((theta, x[..., None, None]), "x must have shape .* for a batch, got"),
+        ((theta, x[..., None, None]), r"x must have shape .* or \(B, .*\), got"),
         ((theta, np.ones(99)), r"x must have shape .*, got \(99,\)"),
         ((theta, np.full_like(x, np.inf)), "x must be finite, got inf at index"),
     ]

@@ -508,6 +508,7 @@ REFUSED = [
     (f"learn_many({ROWS}, [1.0, 2.0])", V, "X[1]: x must have exactly the features ['a', 'b'], got no 'b'"),
     ("predict_one([1.0])", V, "x must have shape (2,)"),
     ("predict_many([])", V, "X must not be empty"),
+    ("predict_many([1.0, 2.0])", V, "X[0]: x must have shape (2,)"),
     ("predict_many([[1.0, nan]])", V, "x must be finite"),
     ("log_score([1.0, 2.0], None)", V, "y must be given, got None; a missing observation has no score"),
     ("log_score([1.0, 2.0], 'a')", T, "y must be finite real numbers"),

@@ -1,5 +1,6 @@
 """README.md and docs/ run: every snippet, the output printed below it, the tables, and the two commands at the top."""
 
+import ast
 import contextlib
 import doctest
 import importlib.util
@@ -85,6 +86,39 @@ def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
         if output is not None:
             same = doctest.OutputChecker().check_output(output, got, doctest.ELLIPSIS)
             assert same, f"{page.name}:{line} prints\n{got}\nand the page says\n{output}"
+
+
+def imports(text):
+    """name -> the statement that imports it, of the imports at the top level of a block."""
+    found = {}
+    for node in ast.parse(text).body:
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            for alias in node.names:
+                one = type(node)(**{**vars(node), "names": [alias]})
+                found[alias.asname or alias.name.split(".")[0]] = ast.unparse(one)
+    return found
+
+
+def without_their_imports(page):
+    """(line, text, statements) of the blocks that use what only another block of the page imports."""
+    python_blocks = [
+        (text, line) for language, text, line, _ in blocks(page) if language == "python"
+    ]
+    known = {}
+    for text, line in python_blocks:
+        known |= imports(text)
+        used = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+        bound = {n.id for n in ast.walk(ast.parse(text)) if isinstance(getattr(n, "ctx", None), ast.Store)
+                 and isinstance(n, ast.Name)}  # fmt: skip
+        lacking = sorted((used & set(known)) - set(imports(text)) - bound)
+        if lacking:
+            yield line, text, [known[name] for name in lacking]
+
+
+def test_blocks_have_their_imports():
+    """A block that a reader copies imports what it uses."""
+    found = {p.name: [(line, s) for line, _, s in without_their_imports(p)] for p in PAGES}
+    assert {name: bad for name, bad in found.items() if bad} == {}
 
 
 def test_inline_commands_exist():

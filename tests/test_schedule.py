@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref import schedule
 from bongref.errors import InvalidType, InvalidValue
+from bongref.recording import schedule
 
 X = np.random.default_rng(0).standard_normal((40, 2))
 Y = X @ [1.0, -1.0]
@@ -13,8 +13,12 @@ MODEL, LIK, M = br.models.linear(2), br.likelihoods.Gaussian(0.1), br.method("bo
 PRIOR = M.prior(np.zeros(2))
 
 
-def run(**how):
-    return br.run(M, MODEL, LIK, PRIOR, X, Y, rng=0, backend="reference", **how)
+@pytest.fixture(params=["reference", "fast"])
+def run(request):
+    """The stream of all tests, on both backends."""
+    return lambda **how: br.run(
+        M, MODEL, LIK, PRIOR, X, Y, rng=0, **{"backend": request.param, **how}
+    )
 
 
 def seen(key, **attributes):
@@ -24,7 +28,7 @@ def seen(key, **attributes):
     return measure
 
 
-def test_a_schedule_and_one_for_each_metric():
+def test_a_schedule_and_one_for_each_metric(run):
     """Rows at the steps where something is due, with what is due there; all of it at the end."""
     result = run(
         every=[5, 12, 30], metrics=[seen("a"), seen("b", every=[12, 20]), seen("c", every=15)]
@@ -38,13 +42,29 @@ def test_a_schedule_and_one_for_each_metric():
         assert all(row[key] == every_step[row["t"]] for key in found[row["t"]])
 
 
-def test_steps_beyond_the_end_and_none_at_all():
-    assert [r["t"] for r in run(every=(10, 1000), metrics=seen("a")).rows] == [10, 40]
+@pytest.mark.parametrize("every", [(10, 1000), (41,), (1000,), 41, 1000, 39, 17])
+def test_no_step_is_beyond_the_end_of_the_data(run, every):
+    """As often as it is due and at the end; the state is that of a run without a schedule."""
+    result, plain = run(every=every, metrics=seen("a")), run()
+    due = every if isinstance(every, tuple) else range(every, 40, every)
+    assert [r["t"] for r in result.rows] == [*(t for t in due if t < 40), 40]
+    assert (result.t, result.info.steps, result.info.missing) == (40, 40, 0)
+    np.testing.assert_allclose(result.state.mu, plain.state.mu, rtol=1e-13)
+    assert run(metrics=[br.metrics.prequential(every=every), seen("b")]).t == 40
+
+
+@pytest.mark.parametrize("T", [0, 1, 7, 40])
+def test_the_next_step_of_a_schedule_is_at_most_the_last(T):
+    for when in (*map(schedule.Schedule, (1, 3, 7, 50)), schedule.Schedule(None, (2, 7, 50))):
+        assert all(t < when.after(t, T) <= T for t in range(T))
+
+
+def test_steps_at_the_end_and_none_at_all(run):
     assert [r["t"] for r in run(metrics=seen("a")).rows] == [40]
     assert [r["t"] for r in run(every=np.array([40]), metrics=seen("a")).rows] == [40]
 
 
-def test_prequential_scores_are_means_since_their_last_row():
+def test_prequential_scores_are_means_since_their_last_row(run):
     """Against the scores of single steps."""
     single = [r["prequential-plugin"] for r in run(every=1, metrics=br.metrics.prequential()).rows]
     both = [br.metrics.prequential(every=[10, 25]), seen("a", every=5)]
@@ -59,7 +79,7 @@ def test_prequential_scores_are_means_since_their_last_row():
     [([], InvalidValue), ([5, 5], InvalidValue), ([9, 3], InvalidValue), ([0, 3], InvalidValue),
      ("often", InvalidType), ({5}, InvalidType), (2.5, (InvalidValue, InvalidType)), ([1.5], (InvalidValue, InvalidType))],
 )  # fmt: skip
-def test_what_is_not_a_schedule_is_refused(every, kind):
+def test_what_is_not_a_schedule_is_refused(run, every, kind):
     for call in (
         lambda: schedule.checked("every", every),
         lambda: run(every=every, metrics=seen("a")),
@@ -69,13 +89,14 @@ def test_what_is_not_a_schedule_is_refused(every, kind):
             call()
 
 
-def test_times_of_steps_evaluation_and_compilation_are_apart(monkeypatch):
+def test_times_of_steps_evaluation_and_compilation_are_apart(monkeypatch, run):
     """A clock of ours: steps take 1, a metric 10, compilation 100 in each of them."""
     from bongref import stream
+    from bongref.recording import recorder
 
     now, compiled = [0.0], [0.0]
-    monkeypatch.setattr(stream.time, "perf_counter", lambda: now[0])
-    monkeypatch.setattr(stream, "compile_seconds", lambda: compiled[0])
+    monkeypatch.setattr(recorder.time, "perf_counter", lambda: now[0])
+    monkeypatch.setattr(recorder, "compile_seconds", lambda: compiled[0])
 
     def pass_time(seconds):
         now[0] += seconds + 100.0
@@ -92,7 +113,7 @@ def test_times_of_steps_evaluation_and_compilation_are_apart(monkeypatch):
         return advance(self, *args)
 
     monkeypatch.setattr(stream.choose("reference", None).__class__, "advance", slow_advance)
-    info = run(every=10, metrics=slow).info
+    info = run(every=10, metrics=slow, backend="reference").info
     assert (info.seconds, info.evaluation, info.compilation) == (40.0, 40.0, 4400.0)
 
 

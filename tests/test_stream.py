@@ -13,8 +13,16 @@ import numpy as np
 import pytest
 
 import bongref as br
-from bongref import backends, checks, divergence
-from bongref.errors import BongrefError, BongrefWarning, Diverging, NotFinite, StreamEnded
+from bongref import backends, checks
+from bongref.errors import (
+    BongrefError,
+    BongrefWarning,
+    CallbackFailed,
+    Diverging,
+    NotFinite,
+    StreamEnded,
+)
+from bongref.guide import divergence
 
 LINEAR, UNIT = br.models.linear(2), br.likelihoods.Gaussian(var=1.0)
 
@@ -76,10 +84,11 @@ def test_no_bare_linalg_error():
     """An inner loop whose iterates overflow: ordinary numbers, a learning rate that is too large for them."""
     m = br.method("blr-lin-ef-fc_mom", alpha=0.1)
     model, prior = br.models.linear(50), m.prior(np.zeros(50), 1.0)
-    for backend in ("reference", "auto"):
+    sharp = br.likelihoods.Gaussian(var=1e-4)  # with which the advice overflows too
+    for backend, lik in ((b, k) for b in ("reference", "auto") for k in (UNIT, sharp)):
         with warnings.catch_warnings(), pytest.raises(StreamEnded, match="step 1"):
             warnings.simplefilter("error")
-            br.run(m, model, UNIT, prior, np.ones((3, 50)), np.full(3, 10.0), backend=backend)
+            br.run(m, model, lik, prior, np.ones((3, 50)), np.full(3, 10.0), backend=backend)
     _state, info = br.update(m, model, UNIT, prior, np.ones(50), 10.0)
     assert not info.valid and info.reason in ("not finite", "not positive definite")
 
@@ -114,7 +123,8 @@ def test_advice_names_only_what_the_method_has():
     assert "alpha" not in str(caught.value) and "prior variance" in str(caught.value)
     with pytest.raises(
         br.NotPositiveDefinite,
-        match=r"Try alpha=\S+ \(now 1e\+06\), .*bong-lin-hess-diag, which cannot",
+        match=r"alpha=\S+ \(now 1e\+06\) keeps step 1 positive definite; .*"
+        "bong-lin-hess-diag is always positive definite",
     ) as caught:
         br.run(
             br.method("bog-lin-hess-diag_mom", alpha=1e6),
@@ -124,7 +134,7 @@ def test_advice_names_only_what_the_method_has():
             X,
             Y,
         )
-    tried = float(re.search(r"Try alpha=(\S+) ", str(caught.value))[1])
+    tried = float(re.search(r"alpha=(\S+) ", str(caught.value))[1])
     prior = br.Diag(np.zeros(2), np.ones(2))
     m = br.method("bog-lin-hess-diag_mom", alpha=tried)
     assert br.update(m, LINEAR, UNIT, prior, X[0], Y[0])[1].valid
@@ -146,6 +156,104 @@ def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
         br.run(m, model, UNIT, prior, X, Y, backend="reference")
 
 
+# --- what a model, a likelihood or a metric raises --------------------------------------------------
+
+
+def failing_model(how, at):
+    """θx, whose output at x = at is something else."""
+
+    def f(theta, x):
+        if np.any(x == at):
+            return how(theta)
+        return theta * x
+
+    return br.models.wrap(f, 1, 1, in_shape=(1,), jac=lambda theta, x: np.reshape(x, (1, 1)))
+
+
+def raise_error(theta):
+    raise LookupError("no such sensor")
+
+
+FAILURES = {
+    "raises": (raise_error, CallbackFailed, "LookupError in the model .*: no such sensor"),
+    "shape": (lambda theta: np.ones(3), CallbackFailed, r"must return shape \(1,\)"),
+    "nan": (lambda theta: theta * np.nan, NotFinite, "the model returns nan at this x"),
+}
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+@pytest.mark.parametrize("name", ["bong-lin-hess-diag", "bong-mc-ef-diag"])
+@pytest.mark.parametrize("kind", FAILURES)
+def test_a_model_that_fails_in_mid_stream_loses_nothing(kind, name, backend):
+    how, error, message = FAILURES[kind]
+    X, Y = np.linspace(0.1, 1.0, 60)[:, None], np.ones(60)
+    model, rng = failing_model(how, X[25, 0]), np.random.default_rng(3)
+    m = br.method(name)
+    kw = {"every": 10, "metrics": lambda m, model, lik, q, rng: {"mu": q.mu[0]}, "backend": backend}
+    with pytest.raises(error, match=message) as caught:
+        br.run(m, model, UNIT, m.prior(np.zeros(1)), X, Y, rng=rng, **kw)
+    assert caught.value.step == 26 and [row["t"] for row in caught.value.rows] == [10, 20]
+    assert "step 26: " in str(caught.value) and "alpha" not in str(caught.value)
+    other = np.random.default_rng(3)
+    good = br.run(m, model, UNIT, m.prior(np.zeros(1)), X[:25], Y[:25], rng=other, **kw)
+    np.testing.assert_allclose(caught.value.state.mu, good.state.mu, rtol=1e-12)
+    assert rng.bit_generator.state == other.bit_generator.state
+    X2 = X.copy()
+    X2[25] += 1e-3
+    on = br.run(
+        m, model, UNIT, m.prior(np.zeros(1)), X2, Y, rng=rng, resume=caught.value.result, **kw
+    )
+    assert [row["t"] for row in on.rows] == [10, 20, 30, 40, 50, 60]
+
+
+@pytest.mark.parametrize("backend", ["reference", "auto"])
+def test_a_metric_that_raises_carries_the_rows(backend):
+    m, (X, Y) = br.method("bong-lin-hess-fc"), line(40)
+
+    def ratio(m, model, lik, state, rng, calls=[0]):  # noqa: B006
+        calls[0] += 1
+        return {"a": 1 / (3 - calls[0])}
+
+    kw = {"every": 10, "backend": backend}
+    with pytest.raises(CallbackFailed, match=r"ZeroDivisionError.*raised by a metric") as caught:
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=ratio, **kw)
+    error = pickle.loads(pickle.dumps(caught.value))
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+    assert [row["t"] for row in error.rows] == [10, 20] and error.result.t == error.step - 1
+    plain = lambda *args: {"a": 0.0}
+    on = br.run(
+        m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=plain, resume=error.result, **kw
+    )
+    whole = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, **kw, metrics=plain)
+    np.testing.assert_allclose(on.state.mu, whole.state.mu, rtol=1e-12)
+    assert [row["t"] for row in on.rows] == [10, 20, 30, 40]
+
+
+def test_a_compiled_path_that_raises_alone_is_given_up_with_a_warning(monkeypatch):
+    """The reference takes the same steps without an error: the fault is not the model's."""
+    from bongref.fast.stream import Stream
+
+    def broken(self, state, t, stop):
+        raise IndexError("kernel")
+
+    monkeypatch.setattr(Stream, "advance", broken)
+    m, (X, Y) = br.method("bong-mc-ef-diag", n_samples=3), line(6)
+    prior = m.prior(np.zeros(2))
+    with pytest.warns(BongrefWarning, match="IndexError: kernel.*the reference is used"):
+        result = br.run(m, LINEAR, UNIT, prior, X, Y, rng=1)
+    wanted = br.run(m, LINEAR, UNIT, prior, X, Y, rng=1, backend="reference")
+    np.testing.assert_array_equal(result.state.mu, wanted.state.mu)
+    assert result.info.backend == "reference" and "kernel" in result.info.reason
+    with pytest.raises(StreamEnded, match=r"backend='fast': .*kernel"):
+        br.run(m, LINEAR, UNIT, prior, X, Y, rng=1, backend="fast")
+
+
+def test_no_efficient_form_is_refused_before_the_first_step():
+    m = br.method("bbb-lin-ef-fc")
+    with pytest.raises(br.InvalidValue, match="bbb-lin-ef-fc has no efficient form"):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(3), form="efficient")
+
+
 def test_every_error_is_a_bongref_error_and_its_built_in_kind():
     kinds = {
         br.InvalidValue: ValueError,
@@ -153,6 +261,8 @@ def test_every_error_is_a_bongref_error_and_its_built_in_kind():
         br.NotDerived: NotImplementedError,
         br.NotPositiveDefinite: ArithmeticError,
         br.NotFinite: FloatingPointError,
+        br.CallbackFailed: RuntimeError,
+        br.errors.MissingFile: FileNotFoundError,
         br.Interrupted: KeyboardInterrupt,
     }
     for ours, builtin in kinds.items():
@@ -257,30 +367,72 @@ def test_constant_targets_and_moving_parameters_are_no_alarm():
         )
 
 
-def pair(plugin, constant):
-    return divergence.Losses(np.asarray(plugin, float), np.asarray(constant, float))
+def test_what_is_clearly_worse():
+    base, worse = np.full(100, 0.7), divergence.clearly_worse
+    of = lambda *values: np.array(values, float)
+    assert worse(np.full(100, 1.2), base)  # by more than half
+    assert not worse(np.full(100, 0.9), base)  # but not by much
+    assert not worse(np.r_[60.0, np.full(99, 0.5)], base)  # one outlier
+    assert worse(np.r_[60000.0, np.full(99, 0.5)], base)  # so much that outliers do not matter
+    assert not worse(np.full(100, 0.05), np.zeros(100))  # a constant that fits perfectly
+    assert not worse(np.full(100, 5.0), base, worse=10.0)  # where the parameters move
+    assert not worse(np.full(15, 1.2), base[:15]) and worse(np.full(15, 1e3), base[:15])
+    assert worse(of(*[np.inf] * 20), base[:20])
+    assert not worse(of(*[np.inf] * 20), of(*[np.inf] * 20))
+    heavy = np.exp(2.5 * np.random.default_rng(2).standard_normal(100))
+    heavy *= 26.8 * 0.7 / heavy.mean()  # as of a network that has run away
+    assert np.std(heavy) / 10 * 3 > heavy.mean() - 0.7 and worse(heavy, base)
 
 
-def test_what_counts_as_diverged():
-    base = np.full(100, 0.7)
-    assert pair(np.full(100, 1.2), base).diverged()  # clearly, by more than half
-    assert not pair(np.full(100, 0.9), base).diverged()  # clearly, but not by much
-    assert not pair([60.0] + [0.5] * 99, base).diverged()  # one outlier: much, but not clearly
-    assert pair([60000.0] + [0.5] * 99, base).diverged()  # so much that its scatter does not matter
-    assert not pair(np.full(100, 0.05), np.zeros(100)).diverged()  # a constant that fits perfectly
-    assert not pair(np.full(100, 5.0), base).diverged(worse=10.0)  # where the parameters move
-    assert (
-        not pair(np.full(15, 1.2), base[:15]).diverged()
-        and pair(np.full(15, 1e3), base[:15]).diverged()
+def test_the_prior_decides_between_diverged_and_not_learned():
+    base, far = np.full(100, 0.6), np.full(100, 1200.0)
+    judged = lambda plugin, prior, end=True: divergence.judged(
+        divergence.Losses(plugin, base), prior, 1.5, end
     )
-    assert pair([np.inf] * 20, base[:20]).diverged()
-    assert not pair([np.inf] * 20, [np.inf] * 20).diverged()
+    assert judged(far, base) == "it may have diverged"
+    assert judged(far, far) == "it has not learned: the prior is as far off"
+    assert judged(far, far, end=False) == ""  # it may still learn
+    assert judged(far, 10 * far) == ""  # it has learned something
+    assert judged(10 * base, 9.9 * base) == judged(base, far) == ""
+    flat = divergence.Losses(np.full(100, 4.5), np.zeros(100))  # a constant that fits perfectly
+    assert divergence.judged(flat, flat.plugin, 1.5, True) == ""
+
+
+def warned(name, model, lik, X, Y):
+    m = br.method(name)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        br.run(m, model, lik, m.prior(np.zeros(model.n_params)), X, Y)
+    return [str(w.message) for w in seen if w.category is Diverging]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_exact_regression_without_an_intercept_is_no_alarm(seed):
+    """Neither a target with a mean that the model cannot represent nor rare positives."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((400, 5))
+    model = br.models.linear(5)
+    assert warned("bong-lin-hess-fc", model, UNIT, X, 3 + rng.standard_normal(400)) == []
+    rng = np.random.default_rng(seed)
+    X, rare = rng.standard_normal((400, 5)), (rng.random(400) < 0.02).astype(float)
+    assert warned("bong-lin-hess-fc", model, br.likelihoods.Bernoulli(), X, rare) == []
+
+
+def test_a_stream_that_has_not_learned_is_told_from_one_that_diverged():
+    """The empirical Fisher of large residuals: tiny steps."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 6))
+    model = br.models.linear(6, bias=True)
+    (message,) = warned("bong-lin-ef-fc", model, UNIT, X, 50 + rng.standard_normal(300))
+    assert "has not learned" in message and "diverged" not in message
+    assert "larger prior variance" in message and "smaller" not in message
 
 
 def test_too_few_observations_say_nothing():
     far = lambda n: (list(np.ones((n, 2))), list(1e9 * np.ones((n, 1))))
     assert divergence.losses(LINEAR, UNIT, np.zeros(2), *far(9)) is None
-    assert divergence.losses(LINEAR, UNIT, np.full(2, 1e308), *far(20)).diverged()
+    found = divergence.losses(LINEAR, UNIT, np.full(2, 1e308), *far(20))
+    assert divergence.clearly_worse(found.plugin, found.constant)
 
 
 def watched(state_fits_last, end, T=150):
@@ -385,10 +537,20 @@ def test_a_prediction_that_overflows_carries_the_rows(backend):
     )
 
 
+def test_a_prediction_that_loses_positive_definiteness_is_not_called_an_overflow():
+    """One variance is observed, another shrinks by 1e-4 at every step: singular in float64."""
+    m, moving = br.method("bong-lin-hess-fc"), br.dynamics.Linear([[2.0, 1.0], [0.0, 1e-2]])
+    X, Y = np.tile([1.0, 0.0], (200, 1)), np.ones(200)
+    with pytest.raises(br.NotPositiveDefinite, match=r"in the prediction, .* got one that is not"):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, dynamics=moving, backend="reference")
+
+
 def test_metrics_that_return_no_dict_are_named():
     m, (X, Y) = br.method("bong-lin-hess-fc"), line(3)
-    with pytest.raises(TypeError, match="metrics must return a dict of name: value, got float"):
+    message = "metrics must return a dict of name: value, got float"
+    with pytest.raises(CallbackFailed, match=message) as caught:
         br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args: 1.0)
+    assert isinstance(caught.value.__cause__, TypeError)
     rows = br.run(
         m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args: {"t": 99, "a": 1}
     ).rows
@@ -510,7 +672,20 @@ def tampered():
     m = br.method("bong-lin-hess-fc")
     r = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y)
     yield r"resume\.t must be an integer >= 0, got -5", r._replace(t=-5)
-    yield "resume must be a Result", r._replace(t=7)
+    info = lambda **changed: dataclasses.replace(r.info, **changed)
+    yield "resume must be a Result", r._replace(t=7, info=info(steps=7))
+    yield r"resume\.info\.steps must be resume\.t = 3, got 6", r._replace(t=3, rows=[])
+    yield r"resume\.info\.steps must be resume\.t = 6, got 3", r._replace(info=info(steps=3))
+    for changed in ({"seconds": "x"}, {"evaluation": None}, {"compilation": np.nan}, {"steps": "6"},
+                    {"missing": 7}, {"backend": 3}, {"reason": None}, {"method": "bong-lin-hess-fc"},
+                    {"traces": [3]}, {"traces": None}, {"traces": [()] * 7}, {"seconds": -1.0}):  # fmt: skip
+        (key,) = changed
+        yield rf"resume\.info\.{key} must be", r._replace(info=info(**changed))
+    yield "increasing order", r._replace(rows=[{"t": 4}, {"t": 2}])
+    yield "increasing order", r._replace(rows=[{"t": 2}, {"t": 2}])
+    yield "resume.rows must be rows", r._replace(rows=[{"t": 0}])
+    pending = r.continuation._replace(pending={"a": ["x"]})
+    yield r"resume\.continuation\.pending must be", r._replace(continuation=pending)
     yield r"resume\.t must be an integer >= 0, got '3'", r._replace(t="3")
     yield "resume must be a Result", r._replace(info={})
     yield "resume must be a Result", r._replace(continuation=None)
@@ -536,12 +711,24 @@ def tampered():
     )
 
 
-@pytest.mark.parametrize("k", range(13))
-def test_a_result_that_was_tampered_with_is_refused(k):
-    message, resume = list(tampered())[k]
-    m = br.method("bong-lin-hess-fc")
-    with pytest.raises((ValueError, TypeError), match=message):
-        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(6), resume=resume)
+def test_a_result_that_was_tampered_with_is_refused():
+    m, rng = br.method("bong-lin-hess-fc"), np.random.default_rng(7)
+    before = rng.bit_generator.state
+    for message, resume in tampered():
+        with pytest.raises((br.InvalidValue, br.InvalidType), match=message):
+            br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(6), resume=resume, rng=rng)
+        assert rng.bit_generator.state == before
+
+
+def test_a_generator_stays_where_it_is_when_a_result_is_refused():
+    """The state of rng is good, that of the metrics' generator is not."""
+    m, rng = br.method("bong-mc-ef-diag", n_samples=3), np.random.default_rng(7)
+    half = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(3), rng=np.random.default_rng(1))
+    bad = half._replace(continuation=half.continuation._replace(eval_rng={"a": 1}))
+    before = rng.bit_generator.state
+    with pytest.raises(br.InvalidValue, match=r"resume\.continuation\.eval_rng must be the state"):
+        br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), *line(6), rng=rng, resume=bad)
+    assert rng.bit_generator.state == before
 
 
 def test_the_bar_is_shown_in_a_notebook(monkeypatch, capfd):

@@ -171,6 +171,15 @@ def test_every_module_says_what_lives_in_it():
     assert {m for m, doc in docs.items() if not doc} == UNDOCUMENTED | {"_version.py"}
 
 
+def test_every_package_says_what_does_not_live_in_it():
+    """The packages of the top level; those below them are parts of one of these."""
+    packages = [p for p in PACKAGE.glob("*/__init__.py") if p.parent.name != "fast"]
+    docs = {p.parent.name: ast.get_docstring(ast.parse(p.read_text("utf-8"))) for p in packages}
+    assert (
+        len(docs) > 8 and {k for k, doc in docs.items() if "What is not here: " not in doc} == set()
+    )
+
+
 def test_scripts_say_what_they_make():
     for path in SCRIPTS:
         if path.name != "__init__.py" or path.read_text(encoding="utf-8").strip():

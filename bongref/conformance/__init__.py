@@ -9,6 +9,8 @@ bongref.conformance --bongref-adapter my_adapter:Adapter``, and in Python
 True
 
 An adapter is a class with some of six methods (:mod:`.adapter`). Naming one runs its code.
+What is not here: the updates themselves (``families``), and adapters of other implementations
+(``validation/peers``).
 
 ====================  ============================================================================
 :mod:`.vectors`       what a case is; reading and writing; :mod:`.flags`, :mod:`.quantities`

@@ -33,7 +33,15 @@ Data = dict[str, Any]  # plain numbers and arrays by name
 
 
 class Reference:
-    """bongref as an adapter, through its public functions alone: an example to start from."""
+    """bongref as an adapter, through its public functions alone: an example to start from.
+
+    Examples
+    --------
+    >>> from bongref.conformance import Reference
+    >>> prior, curv = {"mu": [0.0], "var": [1.0]}, {"g": [1.0], "d": [-1.0]}
+    >>> Reference().step("bong-lin-hess-diag", prior, None, curv, {})["mu"]
+    array([0.5])
+    """
 
     name, dtype, backend = f"bongref {__version__}", "float64", "reference"
 
@@ -138,6 +146,12 @@ class Fast:
     ------
     InvalidValue
         If numba is not installed.
+
+    Examples
+    --------
+    >>> from bongref.conformance import Fast
+    >>> Fast.dtype
+    'float64'
     """
 
     name, dtype = f"bongref {__version__}, compiled", "float64"

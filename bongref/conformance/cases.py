@@ -16,7 +16,7 @@ from ..curvature import Curv
 from ..dynamics import propagate
 from ..gaussians import is_valid
 from ..grid import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, STATES
-from ..linalg import Array
+from ..linalg import Array, singular_values
 from ..states import DLR, FC, Diag, State
 from . import sensitivity, vectors
 from .draws import (
@@ -172,7 +172,7 @@ def _gap(
         return np.inf
     one = Curv(curv["g"], S=curv["S"])
     W = unprojected(name, prior, current, one, alpha)[1]
-    s, R = np.linalg.svd(W, compute_uv=False), prior.W.shape[1]
+    s, R = singular_values(W), prior.W.shape[1]
     return float(s[R - 1] / s[R]) if R < len(s) and s[R] > 1e-12 * s[0] else np.inf
 
 

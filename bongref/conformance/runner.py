@@ -33,7 +33,29 @@ METHOD_OF = {"stream": "run"}  # the level is called stream, the adapter's metho
 
 
 class Outcome(NamedTuple):
-    """The result of one case."""
+    """The result of one case.
+
+    Attributes
+    ----------
+    case : Case
+    status : str
+        ``"pass"``, ``"fail"`` and so on: one of STATUSES.
+    message : str
+        What is wrong; empty for a pass.
+    gap : Gap or None
+        The first wrong quantity.
+    diagnosis : tuple of str
+        The mistakes that reproduce what was returned.
+    units : float
+        The largest difference in units of its tolerance.
+    seconds : float
+
+    Examples
+    --------
+    >>> from bongref import conformance
+    >>> conformance.runner.run_case(conformance.Reference(), conformance.load()[0]).status
+    'pass'
+    """
 
     case: Case
     status: str  # one of STATUSES
@@ -45,7 +67,26 @@ class Outcome(NamedTuple):
 
 
 class Report(NamedTuple):
-    """The outcomes of all cases of a run."""
+    """The outcomes of all cases of a run.
+
+    Attributes
+    ----------
+    name, dtype : str
+        Of the adapter.
+    outcomes : tuple of Outcome
+    seconds : float
+    interrupted : bool
+        Whether Ctrl-C ended it before the last case.
+    unused_xfails : tuple of str
+        Expected failures that did not fail.
+
+    Examples
+    --------
+    >>> from bongref import conformance
+    >>> how = {"methods": ["bong-lin-hess-diag"], "levels": ["L0"]}
+    >>> conformance.check(conformance.Reference, **how).ok
+    True
+    """
 
     name: str
     dtype: str

@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import models
 from ..dynamics import OU, Dynamics, Linear, Static
-from ..errors import InvalidValue
+from ..errors import InvalidType, InvalidValue
 from ..grid import NAMES, STATES
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
@@ -70,7 +70,30 @@ class Quantity(NamedTuple):
 
 
 class Case(NamedTuple):
-    """One call and what it must return."""
+    """One call and what it must return.
+
+    Attributes
+    ----------
+    id : str
+    level : str
+        ``"step"`` (L0), ``"estimate"`` (L1) and so on.
+    subject : dict
+        The words of the call: method, or hess, or family and kind.
+    flags : tuple of str
+        The kinds of mistakes that it can catch.
+    input : dict
+        The arguments, as JSON has them.
+    result : str
+        ``"value"``, or how the call must be refused.
+    expected : tuple of Quantity
+        In the order of computation.
+
+    Examples
+    --------
+    >>> from bongref import conformance
+    >>> conformance.load(["L0"], ["bong-lin-hess-diag"])[0].level
+    'step'
+    """
 
     id: str
     level: str
@@ -130,7 +153,21 @@ def load(
     Returns
     -------
     list of Case
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If there is no such level.
+
+    Examples
+    --------
+    >>> from bongref import conformance
+    >>> len(conformance.load(["L0"])) > 400
+    True
     """
+    for name, value in (("levels", levels), ("methods", methods)):
+        if isinstance(value, str):
+            raise InvalidType(f"{name} must be a sequence of str, got {value!r}; use [{value!r}]")
     wanted = check_levels(levels)
     cases = [
         case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted

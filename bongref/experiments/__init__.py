@@ -4,4 +4,7 @@
 downloads data sets (:mod:`.data`). A run is described by a :class:`.specs.Spec`, computed by
 :func:`.execute.execute` in a worker (:mod:`.workers`), and kept by :mod:`.store` as one line of
 JSON; :mod:`.records` says what is in a line.
+
+What is not here: the filter of one stream (``stream``), the metrics (``metrics``) and the writers
+of reports in general (``reports``).
 """

@@ -22,12 +22,20 @@ import numpy as np
 
 from .. import metrics, stream
 from ..dynamics import OU, Dynamics
-from ..errors import BongrefWarning, InvalidValue, NotFinite, NotPositiveDefinite, StreamEnded
+from ..errors import (
+    BongrefWarning,
+    CallbackFailed,
+    InvalidValue,
+    NotFinite,
+    NotPositiveDefinite,
+    StreamEnded,
+)
 from ..gaussians import kl
 from ..grid import Method, method
 from ..likelihoods import Likelihood
 from ..linalg import Array, strict_inv, strict_solve
 from ..models import Model
+from ..recording.results import Result
 from ..states import FC, State
 from . import calibration, foreign, tasks
 from .records import Record
@@ -109,19 +117,22 @@ def _outcome(spec: Spec, task: tasks.Task, notify: Notify | None = None) -> Reco
             result = _streamed(spec, task, measures)
         else:
             result = foreign.streamed(spec, setup(spec, task), measures)
-    except StreamEnded as error:
-        if not isinstance(error, (NotFinite, NotPositiveDefinite)):
-            raise  # Ctrl-C
+    except (NotFinite, NotPositiveDefinite) as error:
         info = None if error.result is None else error.result.info
         return _record("diverged", error.step, _reason(error), error.rows, {}, info)
+    except CallbackFailed as error:
+        return _record("failed", 0, _told(error.__cause__ or error), [], {}, None)
     except Exception as error:
-        where = traceback.extract_tb(error.__traceback__)[-1]
-        told = (
-            f"{type(error).__name__}: {error} ({where.filename.rpartition('/')[2]}:{where.lineno})"
-        )
-        return _record("failed", 0, told, [], {}, None)
+        return _record("failed", 0, _told(error), [], {}, None)
     found = {kind: c for one in measures for kind, c in getattr(one, "counts", {}).items()}
     return _record("done", result.t, "", result.rows, found, result.info)
+
+
+def _told(error: BaseException) -> str:
+    """What an exception says, and where it was raised."""
+    where = traceback.extract_tb(error.__traceback__)[-1]
+    file = where.filename.rpartition("/")[2]
+    return f"{type(error).__name__}: {error} ({file}:{where.lineno})"
 
 
 def _record(status: str, step: int, reason: str, rows: list[Any], counts: Any, info: Any) -> Record:
@@ -159,7 +170,7 @@ def setup(
     return m, model, lik, prior, X, Y, np.random.default_rng([spec.seed, 3]), moving
 
 
-def _streamed(spec: Spec, task: tasks.Task, measures: list[Any]) -> stream.Result:
+def _streamed(spec: Spec, task: tasks.Task, measures: list[Any]) -> Result:
     m, model, lik, prior, X, Y, rng, moving = setup(spec, task)
     return stream.run(
         m, model, lik, prior, X, Y, rng=rng, dynamics=moving, metrics=measures, progress=False

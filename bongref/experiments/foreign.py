@@ -18,8 +18,9 @@ from ..conformance.vectors import model_spec
 from ..errors import InvalidValue, NotFinite, NotPositiveDefinite
 from ..gaussians import draw, is_valid
 from ..grid import STATES, Method
+from ..recording.recorder import evaluation_generator
+from ..recording.results import Continuation, Result, RunInfo
 from ..states import State
-from ..stream import Continuation, Result, RunInfo, evaluation_generator
 from .specs import Spec
 
 CHUNK = 50  # steps that an adapter's run is asked for at once: it returns every state

@@ -196,7 +196,7 @@ class Writer:
             raise OSError(
                 error.errno,
                 f"a result could not be written ({error.strerror}); the {len(self.status)} "
-                "results before it are safe. Make room, and give the same command again",
+                "results before it are safe. Free disk space, and give the same command again",
                 str(self.path),
             ) from None
         self.size += len(line)

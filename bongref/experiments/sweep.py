@@ -92,8 +92,8 @@ def _computed(
     compute = execute.execute
     if scheduler is None:  # a cluster may be elsewhere, and shows whole runs
         compute = functools.partial(execute.execute, notify=notify)
-    with live, workers.pool(n_workers, scheduler) as team:
-        for spec, result in workers.gather(team, compute, missing):
+    with live, workers.pool(n_workers, scheduler) as workers_pool:
+        for spec, result in workers.gather(workers_pool, compute, missing):
             for row in live.read():
                 show.say_row(row)
             if isinstance(result, Exception):

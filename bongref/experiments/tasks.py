@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import checks, defaults, likelihoods, models
 from ..errors import InvalidValue
-from ..linalg import Array
+from ..linalg import Array, lstsq
 from . import datasets, tables
 from .raw import BINARY, CLASSES, GENERATORS, REGRESSION, Raw
 from .specs import Facts, Source
@@ -306,7 +306,7 @@ def noise_variance(X: Array, Y: Array, most: int = 2000) -> float:
 
     X, Y = X.reshape(len(X), -1)[:most], Y[:most]
     design = np.c_[X, np.ones(len(X))]
-    residual = Y - design @ np.linalg.lstsq(design, Y, rcond=None)[0]
+    residual = Y - design @ lstsq(design, Y)
     linear = float(residual @ residual) / max(1, len(Y) - design.shape[1])
     linear = linear if len(Y) > design.shape[1] else float(Y.var())
     nearest = cKDTree(X).query(X, k=2)[1][:, 1]

@@ -311,7 +311,7 @@ def gather(
 
 
 def _may_start(spec: Spec, running: dict[Any, Spec], deaths: dict[str, int], capacity: int) -> bool:
-    """Whether there is room; a run that has seen a worker die is to be alone."""
+    """Whether there is capacity; a run that has seen a worker die is to be alone."""
     alone = spec.id in deaths or any(other.id in deaths for other in running.values())
     return not running if alone else len(running) < capacity
 

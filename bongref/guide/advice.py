@@ -2,7 +2,7 @@
 
 A smaller α (at the first step also a smaller prior variance) is suggested only if the failing step,
 taken once more from the last good state with the same random numbers, stays positive definite with
-it. The other suggestion is the nearest method that cannot lose it
+it. The other suggestion is the nearest method whose covariance is always positive definite
 (:mod:`bongref.guide.definiteness`). What is said of the scale of the data is measured.
 """
 
@@ -15,17 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from ..backends import Problem, StepFailed
+from ..backends import RAISED, Problem, StepFailed
 from ..dynamics import propagate
 from ..errors import BongrefError, Unscaled
-from ..filter import NOT_FINITE, Draws, unchecked_update
+from ..filter import NOT_FINITE, Draws, returns_nan, unchecked_update
 from ..grid import Method, method
 from ..linalg import Array
 from ..states import DLR, FC, Diag, State
 from .definiteness import keeps, safe_alternative
 
 FRACTIONS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6, 1e-9)
-LARGE = 30.0  # standard deviation, or mean, of a column from which on it is called unscaled
+LARGE = 30.0  # a column with |mean| or standard deviation above this is reported as unscaled
 ROWS = 1000  # of the data that are looked at
 OVERFLOW = (
     "the update gave numbers that are not finite: "
@@ -35,6 +35,8 @@ OVERFLOW = (
 
 def happened(failure: StepFailed, p: Problem) -> str:
     """What went wrong at the step that failed."""
+    if failure.reason == RAISED:
+        return failure.detail
     now, then = _largest(failure.state), _largest(p.prior)
     if _diverged(failure, p):
         return (
@@ -43,32 +45,36 @@ def happened(failure: StepFailed, p: Problem) -> str:
         )
     if failure.reason == NOT_FINITE:
         return failure.detail or OVERFLOW
-    return "the update gave a state that is not positive definite"
+    return failure.detail or "the update gave a state that is not positive definite"
 
 
 def remedy(failure: StepFailed, p: Problem) -> str:
     """What to try."""
+    if failure.reason == RAISED:
+        return ""
+    if returns_nan(p.model, failure.state.mu, p.data.xs[failure.t]):
+        return "Mend the function that was given to bongref.models.wrap."
     if failure.reason == NOT_FINITE or _diverged(failure, p):
         return settle(p)
+    if failure.detail:  # in the prediction
+        return "Try a larger Q, or scales of the parameters that are closer to each other."
     if keeps(p.m.name):
         return _lost_all_the_same(failure, p)
-    step = failure.t + 1
     tries = [
-        f"{what}, with which step {step} keeps it"
+        f"{what} keeps step {failure.t + 1} positive definite"
         for what in _found(failure, p)
         if what is not None
     ]
-    other = safe_alternative(p.m.name)
-    tries.append(f"{other}, which cannot lose it and takes the same prior")
-    return f"Try {', or '.join(tries)}."
+    tries.append(f"{safe_alternative(p.m.name)} is always positive definite, with the same prior")
+    return f"{'; '.join(tries)}."
 
 
 def _lost_all_the_same(failure: StepFailed, p: Problem) -> str:
     if isinstance(failure.state, DLR) and not np.all(failure.state.Ups > 0):
-        return f"{p.m.name} keeps it where Ups > 0, as in m.prior(...): give it such a prior."
+        return f"{p.m.name} stays positive definite where Ups > 0, as in m.prior(...)."
     return (
-        "In exact arithmetic this method keeps it: the prior is too wide for float64; take a "
-        "smaller prior variance."
+        "In exact arithmetic this method stays positive definite: the prior is too wide for "
+        "float64; take a smaller prior variance."
     )
 
 
@@ -115,10 +121,11 @@ def _succeeds(m: Method, state: State, t: int, p: Problem) -> bool:
     draws = Draws(None if p.samples is None else p.samples[t])
     rng = copy.deepcopy(p.rng)
     try:
-        prior = propagate(state, p.dynamics)
-        _, info = unchecked_update(
-            m, p.model, p.lik, prior, p.data.xs[t], p.data.ys[t], rng, draws, p.form
-        )
+        with np.errstate(all="ignore"):  # what overflows is not suggested
+            prior = propagate(state, p.dynamics)
+            _, info = unchecked_update(
+                m, p.model, p.lik, prior, p.data.xs[t], p.data.ys[t], rng, draws, p.form
+            )
     except (BongrefError, ArithmeticError, np.linalg.LinAlgError):
         return False
     return info.valid

@@ -39,6 +39,7 @@ def checked(cls: Class) -> Class:
 
 ARRAYS = {"o", "h", "eta", "y"}
 CHECKED = ARRAYS | {"rng"}
+DENSITIES = {"log_prob", "log_prob_mean", "prob_mean"}  # of an observation that must be possible
 
 
 def _arguments(f: types.FunctionType) -> list[str]:
@@ -61,6 +62,8 @@ def _checked(f: types.FunctionType) -> Callable[..., Any]:
         read = {name: _read(name, value) for name, value in given.items()}
         if names[1:] == ["y"]:
             _require_alike(names[0], *read.values())
+        if f.__name__ in DENSITIES and not isbox(read["y"]):
+            possible(self.name, read["y"])
         return f(self, **read)
 
     return call
@@ -116,6 +119,20 @@ def require(a: Array, ok: Any, allowed: str) -> Array:
         remedy = USE_NONE if np.isnan(a.flat[at]) else LABELS if "0 or 1" in allowed else ""
         raise InvalidValue(f"y must be {allowed}, got {a.flat[at]}{where}{remedy}")
     return a
+
+
+def possible(name: str, y: Array) -> Array:
+    """y (..., C), if a likelihood of this name can have it: 0 or 1, one-hot, or counts."""
+    if name == "bernoulli":
+        return require(y, (y == 0) | (y == 1), "0 or 1")
+    if name == "poisson":
+        return require(y, (y >= 0) & (y == np.floor(y)), "nonnegative integers")
+    if name == "categorical":
+        ok = np.all((y == 0) | (y == 1), axis=-1) & (y.sum(axis=-1) == 1)
+        if not np.all(ok):
+            row = y[~ok][0] if y.ndim > 1 else y
+            raise InvalidValue(f"y must be one-hot vectors, got {row.tolist()}")
+    return y
 
 
 def observation(y: Any, C: int, batch: int | None, allowed: str) -> Array:

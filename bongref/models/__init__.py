@@ -6,6 +6,8 @@ Jacobians come from autograd in reverse mode. The flat layout of θ is documente
 ``model.layout``: for each layer first the weight, then the bias, each array in C order; a dense
 weight W is (n_out, n_in), f = W x + b, a convolution kernel K is (kh, kw, c_in, c_out).
 
+What is not here: the distribution of y (``likelihoods``), and priors of θ (``Method.prior``).
+
 >>> import numpy as np, bongref as br
 >>> model = br.models.mlp([2, 8, 1], activation="tanh")
 >>> theta = model.init(np.random.default_rng(0))
@@ -174,14 +176,12 @@ class ParametricModel:
             return False
         if len(shape) > 0 and shape[1:] in forms:
             return True
-        one = " or ".join(str(s) for s in forms)
         flat = self.in_shape == (1,) and len(shape) < 2
         remedy = "; use X[:, None] for one feature (X.to_frame() of a series)" if flat else ""
+        batches = [f"(B, {', '.join(map(str, form))})" for form in forms]
+        allowed = " or ".join([*map(str, forms), *batches])
         remedy = remedy or remedy_for_inputs(self, shape)
-        raise InvalidValue(
-            f"x must have shape {one}, with one leading dimension more for a batch, "
-            f"got {shape}{remedy}"
-        )
+        raise InvalidValue(f"x must have shape {allowed}, got {shape}{remedy}")
 
     def check(self, theta: Any = None, x: Any = None) -> tuple[Any, Any]:
         """(theta, x) as finite float64 arrays of the right shapes; None stays None."""

@@ -2,7 +2,7 @@
 
 What is here: equations.json, paper.json (made from the paper's LaTeX), errata.json, claims.json,
 uncomputed.json and tests.json, each with a schema in schema/, and the functions that read and show
-them. What is not: any update; the code that an equation names is in the rest of the package.
+them. What is not here: any update; the code that an equation names is in the rest of the package.
 
 >>> from bongref import paper
 >>> paper.equation("eq:bong-FC-prec").kind

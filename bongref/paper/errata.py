@@ -56,7 +56,23 @@ def __getattr__(name: str) -> tuple[Erratum, ...]:
 
 
 def for_equation(id: str) -> tuple[Erratum, ...]:
-    """The errata at this equation, or at this section's or table's text."""
+    """The errata at this equation, or at this section's or table's text.
+
+    Parameters
+    ----------
+    id : str
+        Of an equation, a section or a table.
+
+    Returns
+    -------
+    tuple of Erratum
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> len(paper.for_equation("eq:bong"))
+    0
+    """
     return tuple(e for e in _load() if id == e.where or id in e.also)
 
 

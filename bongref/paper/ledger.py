@@ -15,7 +15,8 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from ..errors import InvalidValue
+from ..errors import InvalidType, InvalidValue
+from ..tables import describe
 from . import claims, errata, source, uncomputed
 from .marks import computed
 
@@ -105,6 +106,8 @@ def equation(id: str) -> Equation:
     >>> paper.equation("eq:bong").number
     3
     """
+    if not isinstance(id, str):
+        raise InvalidType(f"id must be a str such as 'eq:bong', got {describe(id)}")
     try:
         return _load()[id]
     except KeyError:

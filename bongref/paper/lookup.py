@@ -19,7 +19,8 @@ from fnmatch import fnmatchcase
 from functools import cache
 from typing import NamedTuple
 
-from ..errors import InvalidValue
+from ..errors import InvalidType, InvalidValue
+from ..tables import describe
 from . import claims, errata, source
 from .ledger import Equation, UnknownEquation, equations
 from .marks import PACKAGE, computed, functions
@@ -108,6 +109,8 @@ def _unknown(query: str) -> UnknownEquation:
         wanted = Item(KIND[m[1].lower()], m[2].upper(), "", 0).name
         near = difflib.get_close_matches(wanted, names, n=3, cutoff=0)
         return UnknownEquation(query, (), f"; there are {', '.join(sorted(near))}")
+    if m and m[1].lower() in ("figure", "fig"):
+        return UnknownEquation(query, (), "; figures are not listed, see `bongref eq` for what is")
     ids = [t.id for ts in _by_id().values() for t in ts]
     if " " in query:
         return UnknownEquation(query, (), f"; to search by words: bongref eq --search {query!r}")
@@ -151,7 +154,7 @@ class Hit(NamedTuple):
     missing: tuple[str, ...]  # the words of the query that it does not have
 
 
-def search(query: str, limit: int = 15) -> list[Hit]:
+def search(query: str) -> list[Hit]:
     """Equations, sections, propositions, tables and algorithms by words, the best first.
 
     The words are looked for in the LaTeX, the titles of sections, the kind, the names of methods,
@@ -162,8 +165,6 @@ def search(query: str, limit: int = 15) -> list[Hit]:
     ----------
     query : str
         Words; spelling and endings may differ.
-    limit : int
-        How many results at most.
 
     Returns
     -------
@@ -175,6 +176,8 @@ def search(query: str, limit: int = 15) -> list[Hit]:
     InvalidValue
         If nothing has any of the words; the message says what to try.
     """
+    if not isinstance(query, str):
+        raise InvalidType(f"query must be words, got {describe(query)}")
     wanted = list(dict.fromkeys(_words(query)))
     if not wanted:
         raise InvalidValue(f"search must have a word of letters, got {query!r}")
@@ -193,7 +196,7 @@ def search(query: str, limit: int = 15) -> list[Hit]:
         raise InvalidValue(_nothing(query, wanted))
     hits.sort(key=lambda h: (len(h.missing), -h.score, h.target.line))
     least = len(hits[0].missing)
-    return [h for h in hits if len(h.missing) == least][:limit]
+    return [h for h in hits if len(h.missing) == least]
 
 
 def _words(text: str) -> list[str]:

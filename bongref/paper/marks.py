@@ -37,7 +37,24 @@ registry: list[Callable[..., Any]] = []
 
 
 def eq(*ids: str) -> Callable[[F], F]:
-    """Mark a function with the equations it computes; the function itself is returned."""
+    """Mark a function with the equations it computes; the function itself is returned.
+
+    Parameters
+    ----------
+    *ids : str
+        Ids of :func:`bongref.paper.equations`.
+
+    Returns
+    -------
+    callable
+        A decorator.
+
+    Examples
+    --------
+    >>> from bongref import filter
+    >>> filter.unchecked_update.__equations__
+    ('sec:pseudocode#5',)
+    """
 
     def mark(fn: F) -> F:
         fn.__equations__ = ids  # type: ignore[attr-defined]

@@ -7,6 +7,7 @@ eq:bong   (3)   Introduction
 
 from __future__ import annotations
 
+import ast
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -19,6 +20,7 @@ from .marks import PACKAGE, Place, computed
 from .source import Item
 from .uncomputed import reason
 
+SHOWN = 15  # results of a search that are listed
 AROUND = 3  # lines of code shown before and after a marked one
 ENDINGS = (".html", ".md", ".json", ".txt")
 
@@ -70,17 +72,51 @@ def document(query: str) -> Document:
 
 
 def search(query: str) -> Document:
-    """Page of what is found by words, the best first: see :func:`bongref.paper.lookup.search`."""
+    """Page of what is found by words, the best first: see :func:`bongref.paper.lookup.search`.
+
+    Parameters
+    ----------
+    query : str
+        Words.
+
+    Returns
+    -------
+    bongref.reports.Document
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If nothing is found.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.search("low rank projection").title[:31]
+    'low rank projection: the best 1'
+    """
     hits = lookup.search(query)
     missing = hits[0].missing
     note = f"nothing has all of the words; these lack {', '.join(missing)}" if missing else ""
-    page = _listing(f"{query}: {reports.plural(len(hits), 'result')}", [h.target for h in hits])
+    count = reports.plural(len(hits), "result")
+    count = f"the best {SHOWN} of {count}" if len(hits) > SHOWN else count
+    page = _listing(f"{query}: {count}", [h.target for h in hits[:SHOWN]])
     more = [Text("one in full: bongref eq ID")]
     return page._replace(body=[*([Text(note)] if note else []), *page.body, *more])
 
 
 def overview() -> Document:
-    """Page of the whole paper: its parts, their rows, and how many of these code computes."""
+    """Page of the whole paper: its parts, their rows, and how many of these code computes.
+
+    Returns
+    -------
+    bongref.reports.Document
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.overview().title[:9]
+    'Jones, M.'
+    """
     found, by_scope = computed(), scopes()
     rows: list[Sequence[Inline]] = []
     for i in source.items():
@@ -152,14 +188,28 @@ def _code(places: Iterable[Place]) -> list[Block]:
     out: list[Block] = []
     for (file, function), here in groups.items():
         symbols = ", ".join(dict.fromkeys(p.symbol for p in here if p.symbol))
-        at = f"{file}:{here[0].line}"
+        marked = {_statement(file, p.line) for p in here}
+        at = f"{file}:{min(marked)}"
         title: list[str | Span] = [
             "computed  ",
             Span(at, style="code"),
             f"  {function}  {symbols}".rstrip(),
         ]
-        out.append(Section(title, [Code(_lines(file, {p.line for p in here}), "python")]))
+        out.append(Section(title, [Code(_lines(file, marked), "python")]))
     return out
+
+
+def _statement(file: str, line: int) -> int:
+    """The line that computes: where a mark stands at a closing bracket, its statement's first."""
+    text = (PACKAGE.parent / file).read_text(encoding="utf-8")
+    if not text.splitlines()[line - 1].strip().startswith((")", "]", "}")):
+        return line
+    starts = (
+        node.lineno
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
+    )
+    return max(starts, default=line)
 
 
 def _lines(file: str, marked: set[int]) -> str:

@@ -58,7 +58,18 @@ def item(id: str) -> Item | None:
 
 
 def citation() -> str:
-    """The paper in one line: authors, year, title, venue, arXiv number."""
+    """The paper in one line: authors, year, title, venue, arXiv number.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.citation()[-17:]
+    'arXiv:2405.19681.'
+    """
     from ..cite import text
 
     return text("paper", "apa")

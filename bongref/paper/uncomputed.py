@@ -32,6 +32,22 @@ def is_glob(id: str) -> bool:
 
 
 def reason(id: str) -> str:
-    """Why no code computes this equation; empty if there is no reason on record."""
+    """Why no code computes this equation; empty if there is no reason on record.
+
+    Parameters
+    ----------
+    id : str
+        Of an equation.
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.reason("eq:bong-FC-prec")
+    ''
+    """
     known = _load()
     return known.get(id, "") or next((why for k, why in known.items() if fnmatchcase(id, k)), "")

@@ -4,6 +4,9 @@ A report is a :class:`Document`: blocks (paragraphs, fields, tables, code, formu
 sections) for readers, plain data for JSON, test cases for JUnit. Inline content is a string, a
 :class:`Span` (a status, a link, a tooltip, a style), or a list of these.
 
+What is not here: what a report says, which is in the modules that make one, and the short texts of
+states and results in terminals and notebooks (``show``).
+
 >>> from bongref import reports
 >>> verdict = reports.Span("✓ agrees", status="pass")
 >>> table = reports.Table(["method", "verdict"], [["bong-lin-hess-fc", verdict]])

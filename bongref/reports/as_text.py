@@ -83,6 +83,7 @@ def _text_row(table: Table, row: Sequence[str], widths: Sequence[int], width: in
         for k, (c, w) in enumerate(zip(row, widths, strict=False))
     ]
     start = "".join(cell + "  " for cell in cells[:-1])
-    last, room = cells[-1].rstrip(), max(width - len(start), 40)
-    lines = _wrap(last, room) if table.wrap and len(last) > room else [clip(last, room)]
+    last, remaining = cells[-1].rstrip(), max(width - len(start), 40)
+    long = table.wrap and len(last) > remaining
+    lines = _wrap(last, remaining) if long else [clip(last, remaining)]
     return f"\n{' ' * len(start)}".join([start + lines[0], *lines[1:]]).rstrip()

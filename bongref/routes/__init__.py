@@ -2,5 +2,5 @@
 
 ``definition`` differentiates the objective with autograd, ``exact`` repeats a step in rationals or
 50 digits, ``oracle`` answers from plain dicts, ``compare`` derives the tolerance, ``audit``
-tabulates all of it. The derived updates themselves are in ``families``.
+tabulates all of it. What is not here: the derived updates themselves (``families``).
 """

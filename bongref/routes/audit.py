@@ -38,7 +38,7 @@ from ..filter import Draws, estimate, unchecked_step, unchecked_update
 from ..gaussians import is_valid
 from ..grid import EFFICIENT, NAMES, Method, method
 from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
-from ..linalg import Array
+from ..linalg import Array, qr
 from ..reports import Block, Document, Inline, Span, Table, Text
 from ..states import DLR, FC, Diag, State
 from . import compare, definition, exact
@@ -179,7 +179,7 @@ def _random_state(m: Method, P: int, rng: np.random.Generator) -> State:
     """
     mu, lam = rng.standard_normal(P), np.exp(rng.uniform(np.log(0.25), np.log(4), P))
     if m.family in ("fc", "fc_mom"):
-        Q = np.linalg.qr(rng.standard_normal((P, P)))[0]
+        Q = qr(rng.standard_normal((P, P)))[0]
         Sigma = (Q * lam) @ Q.T
         return FC(mu, (Sigma + Sigma.T) / 2)
     if m.family in ("diag", "diag_mom"):

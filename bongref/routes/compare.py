@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import Array, strict_inv
+from ..linalg import Array, eigvalsh, strict_inv
 from ..states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
@@ -203,7 +203,7 @@ def matrix_condition(q: State) -> float:
         size = np.abs(q.var)
     else:
         a = q.Sigma if isinstance(q, FC) else np.diag(q.Ups) + q.W @ q.W.T
-        size = np.abs(np.linalg.eigvalsh(a)) if np.all(np.isfinite(a)) else np.array([np.nan])
+        size = np.abs(eigvalsh(a)) if np.all(np.isfinite(a)) else np.array([np.nan])
     return float(size.max() / size.min()) if size.min() > 0 else np.inf
 
 

@@ -40,7 +40,19 @@ import numpy as np
 from ..curvature import Curv, dense, diagonal, factor, lin_ef, lin_hess
 from ..families.dlr import project
 from ..likelihoods import Likelihood
-from ..linalg import Array, cholesky, eye, inv, rowdot, solve, sqrt, sym, woodbury_solve
+from ..linalg import (
+    Array,
+    cholesky,
+    eye,
+    inv,
+    qr,
+    rowdot,
+    solve,
+    sqrt,
+    sym,
+    thin_svd,
+    woodbury_solve,
+)
 from ..states import DLR, FC, Diag
 
 Number = Any  # a float, or an exact number
@@ -68,8 +80,12 @@ def fc(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
         q_i.
     """
     prec0 = lam * eye(len(current.mu))
-    Sigma = inv((1 - alpha) * inv(current.Sigma) + alpha * (prec0 - dense(curv)))  # sec:blr-batch#2, sec:blr-batch#4
-    mu = current.mu + alpha * Sigma @ (curv.g - lam * current.mu)  # sec:blr-batch#1, sec:blr-batch#3
+    Sigma = inv(
+        (1 - alpha) * inv(current.Sigma) + alpha * (prec0 - dense(curv))
+    )  # sec:blr-batch#2, sec:blr-batch#4
+    mu = current.mu + alpha * Sigma @ (
+        curv.g - lam * current.mu
+    )  # sec:blr-batch#1, sec:blr-batch#3
     return FC(mu, Sigma)
 
 
@@ -94,7 +110,9 @@ def fc_mom(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     """
     S, prec0 = current.Sigma, lam * eye(len(current.mu))
     mu = current.mu + alpha * S @ (curv.g - lam * current.mu)  # sec:blr-batch#5, sec:blr-batch#7
-    Sigma = (1 + alpha) * S + alpha * sym(S @ (dense(curv) - prec0) @ S)  # sec:blr-batch#6, sec:blr-batch#8
+    Sigma = (1 + alpha) * S + alpha * sym(
+        S @ (dense(curv) - prec0) @ S
+    )  # sec:blr-batch#6, sec:blr-batch#8
     return FC(mu, Sigma)
 
 
@@ -117,7 +135,9 @@ def diag(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     Diag
         q_i.
     """
-    var = 1 / ((1 - alpha) / current.var + alpha * (lam - diagonal(curv)))  # sec:blr-batch#10, sec:blr-batch#12
+    var = 1 / (
+        (1 - alpha) / current.var + alpha * (lam - diagonal(curv))
+    )  # sec:blr-batch#10, sec:blr-batch#12
     mu = current.mu + alpha * var * (curv.g - lam * current.mu)  # sec:blr-batch#9, sec:blr-batch#11
     return Diag(mu, var)
 
@@ -143,7 +163,9 @@ def diag_mom(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     """
     v = current.var
     mu = current.mu + alpha * v * (curv.g - lam * current.mu)  # sec:blr-batch#13, sec:blr-batch#15
-    var = (1 + alpha) * v + alpha * v**2 * (diagonal(curv) - lam)  # sec:blr-batch#14, sec:blr-batch#16
+    var = (1 + alpha) * v + alpha * v**2 * (
+        diagonal(curv) - lam
+    )  # sec:blr-batch#14, sec:blr-batch#16
     return Diag(mu, var)
 
 
@@ -170,11 +192,17 @@ def dlr(current: DLR, curv: Curv, alpha: Number, lam: Number) -> DLR:
         q_i.
     """
     Ups_tilde = (1 - alpha) * current.Ups + alpha * lam  # sec:blr-batch#23, sec:blr-batch#30
-    W_tilde = np.concatenate([sqrt(1 - alpha) * current.W, sqrt(alpha) * factor(curv)], axis=1)  # eq:slang-Wtilde, sec:blr-batch#28
+    W_tilde = np.concatenate(
+        [sqrt(1 - alpha) * current.W, sqrt(alpha) * factor(curv)], axis=1
+    )  # eq:slang-Wtilde, sec:blr-batch#28
     b = (curv.g - lam * current.mu)[:, None]  # right-hand side of the mean update
-    mu = current.mu + alpha * woodbury_solve(Ups_tilde, W_tilde, b)[:, 0]  # eq:slang-mu, sec:blr-batch#24
+    mu = (
+        current.mu + alpha * woodbury_solve(Ups_tilde, W_tilde, b)[:, 0]
+    )  # eq:slang-mu, sec:blr-batch#24
     # the projection: W, then Υ, from the SVD of W̃
-    Ups, W = project(Ups_tilde, W_tilde, current.W.shape[1])  # sec:blr-batch#18, sec:blr-batch#19, sec:blr-batch#20, sec:blr-batch#25, sec:blr-batch#26, sec:blr-batch#27
+    Ups, W = project(
+        Ups_tilde, W_tilde, current.W.shape[1]
+    )  # sec:blr-batch#18, sec:blr-batch#19, sec:blr-batch#20, sec:blr-batch#25, sec:blr-batch#26, sec:blr-batch#27
     return DLR(mu, Ups, W)
 
 
@@ -258,9 +286,7 @@ def von(
     return Scaled(mu, s)
 
 
-def vogn(
-    q: Scaled, grads: Array, alpha: Number, beta: Number, n: Number, lam: Number
-) -> Scaled:
+def vogn(q: Scaled, grads: Array, alpha: Number, beta: Number, n: Number, lam: Number) -> Scaled:
     """One iteration of variational online Gauss–Newton; O(BP).
 
     It is VON with the mean over the examples of g_i² in place of the Hessian.
@@ -340,7 +366,7 @@ def exact_eig(F: Array, rank: int) -> Array:
     -------
     ndarray, shape (P, rank)
     """
-    U, s, _ = np.linalg.svd(F, full_matrices=False)
+    U, s, _ = thin_svd(F)
     out: Array = U[:, :rank] * s[:rank]
     return out
 
@@ -366,8 +392,8 @@ def fast_eig(
     """
     Q = rng.uniform(-1, 1, (len(F), min(rank + extra, *F.shape)))
     for _ in range(n_iter):
-        Q = np.linalg.qr(F @ (F.T @ Q))[0]
-    U, s, _ = np.linalg.svd(Q.T @ F, full_matrices=False)
+        Q = qr(F @ (F.T @ Q))[0]
+    U, s, _ = thin_svd(Q.T @ F)
     out: Array = (Q @ U[:, :rank]) * s[:rank]
     return out
 

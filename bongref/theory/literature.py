@@ -44,7 +44,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..curvature import Lin
-from ..linalg import Array, cholesky, strict_inv, strict_solve
+from ..linalg import Array, cholesky, strict_inv, strict_solve, thin_svd
 from ..states import DLR, FC, Diag
 
 Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
@@ -332,7 +332,7 @@ def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
 def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
     A = strict_inv(cholesky(lin.R))  # AᵀA = R⁻¹
     W_tilde = np.hstack([prior.W, lin.H.T @ A.T])
-    u, s, _ = np.linalg.svd(W_tilde, full_matrices=False)
+    u, s, _ = thin_svd(W_tilde)
     return u, s, W_tilde
 
 

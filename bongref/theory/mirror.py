@@ -41,7 +41,7 @@ from ..errors import InvalidType, InvalidValue
 from ..families import diag_nat, fc_nat
 from ..gaussians import is_valid, kl
 from ..likelihoods import Likelihood
-from ..linalg import Array, solve, sym
+from ..linalg import Array, eigvalsh, solve, sym
 from ..paper import eq
 from ..states import FC, Diag
 from .expectations import (
@@ -430,7 +430,7 @@ class _Equation(NamedTuple):
 
 
 def _cond(q: Gauss) -> float:
-    lam = np.linalg.eigvalsh(q.Sigma) if isinstance(q, FC) else q.var
+    lam = eigvalsh(q.Sigma) if isinstance(q, FC) else q.var
     return float(np.max(lam) / np.min(lam)) if np.min(lam) > 0 else math.inf
 
 

@@ -66,6 +66,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from .. import linalg
 from ..curvature import Curv
 from ..errors import Diverging, NotFinite, NotPositiveDefinite
 from ..families import fc_nat
@@ -295,7 +296,7 @@ def bong(
 
 def qr(d: Dataset) -> FC:
     """Householder QR: β = R⁻¹Qᵀy, (XᵀX)⁻¹ = R⁻¹R⁻ᵀ."""
-    Q, R = np.linalg.qr(d.X.astype(float))
+    Q, R = linalg.qr(d.X.astype(float))
     half = solve(R, np.eye(len(R)))
     return FC(solve(R, Q.T @ d.y.astype(float)), half @ half.T)
 
@@ -307,7 +308,7 @@ def lstsq(d: Dataset) -> FC:
     """
     X = d.X.astype(float)
     plus = np.linalg.pinv(X, rcond=len(X) * EPS)
-    return FC(np.linalg.lstsq(X, d.y.astype(float), rcond=None)[0], plus @ plus.T)
+    return FC(linalg.lstsq(X, d.y.astype(float)), plus @ plus.T)
 
 
 ROUTES: dict[str, Callable[[Dataset], FC]] = {

@@ -18,7 +18,7 @@ import autograd.numpy as anp
 import numpy as np
 from autograd.extend import defvjp, primitive
 
-from ..linalg import Array, cholesky, strict_inv, strict_solve
+from ..linalg import Array, cholesky, logdet, strict_inv, strict_solve
 from ..paper import eq
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by this: e^-38 < eps
@@ -152,13 +152,13 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
     Pair
     """
     R = np.asarray(R, dtype=float)
-    D, prec, logdet = len(R), strict_inv(R), np.linalg.slogdet(R)[1]
-    half_log = (D * math.log(2 * math.pi) + logdet) / 2
+    D, prec, log_det = len(R), strict_inv(R), logdet(R)
+    half_log = (D * math.log(2 * math.pi) + log_det) / 2
 
     def Phi(psi: Any) -> Any:
         chi, nu = psi[:-1], psi[-1]
         quadratic = anp.dot(chi, anp.dot(prec, chi)) / (2 * nu)
-        return quadratic + D * anp.log(2 * math.pi / nu) / 2 - logdet / 2
+        return quadratic + D * anp.log(2 * math.pi / nu) / 2 - log_det / 2
 
     def expected(psi: Any, y: Any) -> Any:
         e, nu = y - psi[:-1] / psi[-1], psi[-1]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...linalg import Array, strict_inv, sym
+from ...linalg import Array, eigvalsh, strict_inv, sym
 from .. import vectors
 from ..mistakes.combinators import covariance
 from ..vectors import Case
@@ -199,7 +199,7 @@ def _eigenvalues(t: Target) -> list[str]:
         return []
     if not np.allclose(t.got @ t.right, t.right @ t.got):
         return []
-    got, right = np.linalg.eigvalsh(t.got), np.linalg.eigvalsh(t.right)
+    got, right = eigvalsh(t.got), eigvalsh(t.right)
     off = np.abs(got - right) > 64 * t.tolerance * t.scale
     same = np.any(off) and np.ptp(got[off]) <= 1e-9 * np.max(np.abs(got))
     if same and not np.all(off):

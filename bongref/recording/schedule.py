@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks
-from .errors import InvalidType, InvalidValue
+from .. import checks
+from ..errors import InvalidType, InvalidValue
 
 
 class Schedule(NamedTuple):
@@ -29,7 +29,7 @@ class Schedule(NamedTuple):
         """The first of them after step t; T, the end, if there is none before it."""
         if self.every is not None:
             return min((t // self.every + 1) * self.every, T)
-        return min((s for s in self.steps if t < s), default=T) if T else T
+        return min((s for s in (*self.steps, T) if t < s), default=T)
 
 
 def checked(name: str, value: Any) -> Schedule:

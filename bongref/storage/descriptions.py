@@ -4,7 +4,7 @@ A description is a pair (arrays, data): float64 arrays by name, and what JSON ca
 ``*_from`` checks what it is given as something that comes from outside.
 
 >>> import bongref as br
->>> from bongref import descriptions
+>>> from bongref.storage import descriptions
 >>> descriptions.model(br.models.mlp([3, 8, 1], activation="relu"))
 {'kind': 'mlp', 'sizes': [3, 8, 1], 'activation': 'relu'}
 >>> descriptions.model_from({"kind": "linear", "n_in": 2, "n_out": 1, "bias": False}).n_params
@@ -18,15 +18,15 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
-from .dynamics import OU, Dynamics, Linear, Static
+from .. import checks
+from ..dynamics import OU, Dynamics, Linear, Static
+from ..grid import STATES, Method
+from ..grid import method as make_method
+from ..likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Poisson
+from ..linalg import Array
+from ..models import Model, cnn, linear, mlp
+from ..states import State
 from .files import Damaged, WrongCall, keys, plain
-from .grid import STATES, Method
-from .grid import method as make_method
-from .likelihoods import Bernoulli, Categorical, Gaussian, Likelihood, Poisson
-from .linalg import Array
-from .models import Model, cnn, linear, mlp
-from .states import State
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 COUNTABLE: dict[str, Any] = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}

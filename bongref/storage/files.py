@@ -31,9 +31,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from .errors import InvalidType, InvalidValue
-from .linalg import Array
-from .tables import describe
+from ..errors import InvalidType, InvalidValue, MissingFile
+from ..linalg import Array
+from ..tables import describe
 
 VERSION, OLDEST = 3, 2
 DOCUMENT, OLD_DOCUMENT = "bongref", "rest"
@@ -70,6 +70,8 @@ def read(path: Any) -> Content:
     """The content of a file; InvalidValue with the path and the reason where it is not valid."""
     if not isinstance(path, (str, os.PathLike)):
         raise InvalidType(f"path must be a path (str or os.PathLike), got {describe(path)}")
+    if not os.path.exists(path):
+        raise MissingFile(f"path must be a file that exists, got {os.fspath(path)!r}")
     if os.path.isdir(path):
         raise InvalidValue(f"path must be a file, got the folder {os.fspath(path)!r}")
     if not stat.S_ISREG(os.stat(path).st_mode):
@@ -110,7 +112,7 @@ def _check_directory(file: BinaryIO, size: int) -> None:
     file.seek(max(0, size - 42))
     tail = file.read(42)
     if len(tail) < 22 or tail[-22:-18] != b"PK\x05\x06":
-        raise Damaged("it does not end as an archive does: truncated, or another kind of file")
+        raise Damaged("it has no archive directory at its end: truncated, or another kind of file")
     count, length, _, comment = struct.unpack("<HLLH", tail[-12:])
     if comment:
         raise Damaged("the archive has a comment")
@@ -211,7 +213,7 @@ def _read_new(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
         arrays[name] = a
     kind = document["kind"]
     if not isinstance(kind, str):
-        raise Damaged("its kind is no name")
+        raise Damaged("its kind must be a str")
     return Content(VERSION, kind, arrays, finite_again(document["data"]))
 
 
