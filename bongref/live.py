@@ -5,9 +5,9 @@
     live.t, live.state, live.moments(X)
 
 The loop works in place, so that a step that fails, or one that Ctrl-C interrupts, leaves the arrays
-invalid. A copy of the state before it is kept, from which the stream goes on. ``mark`` has that copy
-and how far the stream has come; it is replaced as a whole, so that an interruption finds the old one
-or the new one.
+invalid. A copy of the state before it is kept, from which the stream goes on. ``mark`` has that
+copy and how far the stream has come; it is replaced as a whole, so that an interruption finds the
+old one or the new one.
 """
 
 from __future__ import annotations
@@ -131,7 +131,7 @@ class Live:
             s.Y[k] = y
 
     def _take(self, count: int) -> int:
-        """How many of the first rows' steps were taken: all, or those before one that is refused."""
+        """How many of the first rows' steps were taken: all, or those before a refused one."""
         self.clean, self.picture, self.ahead = False, None, None
         while count > 0:
             status, at = self._run(count)

@@ -138,7 +138,7 @@ def cotangents(ints, v, theta, T, bias, first, V):
 
 @device
 def outers(ints, v, bias, delta, h, row, at):
-    """row[at:] = δ hᵀ of every layer, and δ for its bias; regions of δ at v[delta], of h at v[h]."""
+    """row[at:] = δ hᵀ of every layer, and δ for its bias; regions: δ at v[delta], h at v[h]."""
     for k in range(1, ints.shape[1]):
         n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], h + ints[1, k - 1]
         for i in range(m):
