@@ -175,8 +175,7 @@ class Live:
             self.picture, self.ahead, self.clean = None, None, True
 
     def _restore(self) -> None:
-        for now, old in zip(self.parts.state, self.mark.base, strict=True):
-            np.copyto(now, old)
+        families.restore(self.parts, self.mark.base)
         if self.problem.rng is not None:
             self.problem.rng.bit_generator.state = self.mark.rng
 

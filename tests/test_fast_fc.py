@@ -55,6 +55,9 @@ def dynamics_of(kind, rng, P):
             b=0.1 * rng.standard_normal(P),
             Q=0.002 * spd(rng, P, 1.0),
         ),
+        # keep the variances to the bit, and change the rest of the covariance
+        "signs": Linear(F=np.where(np.arange(P) % 2, -1.0, 1.0)),
+        "swap": Linear(F=np.eye(P)[np.arange(P) ^ 1]),
     }[kind]
 
 
@@ -359,6 +362,15 @@ def test_each_form_takes_its_steps(name, P, K, I, form, kind):
     s = small_stream(name, P, K, I, kind=kind)
     assert type(fc_forms.start(s.m, s.prior, K, kind != "static")[0]) is form
     assert agree(s, alone=True) is not None
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("kind", ["signs", "swap"])
+def test_predictions_that_keep_the_variances(rule, family, kind):
+    """Nothing that belongs to the covariance before a prediction may serve after it."""
+    s = small_stream(f"{rule}-lin-ef-{family}", 60, 1, 3, T=10, kind=kind)
+    assert agree(s) is not None
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from problems import DERIVED
 
 import bongref as br
 from bongref.dynamics import OU, Linear, Static
+from bongref.fast import stream
 from bongref.routes import compare
 
 COMPILED = [name for name in DERIVED if "mc-hess" not in name]
@@ -499,3 +500,22 @@ def sharp_errors(name, ratio, seed):
         wanted = wanted[0], np.diagonal(wanted[1])
     error = lambda a, b: np.max(np.abs(a - b)) / np.max(np.abs(b))
     return np.array([[error(a, b) for a, b in zip(q, wanted, strict=True)] for q in states])
+
+
+@pytest.mark.filterwarnings("ignore::bongref.errors.BongrefWarning")
+@pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bog-lin-hess-fc", "bong-lin-hess-dlr"])
+def test_time_slices_change_no_bit_where_a_step_is_refused(name, monkeypatch):
+    """How long a slice takes is chance: what is deferred must not depend on where one began."""
+    rng = np.random.default_rng(0)
+    model, lik = br.models.mlp([6, 10, 1], activation="gelu"), br.likelihoods.Gaussian(var=0.1)
+    X = rng.standard_normal((90, 6))
+    Y, theta = np.sin(X[:, :1]), model.init(rng)
+    X[60] *= 1e6
+    m = br.method(name, **({"rank": 3} if "dlr" in name else {}))
+    states = []
+    for seconds in (1e-6, 1e-4, 10.0):
+        monkeypatch.setattr(stream, "TIME_SLICE", seconds)
+        run = br.run(m, model, lik, m.prior(mu=theta, var=0.1), X, Y, backend="fast")
+        states.append(run.state)
+    for other in states[1:]:
+        assert all(np.array_equal(a, b) for a, b in zip(states[0], other, strict=True))

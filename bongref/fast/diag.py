@@ -101,10 +101,10 @@ def bbb(rule, prior, state, g, G, work):
     mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
     for p in range(len(mu)):
         v, m, u = var[p], mu[p], 1.0 / var0[p]
-        pull = g[p] + (mu0[p] - m) * u
-        likelihood = 4.0 * alpha * v * m * pull + 2.0 * alpha * v * v * (G[p] - u) + 2.0 * alpha * v
-        ratio = 1.0 / (1.0 - v * likelihood)  # eq:bbb-diag-prec, sec:diag-Nat#49
-        m = ratio * m + alpha * ratio * v * v * pull  # eq:bbb-diag-mu, sec:diag-Nat#48
+        slope = g[p] + (mu0[p] - m) * u
+        change = 4.0 * alpha * v * m * slope + 2.0 * alpha * v * v * (G[p] - u) + 2.0 * alpha * v
+        ratio = 1.0 / (1.0 - v * change)  # eq:bbb-diag-prec, sec:diag-Nat#49
+        m = ratio * m + alpha * ratio * v * v * slope  # eq:bbb-diag-mu, sec:diag-Nat#48
         bad += is_bad(m, ratio * v)
         mu[p], var[p] = m, ratio * v
     return verdict(bad)

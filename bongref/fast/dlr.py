@@ -55,8 +55,7 @@ def noise_directions(At, R, D, gram):
 
 @implement(place, DlrBong, DlrBlr, DlrBog, DlrBbb)
 def place_dlr(rule, prior, state, z, work):
-    """Reference: gaussians.place: θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz) with A = Υ^{-1/2}W = Q Λ Vᵀ.
-    """
+    """θ = μ + Υ^{-1/2}(z − (AV) D (AV)ᵀz), A = Υ^{-1/2}W = Q Λ Vᵀ. Reference: gaussians.place."""
     R, P, D = state.Wt.shape[0], len(state.mu), work.few[of.VALUES]
     root, At, AV = work.tall[0], work.tall[1 : 1 + R], work.tall[1 + R : 1 + 2 * R]
     V = block(work.small[of.NOISE], R, R)
@@ -98,8 +97,7 @@ class DlrLinear(NamedTuple):
 
 @implement(predict, DlrLinear)
 def predict_dlr(dynamics, state, work):
-    """Reference: dynamics.propagate: n = F² + QΥ, Υ' = Υ/n, W' = L⁻¹(F W/n), L Lᵀ = I + Wᵀ(Q/n)W.
-    """
+    """n = F² + QΥ, Υ' = Υ/n, W' = L⁻¹(F W/n), L Lᵀ = I + Wᵀ(Q/n)W. Reference: propagate."""
     P, R, some, wrong, f, q = len(state.mu), state.Wt.shape[0], 0, 0.0, dynamics.F, dynamics.Q
     E = block(work.small[of.NOISE], R, R)
     fill(E, 0.0)
@@ -154,10 +152,8 @@ def start(
 ) -> tuple[Any, State, State, Any]:
     """(rule, prior, state, workspace) of a stream from ``state`` on, with K rows in each step."""
     (P, R), loop = state.W.shape, rule in ("blr", "bbb")
-    now = State(
-        np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float),
-        np.array(np.transpose(state.W), dtype=float, order="C"),
-    )
+    Wt = np.array(np.transpose(state.W), dtype=float, order="C")
+    now = State(np.array(state.mu, dtype=float), np.array(state.Ups, dtype=float), Wt)
     size = P if loop else 0
     prior = State(np.zeros(size), np.zeros(size), np.zeros((R if loop else 0, P)))
     return RULES[rule](float(alpha)), prior, now, workspace(P, R, K, rule, samples)

@@ -50,10 +50,8 @@ def workspace(P: int, R: int, K: int, rule: str, samples: bool = False) -> Works
     n = R + K if rule in ("bong", "bog") else 2 * R + K
     width = min(P, max(16, BLOCK // (n + 1) // 16 * 16))
     side, tall = max(n + 1, SAMPLES), np.zeros((1 + 2 * R + SAMPLES if samples else 0, P))
-    return Workspace(
-        np.zeros((4, (n + 1) * width)), np.zeros((8, side * side)),
-        np.zeros((5, max(n + 1, width))), tall, width
-    )
+    blocks, small = np.zeros((4, (n + 1) * width)), np.zeros((8, side * side))
+    return Workspace(blocks, small, np.zeros((5, max(n + 1, width))), tall, width)
 
 
 # --- blocks ---------------------------------------------------------------------------------------

@@ -142,9 +142,8 @@ def difference(prior, state, at, out):
 def bbb_mean(prior, state, g, alpha, at, side):
     """A block of μ gains α(Υ₀δ + W₀W₀ᵀδ + g), with W₀W₀ᵀδ in ``side``; 0 if it is finite."""
     w, wrong = len(side), 0.0
-    mu, m0, u0, more = (
-        state.mu[at : at + w], prior.mu[at : at + w], prior.Ups[at : at + w], g[at : at + w]
-    )
+    mu, more = state.mu[at : at + w], g[at : at + w]
+    m0, u0 = prior.mu[at : at + w], prior.Ups[at : at + w]
     for p in range(w):
         mu[p] += alpha * (u0[p] * (m0[p] - mu[p]) + side[p] + more[p])  # eq:bbb-dlr-mu, sec:DLR-deriv#40
         wrong += 0.0 * mu[p]

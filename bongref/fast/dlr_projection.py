@@ -36,9 +36,8 @@ def load_rows(prior, state, rows, alpha, at, X):
     if prior.Wt.shape[0] == 0:
         load(rows, 1.0, at, X, load(state.Wt, 1.0, at, X, 0))  # eq:bong-dlr-Wtilde, sec:DLR-deriv#28
     else:
-        n = load(
-            prior.Wt, math.sqrt(alpha), at, X, load(state.Wt, math.sqrt(1.0 - alpha), at, X, 0)
-        )
+        n = load(state.Wt, math.sqrt(1.0 - alpha), at, X, 0)
+        n = load(prior.Wt, math.sqrt(alpha), at, X, n)
         load(rows, math.sqrt(alpha), at, X, n)  # eq:blr-dlr-Wtilde, sec:LBLR-DLR#5
 
 
@@ -170,9 +169,8 @@ def right_side(prior, state, g, at, out):
 def mix(prior, state, alpha, at, u, dots):
     """For blr a block of Υ̃ in place of Υ; ``dots`` gains W₀ᵀδ."""
     w = len(u)
-    now, before, m0, m = (
-        state.Ups[at : at + w], prior.Ups[at : at + w], prior.mu[at : at + w], state.mu[at : at + w]
-    )
+    now, before = state.Ups[at : at + w], prior.Ups[at : at + w]
+    m0, m = prior.mu[at : at + w], state.mu[at : at + w]
     for p in range(w):
         now[p] = (1.0 - alpha) * now[p] + alpha * before[p]  # eq:blr-dlr-UpsTilde, sec:LBLR-DLR#7
         u[p] = m0[p] - m[p]

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from ..dynamics import Static, matrices
 from ..states import State
-from . import diag, dlr, fc, fc_forms
+from . import diag, dlr, fc, fc_forms, fc_loop
 
 
 class Parts(NamedTuple):
@@ -34,6 +34,14 @@ def finish(m: Any, parts: Parts) -> State:
         diag if m.family in ("diag", "diag_mom") else dlr if m.family == "dlr" else fc_forms
     )
     return module.finish(parts.rule, parts.state, parts.work)
+
+
+def restore(parts: Parts, arrays: Any) -> None:
+    """The state that these copies were made of, with what was deferred then."""
+    for now, old in zip(parts.state, arrays, strict=True):
+        now[...] = old
+    if isinstance(parts.work, fc_loop.Loop):
+        parts.work.age = fc_loop.RENEWED
 
 
 def dynamics(m: Any, P: int, K: int, given: Any) -> Any:

@@ -198,16 +198,13 @@ def append(state, rows, signs, work):
     state.n[0] = n + len(rows)
 
 
-@kernel
-def diagonal_of(state, out):
-    """:func:`variances`, called from Python."""
-    variances(state, out)
+variances_alone = kernel(variances)  # called from Python
 
 
 def diagonal(state: State) -> Any:
     """diag Σ, a new array."""
     out = np.empty(len(state.mu))
-    diagonal_of(state, out)
+    variances_alone(state, out)
     return out
 
 
@@ -445,32 +442,28 @@ def dense(state, work):
 
 
 def covariance_state(state: FC, capacity: int) -> State:
-    """The deferred form of a state, with room for so many rows of V at least."""
+    """The deferred form of a state, with at least so many rows of V."""
     P = len(state.mu)
     empty = is_diagonal(state.Sigma)
     capacity = max(capacity, DEFERRED, min(P // 3, EMPTY) if empty else 0)
     A = np.zeros((P, P)) if empty else np.array(state.Sigma, dtype=float, order="C")
     q = np.diagonal(state.Sigma).astype(float) if empty else np.zeros(P)
     mu, V = np.array(state.mu, dtype=float), np.zeros((capacity, P))
-    return State(
-        mu, A, q, V, np.ones(capacity), np.array([0.0 if empty else 1.0]), np.zeros(2, np.int64)
-    )
+    c = np.array([0.0 if empty else 1.0])
+    return State(mu, A, q, V, np.ones(capacity), c, np.zeros(2, np.int64))
 
 
 def workspace(P: int, K: int, capacity: int) -> Workspace:
     """Buffers for steps with K rows."""
     n = K + 2
     tile, left, right = np.zeros(TILE * P), np.zeros(capacity * TILE), np.zeros(capacity * P)
-    return Workspace(
-        np.zeros((n, P)), np.zeros((n, P)), np.zeros(P), np.zeros(capacity), np.zeros((n, n)), tile,
-        left, right
-    )
+    Z, U, T = np.zeros((n, P)), np.zeros((n, P)), np.zeros((n, n))
+    return Workspace(Z, U, np.zeros(P), np.zeros(capacity), T, tile, left, right)
 
 
 def finish_few(state: State, work: Any) -> FC:
     """A copy of the state; what was deferred stays so."""
-    copy = state._replace(
-        **{name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")}
-    )
+    changed = {name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")}
+    copy = state._replace(**changed)
     dense(copy, work)
     return FC(copy.mu, copy.A)

@@ -22,10 +22,8 @@ Started = tuple[Any, Any, Any, Any]  # rule, prior, state, workspace
 def many(m: Any, P: int, K: int) -> bool:
     """Whether the steps of ``m`` with K rows are taken by fc_many."""
     basis = m.n_iter + m.n_iter * (m.n_iter + 1) // 2  # vectors of a basis of bbb at most
-    few = {
-        "bong": True, "bog": K == 1 or m.family == "fc_mom", "blr": FEW * m.n_iter * K <= P,
-        "bbb": K == 1 and 3 * basis <= P
-    }
+    few = {"bong": True, "bog": K == 1 or m.family == "fc_mom"}
+    few |= {"blr": FEW * m.n_iter * K <= P, "bbb": K == 1 and 3 * basis <= P}
     return bool(m.hess.startswith("mc") or not few[m.rule])
 
 
@@ -48,10 +46,8 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
     if m.rule in ("blr", "bbb"):
         rule = getattr(fc_loop, f"{m.rule.capitalize()}{'Mom' if mom else ''}Loop")(alpha)
         return rule, None, deferred, fc_loop.Loop(most, few)
-    rules = {
-        "bong": (fc.Bong(1.0), fc.BongMom(1.0)), "bog": (fc.Bog(alpha), fc.BogMom(alpha, moving))
-    }
-    return rules[m.rule][mom], None, deferred, few
+    bog, bong = (fc.Bog(alpha), fc.BogMom(alpha, moving)), (fc.Bong(1.0), fc.BongMom(1.0))
+    return (bog if m.rule == "bog" else bong)[mom], None, deferred, few
 
 
 def finish(rule: Any, state: Any, work: Any) -> FC:

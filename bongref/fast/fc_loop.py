@@ -35,7 +35,7 @@ from .small import EPS
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 
 NEGLIGIBLE = EPS / 256  # a relative change that is none
-RENEWED = 64  # updates after which an inverse that is updated along is computed anew
+RENEWED = 64  # updates after which an inverse that is updated is recomputed
 
 BlrLoop = namedtuple("BlrLoop", "alpha")
 BlrMomLoop = namedtuple("BlrMomLoop", "alpha")
@@ -59,7 +59,7 @@ class Loop:
     def __init__(self, most: int, few: Workspace):
         self.most, self.few = most, few  # vectors of a basis at most; buffers of fc.py
         self.inverse: Any = None  # State: Σ₀⁻¹ for bbb in moments
-        self.age, self.of = RENEWED, np.zeros(0)  # of that inverse, and diag Σ₀ of its Σ₀
+        self.age = RENEWED  # updates of that inverse
 
     def clear(self, mu: Array) -> None:
         """A loop without iterations that starts at a mean."""
@@ -112,6 +112,7 @@ class Moved(NamedTuple):
 @implement(predict, Moved, host=True)
 def predict_loop(dynamics: Moved, state: State, work: Loop) -> int:
     """Reference: dynamics.propagate."""
+    work.age = RENEWED
     status: int = predict(dynamics.by, state, work.few)
     return status
 
@@ -188,7 +189,7 @@ def blr_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 
 @implement(end, BlrMomLoop, host=True)
 def end_blr_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
-    """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ."""
+    """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ (sec:FC-Mom#26)."""
     fc.append(state, work.F.T @ work.Z, np.ones(len(work.Z)), work.few)
     return OK
 
@@ -288,17 +289,17 @@ def bbb(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
 
 @implement(end, BbbLoop, host=True)
 def end_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
-    """Σ loses Zᵀ(Xe)Z."""
+    """Reference: fc_nat.bbb. Σ loses Zᵀ(Xe)Z (sec:FC-Nat#43)."""
     _lose(state, work.F @ work.B, work.Z, work)
     return OK
 
 
 @implement(begin, BbbMomLoop, host=True)
 def begin_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
-    """An empty basis; Σ₀⁻¹ is computed anew where it is old, or where Σ is another."""
+    """An empty basis; Σ₀⁻¹ is recomputed where it is old, or where a prediction has changed Σ."""
     work.clear(state.mu)
     work.variances = fc.diagonal(state)
-    if work.age >= RENEWED or not np.array_equal(work.variances, work.of):
+    if work.age >= RENEWED:
         try:
             inverse, work.age = np.linalg.inv(fc.finish_few(state, work.few).Sigma), 0
             of = FC(state.mu, 0.5 * (inverse + inverse.T))
@@ -331,11 +332,10 @@ def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 
 @implement(end, BbbMomLoop, host=True)
 def end_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
-    """Σ gains UᵀeU, its inverse loses Zᵀ(Xe)Z."""
+    """Reference: fc_mom.bbb. Σ gains UᵀeU (sec:FC-Mom#34), its inverse loses Zᵀ(Xe)Z."""
     top = np.max(fc.diagonal(work.inverse))
     _lose(work.inverse, work.F @ work.B, work.Z, work)
     _lose(state, -work.B, work.U, work)
     grown = np.max(fc.diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
-    work.of = fc.diagonal(state)
     return OK

@@ -21,6 +21,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import pickle
+import shutil
 import sys
 import tempfile
 import threading
@@ -113,16 +115,23 @@ class Kernel:
         key = hashlib.sha256(f"{self.name} {types}".encode()).hexdigest()[:16]
         with _first_use(self.name, key):
             try:
-                compiled = _cached(self.function, key)
-                result = compiled(*args)
+                try:
+                    result = self._load(types, key, args)
+                except (EOFError, ImportError, AttributeError, ValueError, pickle.UnpicklingError):
+                    shutil.rmtree(FOLDER / key if FOLDER else "", ignore_errors=True)
+                    result = self._load(types, key, args)  # a damaged cache: compile again
             except (MemoryError, KeyboardInterrupt):
                 raise
             except Exception as error:
-                what = str(error).strip().split("\n")[0]
+                what = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
                 raise Unavailable(
-                    f"numba {numba.__version__} cannot compile {self.name}: "
-                    f"{type(error).__name__}: {what}"
+                    f"numba {numba.__version__} cannot compile {self.name}: {what}"
                 ) from error
+        return result
+
+    def _load(self, types: Any, key: str, args: Any) -> Any:
+        compiled = _cached(self.function, key)
+        result = compiled(*args)
         self.known[types] = compiled
         return result
 

@@ -97,8 +97,8 @@ def advance(words):
     a0, a1 = al & MASK32, al >> U32
     for k in range(N):
         h, l = words[k], words[N + k]
-        x, turn = h ^ l, h >> U58
-        words[N + N + k] = (x >> turn) | (x << ((U64 - turn) & U63))
+        x, shift = h ^ l, h >> U58
+        words[N + N + k] = (x >> shift) | (x << ((U64 - shift) & U63))
         l0, l1 = l & MASK32, l >> U32
         p01, p10 = l0 * a1, l1 * a0
         middle = ((l0 * a0) >> U32) + (p01 & MASK32) + (p10 & MASK32)
@@ -123,12 +123,10 @@ def quantiles(words, v, bits, coefficients, z, at):
     for k in range(N):
         a, x = np.uint64((bits[r + k] >> SHIFT) - FIRST) * U(8), v[r + k] - v[centre + k]
         w = x * x
-        low = (coefficients[a] + x * coefficients[a + U(1)]) + w * (
-            coefficients[a + U(2)] + x * coefficients[a + U(3)]
-        )
-        high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * (
-            coefficients[a + U(6)] + x * coefficients[a + U(7)]
-        )
+        q1, q2 = coefficients[a + U(2)], coefficients[a + U(6)]
+        q1, q2 = q1 + x * coefficients[a + U(3)], q2 + x * coefficients[a + U(7)]
+        low = (coefficients[a] + x * coefficients[a + U(1)]) + w * q1
+        high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * q2
         value = low + (w * w) * high
         z[at + k] = value if words[number + k] >> U63 else -value
 

@@ -33,7 +33,7 @@ def forward_all(net, ints, v, words, theta, placed, X, out):
 
 @kernel
 def forward_blocks(net, ints, v, words, theta, placed, X, out):
-    """The same of a CNN; placed: room for its kernels, (4 (kh + 1)(kw + 1) Σ c_in c_out,)."""
+    """The same of a CNN; placed: a buffer for its kernels, (4 (kh + 1)(kw + 1) Σ c_in c_out,)."""
     block_kernels(net, ints, theta, placed)
     for n in range(len(X)):
         block_forward(net, ints, v, words, theta, placed, X[n], net.size)
@@ -156,9 +156,8 @@ def _through_head(h: Any, first: int, inner: Any, outer: Any, W: Any) -> Any:
     (n, Sm), (m, SC), C, N = inner[0].shape, outer[0].shape, len(W), len(h)
     hidden, slopes = h[:, 0, first : first + m], h[:, 1, first : first + m]
     change = (h[:, 0, :n] @ inner[0]).reshape(N, Sm // m, m) + inner[1]
-    return change @ (slopes[:, None] * W).swapaxes(1, 2) + (
-        (hidden @ outer[0]).reshape(N, SC // C, C) + outer[1]
-    )
+    last = (hidden @ outer[0]).reshape(N, SC // C, C) + outer[1]
+    return change @ (slopes[:, None] * W).swapaxes(1, 2) + last
 
 
 def values(kinds: Any, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> dict[str, Any]:
@@ -176,9 +175,8 @@ def values(kinds: Any, model: Any, lik: Any, mu: Any, thetas: Any, X: Any) -> di
         if "lin_mc_f" in kinds:
             found["lin_mc_f"] = o + moved  # eq:fbar
         if "lin_mc" in kinds:
-            found["lin_mc"] = lik.mean(o) + np.einsum(
-                "ncd,snd->snc", lik.jac_mean(o), moved
-            )  # eq:hbar
+            change = np.einsum("ncd,snd->snc", lik.jac_mean(o), moved)
+            found["lin_mc"] = lik.mean(o) + change  # eq:hbar
     elif "plugin" in kinds:
         found["plugin"] = outputs(model, mu[None], X)
     return found

@@ -33,7 +33,7 @@ def dot(A, B, out):
 
 @device
 def add_dot(A, B, out, buffer):
-    """out += A B for small results; ``buffer`` (flat) has room for one."""
+    """out += A B for small results; ``buffer`` (flat) holds one."""
     product = block(buffer, A.shape[0], B.shape[1])
     np.dot(A, B, product)
     for i in range(product.shape[0]):

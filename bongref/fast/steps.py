@@ -30,9 +30,8 @@ def step(m: Any, prior: State, current: State | None, curv: Curv) -> tuple[State
     g, G = np.array(curv.g, float), np.array(G, float)
     start = prior if current is None or m.rule in ("bong", "bog") else current
     with threads.one_blas_thread(), np.errstate(all="ignore"):
-        rule, before, state, work = parts = families.start(
-            m, prior, 1 if diagonal else len(G), False
-        )
+        parts = families.start(m, prior, 1 if diagonal else len(G), False)
+        rule, before, state, work = parts
         begin(rule, before, state, work)
         if start is not prior:
             for a, b in zip(state, families.start(m, start, len(G), False).state, strict=True):

@@ -53,20 +53,21 @@ class Stream:
         # mc-ef in compiled code draws its own samples
         drawn = m.hess != "mc-ef" or (samples is None and is_pcg(rng))
         sampled = single and drawn and m.hess == "mc-ef"
-        n = threads.idle() if sampled and self.K * P >= SHARED_NUMBERS else 1
+        shared = sampled and self.K * P >= SHARED_NUMBERS
         # one kernel for the loop, but for a CNN: compiled for each rule it would take 20 s, and the
         # calls of a loop in Python cost its steps little
-        whole = single and drawn and n == 1 and model.kind != "cnn"
+        whole = single and drawn and not shared and model.kind != "cnn"
         whole = whole and not is_host(step, type(empty.rule))
         setting = estimators.Setting(m, model, lik, rng, samples, single, self.K)
         if whole:
             self.est: Any = estimators.compiled(setting)
         else:
-            self.est = (estimators.shared(setting, n) if sampled else estimators.host(setting))
+            n = threads.idle() if shared else 1  # how many changes no bit
+            self.est = estimators.shared(setting, n) if sampled else estimators.host(setting)
         self.steps: Any = compiled_steps if whole else steps
         self.drawn = whole and sampled  # the kernel draws
         self.shares = families.may_share(m, empty.rule)
-        self.live, self.pace = NOTHING, _first_steps(m, P, self.K)
+        self.live, self.chunk = NOTHING, _first_steps(m, P, self.K)
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
     def _start(self, state: State) -> Any:
@@ -89,7 +90,7 @@ class Stream:
         last good step is gone when it finds out. Raises Unavailable where a kernel cannot be
         compiled, with the generator as it was.
         """
-        first, last = t, min(stop, t + self.pace, len(self.seen))
+        first, last = t, min(stop, t + self.chunk, len(self.seen))
         generator = None if self.rng is None else self.rng.bit_generator.state
         start = time.perf_counter()
         try:
@@ -103,9 +104,9 @@ class Stream:
         if self.drawn:
             seen, (M, P) = int(np.count_nonzero(self.seen[first:last])), (self.K, len(state.mu))
             skip(self.rng, seen * self.m.n_iter * M * P)
-        if last - first == self.pace:
+        if last - first == self.chunk:
             ratio = min(GROWTH, TIME_SLICE / max(time.perf_counter() - start, 1e-6))
-            self.pace = max(1, int(self.pace * ratio))
+            self.chunk = max(1, int(self.chunk * ratio))
         self.live = Live(new, last, parts)
         return Advanced(new, last, refused)
 
@@ -114,6 +115,7 @@ class Stream:
         same = self.live.picture is state and self.live.t == first
         parts = self.live.parts if same else self._start(state)
         self.live, refused = NOTHING, False
+        before = [a.copy() for a in parts.state]  # with what is deferred: the same bits again
         while last > first:
             if self.drawn:
                 restart(self.est.source, *state_of(self.rng))
@@ -122,7 +124,7 @@ class Stream:
             if new is not None and (not families.must_be_checked(parts.rule) or is_valid(new)):
                 return new, parts, last, refused
             refused, last = True, at if status != OK else first + (last - first) // 2
-            parts = self._start(state)
+            families.restore(parts, before)
             self._rewind(generator)
         return state, parts, first, True
 

@@ -27,9 +27,8 @@ def available() -> int:
     """NUMBA_NUM_THREADS, or the processors that this process may use; plain Python has one."""
     if config.DISABLE_JIT:
         return 1
-    cores = (
-        len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    )
+    mine = hasattr(os, "sched_getaffinity")
+    cores = len(os.sched_getaffinity(0)) if mine else os.cpu_count() or 1
     return max(1, min(int(config.NUMBA_NUM_THREADS), cores))
 
 
@@ -93,11 +92,19 @@ class _Limit:
     limiter: Any = None
 
 
+def _take_control() -> None:
+    """threadpoolctl heeds only the thread that first set a limit of OpenBLAS; from now on this."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
+
+
 @contextlib.contextmanager
 def one_blas_thread() -> Iterator[None]:
     """Every BLAS has one thread until the last of several streams leaves; then as before."""
     with _lock:
         if _Limit.count == 0:
+            _take_control()
             _Limit.limiter = _controller().limit(limits=1, user_api="blas")
         _Limit.count += 1
     try:
@@ -106,5 +113,5 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _Limit.count -= 1
             if _Limit.count == 0:
-                _Limit.limiter.restore_original_limits()
-                _Limit.limiter = None
+                _take_control()
+                _Limit.limiter.__exit__(None, None, None)  # and whichever thread may be the next

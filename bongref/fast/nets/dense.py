@@ -105,9 +105,8 @@ def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
         n, m, there = ints[0, k - 1], ints[0, k], first + ints[1, k]
         affine(theta, at, v, first + ints[1, k - 1], n, m, bias, z)
         if k < last:
-            activate(
-                code, v, words, z, there, SLOPES * T + there, z + M, M, ints[1, k + 1] - ints[1, k]
-            )
+            size = ints[1, k + 1] - ints[1, k]
+            activate(code, v, words, z, there, SLOPES * T + there, z + M, M, size)
         at += m * (n + bias)
     return z
 
