@@ -503,7 +503,7 @@ def sharp_errors(name, ratio, seed):
 
 
 @pytest.mark.filterwarnings("ignore::bongref.errors.BongrefWarning")
-@pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bog-lin-hess-fc", "bong-lin-hess-dlr"])
+@pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-lin-hess-dlr"])
 def test_time_slices_change_no_bit_where_a_step_is_refused(name, monkeypatch):
     """How long a slice takes is chance: what is deferred must not depend on where one began."""
     rng = np.random.default_rng(0)
