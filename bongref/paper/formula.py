@@ -149,4 +149,6 @@ def svg(latex: str, size: float = 15.0) -> str:
 def _for_mathtext(latex: str) -> str:
     """The few words that mathtext has under another name."""
     text = re.sub(r"\\[td]frac", r"\\frac", latex).replace(r"\mathbb{KL}", r"\mathrm{KL}")
+    if "&" not in text:  # a sum that the paper breaks into lines: one line here
+        text = re.sub(r"\\(?:begin\{array\}\{\w*\}|end\{array\}|\\)", " ", text)
     return text.replace(r"\arg\min", r"\mathrm{arg\,min}").replace(r"\vert", "|")
