@@ -24,19 +24,9 @@ from ..linalg import is_diagonal
 from ..states import FC
 from .generic import end, implement, predict, step
 from .jit import device, kernel
-from .small import EPS, block, cholesky, copy, dot, inner, not_finite, solve_lower
+from .small import block, cholesky, copy, dot, inner, not_finite, solve_lower
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-
-DEFERRED = 32  # rows of V at least
-UNREAD = 128  # rows of V for bog in moments, which takes no product with Σ
-EMPTY = 256  # rows of V at most while A is zero: products with them are cheaper than those with A
-TILE = 128  # rows of A that absorb V in one product
-# g is a multiple of a single row if it is to this, relative to its largest entry
-PARALLEL = 32 * EPS
-# 1 + xᵀΣx beyond which rounding decides what is left of the variance: the reference takes the step
-SHARP = 1e10
-# rounding that a low-rank change may cost bog and bbb, relative to the result's largest entry
-LOSS = 64.0
+from .tuning import DEFERRED, EMPTY, FC_SHARP, LOSS, PARALLEL, TILE
 
 
 class State(NamedTuple):
@@ -256,7 +246,7 @@ def bong(rule, prior, state, g, G, work):
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     for k in range(K):
-        if work.T[k, k] > SHARP:
+        if work.T[k, k] > FC_SHARP:
             return UNSUPPORTED
     beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
     if parallel:
