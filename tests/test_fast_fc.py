@@ -645,3 +645,19 @@ def test_networks(rule, family, hess):
                 run(prior, "fast"), run(prior), compare.condition(run, prior, draws=2)
             ):
                 assert diff.agrees, f"{m!r}, {type(lik).__name__}, {dynamics!r}: {diff}"
+
+
+@pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-lin-hess-fc_mom"])
+def test_a_prediction_that_loses_positive_definiteness_is_noticed_at_the_same_step(name):
+    rng = np.random.default_rng(0)
+    X, m, dynamics = rng.standard_normal((200, 2)), br.method(name), Linear([[2.0, 1.0], [0.0, 0.01]])
+    steps = []
+    for backend in ("reference", "fast"):
+        with pytest.raises(br.StreamEnded) as ended:
+            lik = br.likelihoods.Gaussian(var=4.0)
+            prior = m.prior(mu=np.zeros(2), var=0.1)
+            br.run(
+                m, br.models.linear(2), lik, prior, X, X[:, 0], dynamics=dynamics, backend=backend
+            )
+        steps.append(ended.value.step)
+    assert steps[0] == steps[1]

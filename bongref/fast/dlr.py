@@ -19,11 +19,12 @@ import numpy as np
 from ..states import DLR
 from . import dlr_blocks as of
 from . import dlr_gradient, dlr_projection  # noqa: F401  their steps
-from .dlr_blocks import SAMPLES, DlrBbb, DlrBlr, DlrBog, DlrBong, State, load, weigh, workspace
+from .dlr_blocks import DlrBbb, DlrBlr, DlrBog, DlrBong, State, load, weigh, workspace
 from .generic import begin, implement, place, predict
 from .jit import device
 from .small import add_dot, block, cholesky, copy, dot, fill, not_finite, solve_lower
 from .status import NOT_FINITE, OK, UNSUPPORTED
+from .tuning import SAMPLES
 
 # --- samples --------------------------------------------------------------------------------------
 

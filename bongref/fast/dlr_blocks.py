@@ -11,9 +11,7 @@ import numpy as np
 
 from .jit import device
 from .small import block
-
-BLOCK = 2**15  # numbers of a block: two of them in 512 KB
-SAMPLES = 8  # samples that are placed together
+from .tuning import BLOCK, SAMPLES
 
 
 class State(NamedTuple):

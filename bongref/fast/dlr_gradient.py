@@ -14,8 +14,7 @@ from .generic import implement, step
 from .jit import device
 from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-
-RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ is positive
+from .tuning import RUNAWAY
 
 
 @device

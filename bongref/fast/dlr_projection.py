@@ -18,14 +18,9 @@ from . import small as algebra
 from .dlr_blocks import DlrBlr, DlrBong, inverse, load, weigh
 from .generic import implement, step
 from .jit import device
-from .small import EPS, add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
+from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-
-# of the rows of X: squares and their sums stay in the range of float64
-LARGE, SMALL = 1e140, 1e-140
-# of W̃ᵀΥ̃⁻¹W̃, beyond which rounding decides what Woodbury's identity leaves of the variance
-SHARP = 1e11
-ROUNDS = 3  # of corrections of V at most
+from .tuning import DLR_SHARP, EPS, LARGE, ROUNDS, SMALL
 
 # --- the SVD projection ---------------------------------------------------------------------------
 
@@ -219,7 +214,7 @@ def mean_coefficients(prior, state, n, alpha, work):
     if not not_finite(c) == 0.0:
         return NOT_FINITE
     for i in range(n):
-        if H[i, i] > SHARP:
+        if H[i, i] > DLR_SHARP:
             return UNSUPPORTED
         H[i, i] += 1.0
     if not cholesky(H, n):

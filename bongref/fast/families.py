@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from ..dynamics import Static, matrices
 from ..states import State
 from . import diag, dlr, fc, fc_forms, fc_loop
+from .tuning import RENEWED
 
 
 class Parts(NamedTuple):
@@ -41,7 +42,7 @@ def restore(parts: Parts, arrays: Any) -> None:
     for now, old in zip(parts.state, arrays, strict=True):
         now[...] = old
     if isinstance(parts.work, fc_loop.Loop):
-        parts.work.age = fc_loop.RENEWED
+        parts.work.age = RENEWED
 
 
 def dynamics(m: Any, P: int, K: int, given: Any) -> Any:

@@ -24,19 +24,9 @@ from ..linalg import is_diagonal
 from ..states import FC
 from .generic import end, implement, predict, step
 from .jit import device, kernel
-from .small import EPS, block, cholesky, copy, dot, inner, not_finite, solve_lower
+from .small import block, cholesky, copy, dot, inner, not_finite, solve_lower
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-
-DEFERRED = 32  # rows of V at least
-UNREAD = 128  # rows of V for bog in moments, which takes no product with Σ
-EMPTY = 256  # rows of V at most while A is zero: products with them are cheaper than those with A
-TILE = 128  # rows of A that absorb V in one product
-# g is a multiple of a single row if it is to this, relative to its largest entry
-PARALLEL = 32 * EPS
-# 1 + xᵀΣx beyond which rounding decides what is left of the variance: the reference takes the step
-SHARP = 1e10
-# rounding that a low-rank change may cost bog and bbb, relative to the result's largest entry
-LOSS = 64.0
+from .tuning import DEFERRED, EMPTY, FC_SHARP, LOSS, PARALLEL, TILE
 
 
 class State(NamedTuple):
@@ -81,11 +71,8 @@ Bog = namedtuple("Bog", "alpha")
 
 @device
 def symv(A, x, y, backward):
-    """y += A x from the upper triangle of a symmetric A, four rows at a time: each number of A is
-    read once.
-
-    Products that go through the rows in alternating order find the last rows of the one before in
-    the second-level cache.
+    """y += A x from the upper triangle of A, four rows at a time, in alternating order: the next
+    product finds the last rows of the one before in the cache.
     """
     n = len(x)
     whole = n - n % 4
@@ -256,7 +243,7 @@ def bong(rule, prior, state, g, G, work):
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     for k in range(K):
-        if work.T[k, k] > SHARP:
+        if work.T[k, k] > FC_SHARP:
             return UNSUPPORTED
     beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
     if parallel:
@@ -395,15 +382,24 @@ def predict_diagonal(dynamics, state, work):
 @implement(predict, Full)
 def predict_full(dynamics, state, work):
     """Reference: dynamics.propagate."""
-    flush(state, work)
-    mirror(state.A)
+    dense(state, work)
     mu = np.dot(dynamics.F, state.mu)
     A = np.dot(np.dot(dynamics.F, state.A), dynamics.F.T)
     for i in range(len(mu)):
         state.mu[i] = mu[i] + dynamics.b[i]  # sec:pseudocode#3
         for j in range(len(mu)):
             state.A[i, j] = A[i, j] + dynamics.Q[i, j]  # sec:pseudocode#4
-    return OK
+    return OK if positive(state.A) else UNSUPPORTED
+
+
+@device
+def positive(A):
+    """Whether A is positive definite."""
+    try:
+        np.linalg.cholesky(A)
+    except Exception:
+        return False
+    return True
 
 
 @device
@@ -420,25 +416,23 @@ def mirror(A):
 # --- the state of a stream ------------------------------------------------------------------------
 
 
+@device
+def dense(state, work):
+    """A = Σ, both triangles."""
+    flush(state, work)
+    mirror(state.A)
+
+
+dense_alone = kernel(dense)  # called from Python
+
+
 @implement(end, BogMom)
 def end_bog_mom(rule, prior, state, work):
     """Whether Σ is positive definite, where dynamics would hide that it is not."""
     if not rule.check:
         return OK
-    flush(state, work)
-    mirror(state.A)
-    try:
-        np.linalg.cholesky(state.A)
-    except Exception:
-        return NOT_POSITIVE_DEFINITE
-    return OK
-
-
-@kernel
-def dense(state, work):
-    """A = Σ, both triangles."""
-    flush(state, work)
-    mirror(state.A)
+    dense(state, work)
+    return OK if positive(state.A) else NOT_POSITIVE_DEFINITE
 
 
 def covariance_state(state: FC, capacity: int) -> State:
@@ -465,5 +459,5 @@ def finish_few(state: State, work: Any) -> FC:
     """A copy of the state; what was deferred stays so."""
     changed = {name: getattr(state, name).copy() for name in ("mu", "A", "q", "c", "n")}
     copy = state._replace(**changed)
-    dense(copy, work)
+    dense_alone(copy, work)
     return FC(copy.mu, copy.A)

@@ -14,8 +14,8 @@ from ..grid import FEW
 from ..linalg import Array
 from ..states import FC
 from . import fc, fc_loop, fc_many
+from .tuning import BASIS, UNREAD
 
-BASIS = 64  # vectors of a basis of bbb at most
 Started = tuple[Any, Any, Any, Any]  # rule, prior, state, workspace
 
 
@@ -40,7 +40,7 @@ def start(m: Any, state: FC, K: int, moving: bool) -> Started:
         prior = fc_many.many_prior(P, m.rule in ("blr", "bbb"))
         return rule, prior, fc_many.many_state(state, m.family), None
     most = min(BASIS, P)
-    rows = {"bong": K, "bog": max(K, fc.UNREAD) if mom else 2, "blr": m.n_iter * K, "bbb": most}
+    rows = {"bong": K, "bog": max(K, UNREAD) if mom else 2, "blr": m.n_iter * K, "bbb": most}
     deferred = fc.covariance_state(state, rows[m.rule])
     few = fc.workspace(P, K, len(deferred.V))
     if m.rule in ("blr", "bbb"):

@@ -29,13 +29,10 @@ from scipy.linalg import solve_triangular
 from ..linalg import Array
 from ..states import FC
 from . import fc
-from .fc import LOSS, PARALLEL, SHARP, State, Workspace
+from .fc import State, Workspace
 from .generic import begin, end, implement, predict, step
-from .small import EPS
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-
-NEGLIGIBLE = EPS / 256  # a relative change that is none
-RENEWED = 64  # updates after which an inverse that is updated is recomputed
+from .tuning import EPS, FC_SHARP, LOSS, NEGLIGIBLE, PARALLEL, RENEWED
 
 BlrLoop = namedtuple("BlrLoop", "alpha")
 BlrMomLoop = namedtuple("BlrMomLoop", "alpha")
@@ -147,7 +144,7 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
     new = np.full(len(G), math.sqrt(rule.alpha))
     work.d = d = np.concatenate([math.sqrt(1 - rule.alpha) * work.d, new])  # eq:BLR-FC-Nat-prec
     F = d[:, None] * work.T * d
-    if not np.max(np.diagonal(F)) <= SHARP:
+    if not np.max(np.diagonal(F)) <= FC_SHARP:
         return UNSUPPORTED if np.isfinite(F).all() else NOT_FINITE
     work.F = L = _cholesky(F + np.eye(len(d)))
     if L is None:

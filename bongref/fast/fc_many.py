@@ -63,9 +63,7 @@ BogMomMany = namedtuple("BogMomMany", "alpha")
 BbbMomMany = namedtuple("BbbMomMany", "alpha")
 
 
-@kernel
-def _mirror(A):
-    mirror(A)
+_mirror = kernel(mirror)
 
 
 def _symmetric(A: Array) -> Array:

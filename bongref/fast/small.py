@@ -13,10 +13,7 @@ import math
 import numpy as np
 
 from .jit import device, ordered
-
-EPS = 2.0**-52
-# of a Gram matrix at a time: half of the products of a large one are saved, none of a small one
-GRAM_ROWS = 40
+from .tuning import GRAM_ROWS
 
 
 @device

@@ -1,9 +1,10 @@
-"""The thresholds of the compiled path that are times and sizes, each with its unit and how it was
-measured; those of one form, which are about digits, stand at the head of its module.
+"""The thresholds of the compiled path, each with its unit and how it was measured or derived.
 
 None of them changes what is computed beyond rounding. Times are of one core of a 2.6 GHz EPYC
 (AVX-512) with numba 0.68.
 """
+
+EPS = 2.0**-52
 
 # seconds after which a compiled loop returns, for Ctrl-C and progress
 TIME_SLICE = 0.1
@@ -24,3 +25,23 @@ CHUNK = 2**21
 EVALUATION = 5 * 10**6
 # samples × parameters from which threads share them: an iteration takes 4 ms, 0.2 for the threads
 SHARED_NUMBERS = 10**6
+
+# full covariances: rows of V that are deferred; 32 are read in 1/14 of the time of A at P = 881
+DEFERRED = 32
+UNREAD = 128  # the same for bog in moments, which takes no product with Σ: 0.9 MB at P = 881
+EMPTY = 256  # while A is zero, and at most P/3: a product with V reads less than one with A
+TILE = 128  # rows of A that absorb V in one product: 0.9 MB at P = 881, the second-level cache
+BASIS = 64  # vectors of a basis of bbb at most
+PARALLEL = 32 * EPS  # of g, relative to its largest entry, to be a multiple of a single row
+FC_SHARP = 1e10  # of 1 + xᵀΣx, beyond which less than six digits of the variance are left
+LOSS = 64.0  # rounding that a low-rank change may cost bog and bbb, in units of the largest entry
+NEGLIGIBLE = EPS / 256  # a relative change of a covariance that is none
+RENEWED = 64  # updates after which an inverse is recomputed: each adds rounding once
+# DLR: numbers of a block, two of them in 512 KB
+BLOCK = 2**15
+SAMPLES = 8  # samples that are placed together, one product
+GRAM_ROWS = 40  # at a time: half of the products of a large Gram matrix are saved
+LARGE, SMALL = 1e140, 1e-140  # of the rows of W̃: squares and sums stay in float64's range
+DLR_SHARP = 1e11  # of W̃ᵀΥ̃⁻¹W̃, beyond which less than five digits are left by Woodbury
+ROUNDS = 3  # corrections of V at most; rotations of first order converge quadratically
+RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ is positive
