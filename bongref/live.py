@@ -30,6 +30,7 @@ from .fast.status import OK
 from .fast.stream import Stream
 from .fast.tuning import TIME_SLICE
 from .gaussians import covariance, is_valid
+from .linalg import inv
 from .linearised import moments as reference_moments
 from .states import DLR, FC, Diag, State
 
@@ -213,7 +214,7 @@ class Ahead:
         self.inner: Any = None  # (I + WᵀΥ⁻¹W)⁻¹ of a DLR state
         if isinstance(state, DLR) and np.all(state.Ups > 0):
             R = state.W.shape[1]
-            self.inner = np.linalg.inv(np.eye(R) + state.W.T @ (state.W / state.Ups[:, None]))
+            self.inner = inv(np.eye(R) + state.W.T @ (state.W / state.Ups[:, None]))
 
     def covariances(self, J: Any) -> Any:
         """J Σ Jᵀ for J (N, C, P). Reference: linearised.moments."""

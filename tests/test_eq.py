@@ -288,7 +288,8 @@ def test_html_has_a_picture_of_the_formula_where_matplotlib_can_draw_it():
     x, y, width, height = map(float, box.groups())
     points = [tuple(map(float, p)) for p in re.findall(r"[ML](-?[\d.]+) (-?[\d.]+)", page)]
     assert len(points) > 20 and all(x <= a <= x + width and y <= b <= y + height for a, b in points)
-    assert formula.svg(r"\begin{array}{c} a \\ b \end{array}") == ""  # the source is shown instead
+    assert formula.svg(r"a + \begin{array}{l} b \\ + c \end{array}")  # lines of a sum: one line
+    assert formula.svg(r"\begin{array}{cc} a & b \end{array}") == ""  # the source is shown instead
 
 
 def test_html_of_a_section_and_of_a_glob_shows_the_formulas():
