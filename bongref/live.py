@@ -68,8 +68,7 @@ class Live:
         rule, prior, now, work = self.parts
         args = (rule, s.est, s.dynamics, prior, now, work, s.X, s.Y, s.seen, s.m.n_iter, 0, 0)
         self.kernel = s.steps.chosen(*args) if self.compiled else s.steps
-        # the loop of these families calls BLAS for products that are too small for its threads
-        self.quick = self.compiled and (p.m.family != "dlr" or _is_small(p.m, now.Wt, s.K))
+        self.quick = self.compiled and _is_small(p.m, now, s.K)
         self.checked = families.must_be_checked(rule)
 
     def _start(self, state: State, t: int) -> None:
@@ -233,7 +232,13 @@ def _copies(state: Any) -> Any:
     return type(state)(*(np.array(a) for a in state))
 
 
-def _is_small(m: Any, Wt: Any, K: int) -> bool:
-    R, P = Wt.shape
-    n = K + R * (1 if m.rule in ("bong", "bog") else 2)
-    return bool(n * n * P <= PRODUCT and n * P <= MATRIX)
+def _is_small(m: Any, state: Any, K: int) -> bool:
+    """Whether every product of a step is too small for the threads of BLAS."""
+    P = len(state.mu)
+    if m.family == "dlr":
+        n = K + len(state.Wt) * (1 if m.rule in ("bong", "bog") else 2)
+        return bool(n * n * P <= PRODUCT and n * P <= MATRIX)
+    if m.family in ("fc", "fc_mom"):
+        n = max(len(state.V), P) if hasattr(state, "V") else P
+        return bool(n * P * P <= PRODUCT and n * P <= MATRIX)
+    return True

@@ -1,7 +1,7 @@
 """Which form takes the steps of a method in the full-covariance families.
 
-Few rows (lin-hess, lin-ef): fc.py in compiled code, and for blr and bbb fc_loop.py. Many rows:
-fc_many.py. The last two are on BLAS and LAPACK, which may use their own threads.
+Few rows (lin-hess, lin-ef): fc.py in compiled code, and for blr and bbb fc_loop.py around its
+kernels. Many rows: fc_many.py, on BLAS and LAPACK, which may use their own threads.
 """
 
 from __future__ import annotations

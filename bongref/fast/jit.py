@@ -123,7 +123,7 @@ class Kernel:
             except (MemoryError, KeyboardInterrupt):
                 raise
             except Exception as error:
-                what = f"{type(error).__name__}: {str(error).strip().splitlines()[0]}"
+                what = f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"
                 raise Unavailable(
                     f"numba {numba.__version__} cannot compile {self.name}: {what}"
                 ) from error
