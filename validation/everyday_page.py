@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .everyday import MODELS, SEEDS, VARIANTS
+from .everyday import MODELS, SEEDS, VARIANTS, WHY
 from .everyday_data import OTHER, OTHER_CLASSES, TABLE
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "everyday.md"
@@ -27,9 +27,10 @@ def cell(values: Any, digits: int = 2) -> str:
     """Mean ± standard error."""
     if values is None:
         return "–"
+    shape = f".{digits}f" if abs(values.mean()) < 1e6 else ".1e"  # a model that diverged
     if len(values) < 2:
-        return f"{values[0]:.{digits}f}"
-    return f"{values.mean():.{digits}f} ± {values.std(ddof=1) / math.sqrt(len(values)):.{digits}f}"
+        return f"{values[0]:{shape}}"
+    return f"{values.mean():{shape}} ± {values.std(ddof=1) / math.sqrt(len(values)):{shape}}"
 
 
 def table(head: list[str], rows: list[list[str]]) -> str:
@@ -77,6 +78,25 @@ def coverage(found: dict[str, Any]) -> str:
     return table(head, rows)
 
 
+def lost(values: list[float | None]) -> str:
+    """How many of the fits diverged; empty if none."""
+    n = sum(v is None for v in values)
+    return f"{n} of {len(values)} diverged" if n else ""
+
+
+def reasons(found: dict[str, Any]) -> str:
+    """Other settings, where the defaults are behind, beside the nearest one-pass model."""
+    rows = []
+    for name, settings in WHY.items():
+        for what in (OURS, *settings, best(found, name)[1]):
+            if of(found, name, what, "nlpd") is not None:
+                nlpd, loss = (cell(of(found, name, what, key)) for key in ("nlpd", "loss"))
+                cover = [of(found, name, what, f"cover{p}").mean() for p in (50, 90, 95)]
+                text = " / ".join(f"{100 * c:.0f}" for c in cover)
+                rows.append([name, what, nlpd, loss, text])
+    return table(["", "setting", "NLPD", "RMSE or error", "coverage 50 / 90 / 95 %"], rows)
+
+
 def choices(found: dict[str, Any]) -> str:
     """NLPD of other settings on other data; of regressions in units of the target's deviation."""
     names = [*OTHER, *OTHER_CLASSES]
@@ -84,8 +104,10 @@ def choices(found: dict[str, Any]) -> str:
     for variant in VARIANTS:
         values = [[v for k, v in found.items() if k.startswith(f"{variant}|{n}|")] for n in names]
         if all(values):
-            means = [float(np.mean(v)) for v in values]
-            rows.append([variant, *(f"{v:.2f}" for v in means), f"{np.mean(means):.3f}"])
+            cells = [lost(v) or f"{np.mean(v):.2f}" for v in values]
+            every = [x for v in values for x in v]
+            mean = lost(every) or f"{np.mean([np.mean(v) for v in values]):.3f}"
+            rows.append([variant, *cells, mean])
     return table(["", *names, "mean"], rows)
 
 
@@ -107,6 +129,7 @@ def write_page(results: Path, chosen: Path) -> None:
         "prequential": table(list(ahead_of_time), [list(ahead_of_time.values())])
         if ahead_of_time
         else "",
+        "why": reasons(found),
         "choices": choices(json.loads(chosen.read_text())) if chosen.exists() else "",
     }
     for name, part in parts.items():
