@@ -35,7 +35,7 @@ from .storage.files import Damaged, WrongCall, keys
 from .tables import describe
 
 STATES: dict[str, Any] = {"FC": FC, "Diag": Diag, "DLR": DLR}
-# classes of other modules: each has _to_saved() -> (arrays, data) and _from_saved(arrays, data)
+# classes of a module that needs scikit-learn; storage.estimators describes them
 ESTIMATORS = {"BongRegressor": "sklearn", "BongClassifier": "sklearn"}
 MOST_STEPS = 2**53
 
@@ -136,8 +136,9 @@ def _saved(value: Any) -> tuple[str, Saved]:
         return "filter", filter_saved(value)
     kind = type(value).__name__
     if type(value).__module__ == f"bongref.{ESTIMATORS.get(kind)}":
-        arrays, data = value._to_saved()
-        return kind, (arrays, data)
+        from .storage import estimators
+
+        return kind, estimators.saved(value)
     raise InvalidType(
         "value must be a state (FC, Diag, DLR), a Result of bongref.run, a Filter, a BongRegressor "
         f"or a BongClassifier, got {describe(value)}"
@@ -165,7 +166,9 @@ def _loaded(content: files.Content, model: Any, lik: Any) -> Any:
         return filter_from(arrays, data, model, lik)
     if kind in ESTIMATORS:
         made = getattr(import_module(f".{ESTIMATORS[kind]}", __package__), kind)
-        return made._from_saved(arrays, data)
+        from .storage import estimators
+
+        return estimators.restored(made, arrays, data)
     raise Damaged(f"it holds a {kind[:40]!r}, which this bongref does not know")
 
 

@@ -278,8 +278,9 @@ class Learner:
         sums = old.errors + float(error @ error), old.n_errors + len(error)
         if not due:
             return new._replace(errors=sums[0], n_errors=sums[1])
-        _, V = output_moments(self.model, prior, Z)
-        mse, spread = sums[0] / sums[1], scale**2 * float(V.mean())
+        J = self.model.jac(prior.mu, Z)[:, 0]
+        mse = sums[0] / sums[1]
+        spread = scale**2 * float(np.vdot(J, _times_covariance(prior, J))) / len(J)
         least = FLOOR * float(self._y_scale(new.y).std[0]) ** 2
         noise = max(mse - spread, LEAST * mse, least)
         if not math.isnan(old.noise):
@@ -344,16 +345,22 @@ class Learner:
             raise Damaged(f"the states must have {model.n_params} parameters")
         if isinstance(dynamics, Linear):
             raise Damaged("the dynamics must be static or ou")
+        if isinstance(dynamics, OU):
+            _check_ou(dynamics, model.n_params)
         names = {"X", "Y", *(f"{k}.{f}" for k, f in _COLUMNS)}
         names |= {f"{k}.{f}" for k in ("prior", "state") for f in kind._fields}
         if set(arrays) != names | {f"dynamics.{f}" for f in dynamics._fields}:
             raise Damaged(f"it must have the arrays {sorted(names)}")
+        if any(a.dtype != np.float64 for a in arrays.values()):
+            raise Damaged("its arrays must be of float64")
         checks.choice("kind", data["kind"], KINDS)
         positive = {k: None if data[k] is None else checks.scalar(k, data[k]) for k in _OPTIONAL}
         if any(v is not None and not v > 0 for v in positive.values()):
             raise Damaged("variances must be > 0")
+        if data["kind"] == "gaussian" and data["rows"] != 0 and data["noise"] is None:
+            raise Damaged("the observation variance is missing")
         made = cls(m, model, data["kind"], prior, dynamics, positive["noise_var"], 0)
-        made.seed = checks.integer("seed", data["seed"], 0)
+        made.seed = checks.integer("seed", data["seed"], 0, 2**31)
         made.committed = _committed(made.committed, arrays, data, state, positive["noise"])
         sizes = made.X.shape[1], made.Y.shape[1]
         made.X, made.Y = (
@@ -396,7 +403,9 @@ def _committed(
     counts = {k: checks.integer(k, data[k], 0) for k in ("rows", "renewal", "n_errors")}
     errors = checks.scalar("errors", data["errors"])
     rng = descriptions.generator_from(data["rng"])
-    ok = counts["rows"] % BLOCK == 0 and counts["rows"] < counts["renewal"] and errors >= 0
+    rows, ahead = counts["rows"], counts["renewal"] - counts["rows"]
+    ok = rows % BLOCK == 0 and 0 < ahead <= LONGEST and errors >= 0
+    ok = ok and rows <= 2**53 and counts["n_errors"] <= rows
     ok = ok and all(np.all(v[f] >= 0) for v in c.values() for f in v if f != "mean")
     if not ok or rng is None or not np.all(c["y_scale"]["std"] > 0):
         raise Damaged("the statistics of the rows are not possible")
@@ -406,6 +415,15 @@ def _committed(
         state, counts["rows"], counts["renewal"], x, y, *scales,
         math.nan if noise is None else noise, errors, counts["n_errors"], rng.bit_generator.state,
     )  # fmt: skip
+
+
+def _check_ou(dynamics: OU, P: int) -> None:
+    """What a file says of the forgetting: as the estimators make it."""
+    gamma, mu0, var0 = (np.asarray(v) for v in dynamics)
+    if gamma.shape != () or not 0 <= float(gamma) <= 1:
+        raise Damaged("gamma must be a number in [0, 1]")
+    if mu0.shape != (P,) or var0.shape != (P,) or not np.all(var0 > 0):
+        raise Damaged(f"mu0 and var0 must have {P} numbers, var0 > 0")
 
 
 class _Segment:

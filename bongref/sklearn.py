@@ -18,7 +18,7 @@ True
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from .linalg import Array
 from .models import ParametricModel
 from .models.layers import ACTIVATIONS
 from .states import State
-from .storage.files import Damaged, keys, plain
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -111,9 +110,14 @@ class _Bong(BaseEstimator):
 
     # --- learning
 
-    def _start(self, n_in: int, n_out: int, kind: str, noise_var: float | None) -> Learner:
-        """A learner before its first row; every setting is checked here."""
+    def _settings(self, n_in: int, n_out: int) -> tuple[Method, ParametricModel, float, float]:
+        """Method, network, prior_var and gamma; every setting is checked here."""
         sizes: Any = self.hidden_layer_sizes
+        if isinstance(sizes, (str, Mapping)) or not isinstance(sizes, (Iterable, int, np.integer)):
+            raise InvalidType(
+                "hidden_layer_sizes must be a sequence of integers, such as (20, 20), or () for a "
+                f"linear model, got {checks.describe(sizes)}"
+            )
         sizes = [sizes] if isinstance(sizes, (int, np.integer)) else list(sizes)
         hidden = [checks.integer("hidden_layer_sizes", size, 1) for size in sizes]
         checks.choice("activation", self.activation, tuple(ACTIVATIONS))
@@ -130,11 +134,21 @@ class _Bong(BaseEstimator):
                 f"gamma must be in [0, 1], got {self.gamma!r}; 1 forgets nothing, 0.999 about a "
                 "thousand rows"
             )
+        self._noise_var()
+        return m, model, scale, gamma
+
+    def _start(self, n_in: int, n_out: int, kind: str) -> Learner:
+        """A learner before its first row."""
+        m, model, scale, gamma = self._settings(n_in, n_out)
         seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         mu, var = model.init(seed), scale * defaults.fan_in(model)
         dynamics = Static() if gamma == 1 else OU(gamma, mu, var)
         prior = m.prior(mu, var, rng=seed)
-        return Learner(m, model, kind, prior, dynamics, noise_var, seed)
+        return Learner(m, model, kind, prior, dynamics, self._noise_var(), seed)
+
+    def _noise_var(self) -> float | None:
+        """The observation variance that was given; a classifier has none."""
+        return None
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -156,34 +170,6 @@ class _Bong(BaseEstimator):
         Z = c.x_scale.clipped(X)
         drawn = predictive.lin_mc(learner.model, lik, prior, Z, n_samples=n, rng=rng, linearise="f")
         return lik, c.y_scale, drawn.values, rng
-
-    # --- plain data, for bongref.save
-
-    def _to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        """Arrays by name, and everything else as plain JSON; see :func:`bongref.save`."""
-        arrays, learner = self._fitted().to_saved()
-        if not (self.random_state is None or isinstance(self.random_state, (int, np.integer))):
-            raise InvalidType(
-                f"random_state must be an int or None to be saved, got {self.random_state!r}; "
-                "set_params(random_state=0) changes nothing that has been learned"
-            )
-        params = plain(self.get_params(deep=False))
-        names = getattr(self, "feature_names_in_", None)
-        names = None if names is None else [str(n) for n in names]
-        return arrays, {"params": params, "learner": learner, "feature_names": names}
-
-    @classmethod
-    def _from_saved(cls, arrays: Mapping[str, Array], data: Any) -> Any:
-        """The inverse of ``_to_saved``, checked as something that comes from outside."""
-        data = keys(data, "params", "learner", "feature_names")
-        est = cls(**keys(data["params"], *cls().get_params(deep=False)))
-        est.learner_ = Learner.from_saved(arrays, data["learner"])
-        est.n_features_in_ = est.learner_.model.spec["in_shape"][0]
-        if (names := data["feature_names"]) is not None:
-            if not isinstance(names, list) or len(names) != est.n_features_in_:
-                raise Damaged(f"there must be {est.n_features_in_} feature names")
-            est.feature_names_in_ = np.array([str(n) for n in names], dtype=object)
-        return est
 
 
 _PARAMETERS = """
@@ -297,14 +283,15 @@ class BongRegressor(RegressorMixin, _Bong):
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
         y = column_or_1d(y, warn=True).astype(np.float64)
         if first:
-            noise = None if self.noise_var is None else checks.scalar("noise_var", self.noise_var)
-            if noise is not None and not noise > 0:
-                raise InvalidValue(
-                    f"noise_var must be > 0, got {self.noise_var!r}; None estimates it"
-                )
-            self.learner_ = self._start(X.shape[1], 1, "gaussian", noise)
+            self.learner_ = self._start(X.shape[1], 1, "gaussian")
         self.learner_.learn(X, y[:, None])
         return self
+
+    def _noise_var(self) -> float | None:
+        noise = None if self.noise_var is None else checks.scalar("noise_var", self.noise_var)
+        if noise is not None and not noise > 0:
+            raise InvalidValue(f"noise_var must be > 0, got {self.noise_var!r}; None estimates it")
+        return noise
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """The predictive mean, and with ``return_std`` the standard deviation of y.
@@ -463,7 +450,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         if first:
             n_out = 1 if len(labels) == 2 else len(labels)
             kind = "bernoulli" if n_out == 1 else "categorical"
-            self.learner_ = self._start(X.shape[1], n_out, kind, None)
+            self.learner_ = self._start(X.shape[1], n_out, kind)
             self.classes_ = labels
         self.learner_.learn(X, U)
         return self
@@ -548,22 +535,6 @@ class BongClassifier(ClassifierMixin, _Bong):
         drawn = (np.cumsum(p, axis=-1) <= below).sum(axis=-1)
         labels: Array = self.classes_[np.minimum(drawn, p.shape[-1] - 1)].T
         return labels
-
-    def _to_saved(self) -> tuple[dict[str, Array], dict[str, Any]]:
-        arrays, data = super()._to_saved()
-        return arrays, {**data, "classes": plain(self.classes_)}
-
-    @classmethod
-    def _from_saved(cls, arrays: Mapping[str, Array], data: Any) -> Any:
-        data = dict(keys(data))
-        classes = data.pop("classes", None)
-        est = super()._from_saved(arrays, data)
-        C = est.learner_.model.n_outputs
-        kinds = {type(c) for c in classes} if isinstance(classes, list) else set()
-        if len(kinds) != 1 or not kinds <= {bool, int, float, str} or len(classes) != max(C, 2):
-            raise Damaged(f"there must be {max(C, 2)} classes of one kind")
-        est.classes_ = np.array(classes)
-        return est
 
 
 # --- small helpers --------------------------------------------------------------------------------

@@ -26,6 +26,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 from bongref import defaults  # noqa: E402
 from bongref.learner import BLOCK, Moments  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
+from bongref.storage import estimators, files  # noqa: E402
 
 CHEAP = {"hidden_layer_sizes": (4,), "random_state": 0}
 
@@ -313,7 +314,7 @@ def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
         dumped = sio.dumps(est)
         trusted = sio.get_untrusted_types(data=dumped)
         assert set(trusted) <= {"bongref.learner.Learner", f"bongref.sklearn.{type(est).__name__}"}
-        arrays, plain = est._to_saved()
+        arrays, plain = estimators.saved(est)
         plain = json.loads(json.dumps(plain))  # it is plain JSON
         assert all(isinstance(a, np.ndarray) and a.dtype == float for a in arrays.values())
         br.save(tmp_path / "est.npz", est)
@@ -321,13 +322,67 @@ def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
             pickle.loads(pickle.dumps(est)),
             joblib.load(tmp_path / "est.joblib"),
             sio.loads(dumped, trusted=trusted),
-            type(est)._from_saved(arrays, plain),
+            estimators.restored(type(est), arrays, plain),
             br.load(tmp_path / "est.npz"),
         ):
             same(est, copy, X)
             more = clone(est).fit(X[:70], y[:70]).partial_fit(X[70:], y[70:])
             same(copy.partial_fit(X[70:], y[70:]), more, X)
         assert not hasattr(clone(est), "learner_") and clone(est).get_params() == est.get_params()
+
+
+FORGED = {
+    "gamma of another kind": lambda a, d: d["params"].update(gamma="x"),
+    "activation": lambda a, d: d["params"].update(activation=None),
+    "hidden sizes": lambda a, d: d["params"].update(hidden_layer_sizes=[-1]),
+    "method": lambda a, d: d["params"].update(method="nonsense"),
+    "seed below 0": lambda a, d: d["params"].update(random_state=-1),
+    "seed too large": lambda a, d: d["params"].update(random_state=2**40),
+    "forgetting beyond 1": lambda a, d: a.update({"dynamics.gamma": np.array(-2.0)}),
+    "forgetting of another shape": lambda a, d: a.update({"dynamics.gamma": np.array([0.9])}),
+    "mean of the forgetting": lambda a, d: a.update({"dynamics.mu0": np.zeros((1, 3))}),
+    "variance of the forgetting": lambda a, d: a.update({"dynamics.var0": -a["dynamics.var0"]}),
+    "integers": lambda a, d: a.update(X=a["X"].astype(np.int64)),
+    "renewal never": lambda a, d: d["learner"].update(renewal=2**60),
+    "more errors than rows": lambda a, d: d["learner"].update(n_errors=2**60),
+    "seed of the samples": lambda a, d: d["learner"].update(seed=2**70),
+    "huge n_samples": lambda a, d: d["learner"].update(
+        method=["bong-mc-ef-diag", {"n_samples": 2**70}]
+    ),
+    "likelihood": lambda a, d: d["learner"].update(kind="bernoulli"),
+    "no variance": lambda a, d: d["learner"].update(noise=None),
+    "even increment": lambda a, d: d["learner"]["rng"]["state"].update(inc=2**70),
+    "names": lambda a, d: d.update(feature_names=[1] * 10),
+}
+
+
+@pytest.mark.parametrize("what", FORGED)
+def test_a_file_with_impossible_parts_is_refused(what, diabetes, tmp_path):
+    est = BongRegressor("bong-lin-hess-diag", gamma=0.9, **CHEAP).fit(*(a[:70] for a in diabetes))
+    arrays, data = estimators.saved(est)
+    data = json.loads(json.dumps(data))
+    files.write(tmp_path / "forged.npz", "BongRegressor", arrays, data)
+    assert br.load(tmp_path / "forged.npz").n_samples_seen_ == 70
+    FORGED[what](arrays, data)
+    files.write(tmp_path / "forged.npz", "BongRegressor", arrays, data)
+    with pytest.raises(br.InvalidValue, match=r"forged\.npz"):
+        br.load(tmp_path / "forged.npz")
+
+
+@pytest.mark.parametrize("classes", [[2, 1, 0], [0, 0, 1], [0, 1], ["a", 1, 2], [0.0, 1.0, {}]])
+def test_a_file_with_unsorted_classes_is_refused(classes, iris, tmp_path):
+    arrays, data = estimators.saved(BongClassifier(**CHEAP).fit(*iris))
+    files.write(tmp_path / "forged.npz", "BongClassifier", arrays, {**data, "classes": classes})
+    with pytest.raises(br.InvalidValue, match=r"forged\.npz"):
+        br.load(tmp_path / "forged.npz")
+
+
+def test_settings_changed_after_fit_are_checked_before_saving(diabetes, tmp_path):
+    est = BongRegressor(**CHEAP).fit(*(a[:40] for a in diabetes))
+    with pytest.raises(br.InvalidValue, match="gamma must be in"):
+        br.save(tmp_path / "est.npz", est.set_params(gamma=7.0))
+    br.save(tmp_path / "est.npz", est.set_params(gamma=0.5))
+    assert br.load(tmp_path / "est.npz").gamma == 0.5
 
 
 def test_in_a_pipeline_a_grid_search_and_joblib(diabetes, iris):

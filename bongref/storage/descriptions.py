@@ -30,6 +30,7 @@ from .files import Damaged, WrongCall, keys, plain
 
 GENERATORS = ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")
 COUNTABLE: dict[str, Any] = {"bernoulli": Bernoulli, "categorical": Categorical, "poisson": Poisson}
+LARGEST = 2**31  # parameter of a method
 DYNAMICS: dict[str, Any] = {"static": Static, "ou": OU, "linear": Linear}
 
 
@@ -45,7 +46,10 @@ def method_from(data: Any) -> Method:
     """The method; its name must be one of the grid's own."""
     if not isinstance(data, list) or len(data) != 2 or not isinstance(data[0], str):
         raise Damaged("the method must be a name and its parameters")
-    return make_method(data[0], **keys(data[1]))
+    params = keys(data[1])
+    if any(type(v) is int and v > LARGEST for v in params.values()):
+        raise Damaged(f"the parameters of the method must be at most {LARGEST}")
+    return make_method(data[0], **params)
 
 
 def state_from(name: str, kind: Any, arrays: Mapping[str, Array], rank: int | None = None) -> State:
@@ -214,6 +218,8 @@ def _in_range(data: dict[str, Any]) -> bool:
     inner = data["state"] if isinstance(data.get("state"), dict) else {}
     places = [(data, "has_uint32", 1), (data, "uinteger", 2**32 - 1), (data, "buffer_pos", 4)]
     places.append((inner, "pos", 624))
+    if data["bit_generator"].startswith("PCG64") and inner["inc"] % 2 == 0:
+        return False  # the increment of a PCG is odd
     return all(
         type(table[k]) is int and 0 <= table[k] <= most for table, k, most in places if k in table
     )
