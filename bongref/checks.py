@@ -224,6 +224,8 @@ def path(name: str, value: Any, suffix: str = "") -> Path:
     if not isinstance(value, (str, os.PathLike)):
         raise InvalidType(f"{name} must be a path (str or os.PathLike), got {describe(value)}")
     out = Path(value)
+    if "\0" in os.fspath(out):
+        raise InvalidValue(f"{name} must be a path without null characters, got {value!r}")
     if out.suffix != suffix and suffix:
         raise InvalidValue(f"{name} must end in {suffix}, got {os.fspath(value)!r}")
     if not out.absolute().parent.is_dir():

@@ -797,3 +797,31 @@ def test_compiled_runs_resume_bit_for_bit_from_a_checkpoint(name, tmp_path):
 
 def test_estimators_are_known_by_their_names_only():
     assert set(checkpoints.ESTIMATORS) == {"BongRegressor", "BongClassifier"}
+
+
+def test_a_folder_that_cannot_be_written_is_named(tmp_path, monkeypatch):
+    def refused(*args, **kwargs):
+        raise OSError(30, "Read-only file system", args[0])
+
+    path = tmp_path / "a.npz"
+    monkeypatch.setattr(files.os, "open", refused)
+    with pytest.raises(OSError, match="Read-only") as caught:
+        br.save(path, br.Diag(np.zeros(1), np.ones(1)))
+    assert caught.value.filename == str(path)
+
+
+def test_a_path_with_a_null_character_is_refused():
+    with pytest.raises(br.InvalidValue, match="null character"):
+        br.save("a\0b.npz", br.Diag(np.zeros(1), np.ones(1)))
+
+
+def test_a_stream_of_samples_does_not_resume_without_its_generator():
+    m = br.method("bong-mc-ef-diag", n_samples=2)
+    X, y = np.ones((4, 1)), np.ones(4)
+    args = (m, br.models.linear(1), br.likelihoods.Gaussian(var=1.0), m.prior(np.zeros(1)))
+    samples = np.random.default_rng(0).standard_normal((4, 1, 2, 1))
+    half = br.run(*args, X[:2], y[:2], samples=samples[:2])
+    with pytest.raises(br.InvalidValue, match="samples="):
+        br.run(*args, X, y, rng=0, resume=half)
+    whole = br.run(*args, X, y, samples=samples, resume=half)
+    np.testing.assert_array_equal(whole.state.mu, br.run(*args, X, y, samples=samples).state.mu)

@@ -215,6 +215,12 @@ def _checked_resume(resume: Any, p: Problem) -> State:
             f"resume must be a Result of {p.m!r} after 0 to {T} steps, got one of "
             f"{resume.info.method!r} after step {resume.t}"
         )
+    draws = p.samples is None and not {"n_samples", "n_probes"}.isdisjoint(p.m.params)
+    if draws and resume.t > 0 and resume.continuation.rng is None:
+        raise InvalidValue(
+            f"resume.continuation.rng must be the state of a generator: {p.m.name} draws samples, "
+            "got None; the run that is resumed had samples=, so resume it with samples= too"
+        )
     return checks.state("resume.state", resume.state, STATES[p.m.family], P=P, R=p.m.rank(P))
 
 

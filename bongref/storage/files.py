@@ -352,8 +352,8 @@ def replace(path: Path, write_to: Callable[[BinaryIO], None]) -> None:
     mode = _mode(path, target)
     part = target.with_name(f".{target.name[:100]}.{secrets.token_hex(8)}.part")
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
-    handle = os.open(part, flags, 0o666 if mode is None else 0o600)
     try:
+        handle = os.open(part, flags, 0o666 if mode is None else 0o600)
         with open(handle, "wb") as file:
             write_to(file)
             file.flush()
