@@ -49,7 +49,7 @@ except ImportError as error:
 __all__ = ["BongClassifier", "BongRegressor"]
 
 FULL = 10**6  # outputs × P² up to which "auto" takes the full covariance: about 1 ms a row
-RANK = 10
+LARGEST = 1e100  # magnitude of a number in X and y
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "everyday.md"
 DOCUMENTATION = PAGE.as_uri() if PAGE.exists() else "https://arxiv.org/abs/2405.19681"
 
@@ -281,7 +281,8 @@ class BongRegressor(RegressorMixin, _Bong):
 
     def _learn(self, X: Any, y: Any, first: bool) -> BongRegressor:
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
-        y = column_or_1d(y, warn=True).astype(np.float64)
+        y = _in_range("y", column_or_1d(y, warn=True).astype(np.float64))
+        X = _in_range("X", X)
         if first:
             self.learner_ = self._start(X.shape[1], 1, "gaussian")
         self.learner_.learn(X, y[:, None])
@@ -438,6 +439,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     def _learn(self, X: Any, y: Any, classes: Any, first: bool) -> BongClassifier:
         X, y = validate_data(self, X, y, reset=first, dtype=np.float64)
+        X = _in_range("X", X)
         check_classification_targets(y)
         y = column_or_1d(y, warn=True)
         labels = self.classes_ if not first else np.unique(y if classes is None else classes)
@@ -554,12 +556,23 @@ def _method(name: Any, params: Any, model: ParametricModel) -> Method:
     return m
 
 
+def _in_range(name: str, A: Array) -> Array:
+    """Refuse numbers whose squares overflow: no standard deviation could be computed."""
+    largest = float(np.abs(A).max(initial=0.0))
+    if largest > LARGEST:
+        raise InvalidValue(
+            f"{name} must have numbers of at most {LARGEST:.0e} in magnitude, got {largest:.3g}; "
+            "measure it in another unit, or look for a code that stands for a missing value"
+        )
+    return A
+
+
 def _encoded(y: Array, classes: Array) -> Array:
     """0 and 1 for two classes, (n, 1); one-hot rows for more."""
     unknown = ~np.isin(y, classes)
     if np.any(unknown):
         raise InvalidValue(
-            f"y must have labels of classes_, {classes.tolist()}, got {y[unknown][0]!r}; "
+            f"y must have labels of classes_, {classes.tolist()}, got {y[unknown][:1].tolist()[0]!r}; "
             "give all labels to the first partial_fit(X, y, classes=...)"
         )
     at = np.searchsorted(classes, y)

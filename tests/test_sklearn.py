@@ -377,6 +377,19 @@ def test_a_file_with_unsorted_classes_is_refused(classes, iris, tmp_path):
         br.load(tmp_path / "forged.npz")
 
 
+def test_numbers_whose_squares_overflow_are_refused(diabetes):
+    X, y = (a[:40] for a in diabetes)
+    with pytest.raises(br.InvalidValue, match="X must have numbers of at most 1e"):
+        BongRegressor(**CHEAP).fit(X * 1e200, y)
+    with pytest.raises(br.InvalidValue, match="y must have numbers of at most 1e"):
+        BongRegressor(**CHEAP).fit(X, y * 1e200)
+    with pytest.raises(br.InvalidValue, match="X must have numbers of at most 1e"):
+        BongClassifier(**CHEAP).fit(X * 1e200, y > 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert BongRegressor(**CHEAP).fit(X * 1e90, y * 1e90).score(X * 1e90, y * 1e90) > 0
+
+
 def test_settings_changed_after_fit_are_checked_before_saving(diabetes, tmp_path):
     est = BongRegressor(**CHEAP).fit(*(a[:40] for a in diabetes))
     with pytest.raises(br.InvalidValue, match="gamma must be in"):
