@@ -8,6 +8,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -18,6 +19,8 @@ from .errors import InvalidType, InvalidValue
 from .linalg import Array
 from .models import Model
 from .tables import IMPUTE, describe, is_missing, is_table
+
+EXACT = 2**53  # integers up to here are numbers of float64
 
 
 class Inputs:
@@ -79,6 +82,13 @@ class Inputs:
     def _from_names(self, x: Mapping[str, Any]) -> Array:
         """The values of a dict in the order of the features, which the first one fixes."""
         names = self._checked_names(x) if self.names is None else self.names
+        if len(x) == len(names):  # plain finite numbers at once
+            found = [x.get(n) for n in names]
+            if all(type(v) is float or (type(v) is int and -EXACT < v < EXACT) for v in found):
+                row = np.array(found, dtype=np.float64)
+                if math.isfinite(np.vdot(row, row)):
+                    self.names = names
+                    return row
         absent = [n for n in names if n not in x]
         unknown = [n for n in x if n not in names] if len(x) != len(names) or absent else []
         if absent or unknown:

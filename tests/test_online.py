@@ -574,3 +574,20 @@ def test_defaults_are_usable():
         br.method("bong-lin-hess-diag"), br.models.cnn((4, 4, 1), 2, (2,), (3, 3), 3)
     )
     assert q.var[0] == 1 / 9 and q.mu.any()
+
+
+@pytest.mark.parametrize("bad", [10**400, float("nan"), float("inf"), "3", None, 1j])
+def test_a_dict_with_a_value_that_is_no_number_is_refused(bad):
+    f = br.Filter("bong-lin-hess-fc", br.models.linear(2), br.likelihoods.Gaussian(var=1.0))
+    f.learn_one({"a": 1.0, "b": 2}, 1.0)
+    with pytest.raises((br.InvalidValue, br.InvalidType), match=r"x\['b'\]"):
+        f.learn_one({"a": 1.0, "b": bad}, 1.0)
+    assert f.t == 1
+
+
+@pytest.mark.parametrize("value", [2**53 + 1, 2**60, True, np.float32(0.1), np.int8(3), 1e200])
+def test_a_dict_gives_the_array_of_its_values(value):
+    f = br.Filter("bong-lin-hess-fc", br.models.linear(2), br.likelihoods.Gaussian(var=1.0))
+    row = np.array([float(value), 0.5])
+    np.testing.assert_array_equal(f._inputs.one({"a": value, "b": 0.5}), row)
+    np.testing.assert_array_equal(f._inputs.one({"b": 0.5, "a": value}), row)

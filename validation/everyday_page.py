@@ -134,6 +134,8 @@ def write_page(results: Path, chosen: Path) -> None:
     }
     for name, part in parts.items():
         first, last = f"<!-- {name}: made by validation/everyday.py -->", f"<!-- end of {name} -->"
+        if text.count(first) != 1 or text.count(last) != 1:
+            raise SystemExit(f"{PAGE} must have the lines {first} and {last} once")
         before, _, rest = text.partition(first)
         text = before + first + "\n" + part + "\n" + last + rest.partition(last)[2]
     PAGE.write_text(text, encoding="utf-8")
