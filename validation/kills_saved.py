@@ -1,9 +1,12 @@
 """Kill a process that saves its state at random moments, again and again: python -m validation.kills_saved [--kills 50]
 
-Three programs learn the same stream with an mc method: ``br.run(checkpoint=PATH, every=…)``, a :class:`bongref.Filter` and a BongRegressor
-that are saved after every few rows. Each is computed once without interruption. Then it is killed by -9 at random moments, that often in a row (after at most
-0.4 of the time that the whole takes, so that most lives end in a kill): every new process goes on from the file that the last one left. The file must be readable at every moment, and at the end state, rows and
-generator must have the bits of the run that was not killed. Exit status 1 if anything differs.
+Three programs learn the same stream with an mc method: ``br.run(checkpoint=PATH, every=…)``, and a
+:class:`bongref.Filter` and a BongRegressor that are saved after every few rows. Each is computed
+once without interruption. Then it is killed by -9 at random moments, that often in a row (after at
+most 0.4 of the time that the whole takes, so that most processes end in a kill): every new process
+goes on from the file that the last one left. The file must be readable after every kill, and at the
+end state, rows and generator must have the bits of the run that was not killed. Exit status 1 if
+anything differs.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The estimators of :mod:`bongref.sklearn` as arrays and plain data, and back.
+"""The estimators of ``bongref.sklearn`` as arrays and plain data, and back.
 
 ``saved`` gives what a file keeps; ``restored`` checks it as something that comes from outside: the
 settings as ``fit`` does, and what was learned as :meth:`bongref.learner.Learner.from_saved` does.
