@@ -21,6 +21,8 @@ lo-fi    Chang et al. 2023          diagonal version = ``bong-lin-hess-dlr``; th
                                     drops the singular columns that the SVD discards
 vd-ekf   Chang, Murphy, Jones 2022  as the KL projection of its abstract: the variance of
                                     ``bong-lin-hess-diag``, another mean
+l-rvga   Lambert, Bonnabel,         its projection is factor analysis by EM
+         Bach 2023                  (:func:`factor_analysis`), nearer in KL than the SVD
 von …    Khan et al. 2018,          batch methods: see :mod:`bongref.theory.batch`
          Mishkin et al. 2018
 bbb      Blundell et al. 2015       softplus and sampled gradients: other numbers than
@@ -334,6 +336,37 @@ def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
     W_tilde = np.hstack([prior.W, lin.H.T @ A.T])
     u, s, _ = thin_svd(W_tilde)
     return u, s, W_tilde
+
+
+def factor_analysis(
+    Ups_tilde: Array, W_tilde: Array, W0: Array, n_iter: int = 10
+) -> tuple[Array, Array]:
+    """L-RVGA's projection of Υ̃ + W̃W̃ᵀ to a diagonal plus low rank: factor analysis by EM.
+
+    With the precision as the covariance S of a factor model, one EM iteration is
+    β = Wᵀ(Υ + WWᵀ)⁻¹, W ← Sβᵀ(I − βW + βSβᵀ)⁻¹, Υ ← diag(S − WβS). No iteration raises
+    KL(N(0, S) | N(0, Υ + WWᵀ)), whereas the SVD of W̃ keeps diag S and makes no KL small. O(P³) here.
+
+    Parameters
+    ----------
+    Ups_tilde : ndarray, shape (P,)
+    W_tilde : ndarray, shape (P, K)
+    W0 : ndarray, shape (P, R)
+        Where W starts; Υ starts at ``Ups_tilde``.
+    n_iter : int
+
+    Returns
+    -------
+    Ups : ndarray, shape (P,)
+    W : ndarray, shape (P, R)
+    """
+    S = np.diag(Ups_tilde) + W_tilde @ W_tilde.T
+    Ups, W = Ups_tilde, W0
+    for _ in range(n_iter):
+        beta = strict_solve(np.diag(Ups) + W @ W.T, W).T
+        W = strict_solve(np.eye(W.shape[1]) - beta @ W + beta @ S @ beta.T, beta @ S).T
+        Ups = np.diag(S - W @ beta @ S)
+    return Ups, W
 
 
 def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
