@@ -13,7 +13,7 @@ from bongref.paper import KINDS, claims, errata
 ROOT = Path(__file__).resolve().parents[1]
 FACTS = sorted(
     p
-    for folder in ("experiments", "guide", "paper", "theory")
+    for folder in ("experiments/data", "guide", "paper", "theory")
     for p in (ROOT / "bongref" / folder).glob("*.json")
 )
 NAMES = {

@@ -16,8 +16,9 @@ import pytest
 
 import bongref as br
 from bongref.cli import main
-from bongref.experiments import execute, space, store, study, tasks, tune, workers
-from bongref.experiments.best import read_best
+from bongref.experiments import execute, store, tasks, workers
+from bongref.experiments.tuning import space, study, tune
+from bongref.experiments.tuning.best import read_best
 
 optuna = pytest.importorskip("optuna", reason="bongref tune needs Optuna")
 
