@@ -1,6 +1,7 @@
-"""Bad input: each error names the argument, what came and what is allowed, and nothing that was passed in has changed.
+"""Bad input: each error names the argument, what came and what is allowed, and changes nothing.
 
-The tables are tests/bad_inputs.py and tests/bad_inputs_stream.py; what follows them here goes through methods and families.
+The tables are tests/bad_inputs.py, tests/bad_inputs_stream.py and tests/bad_inputs_theory.py; what
+follows them here goes through methods and families.
 """
 
 import inspect
@@ -9,6 +10,7 @@ import warnings
 
 import bad_inputs
 import bad_inputs_stream
+import bad_inputs_theory
 import numpy as np
 import pytest
 
@@ -56,6 +58,11 @@ def given_stream():
     return bad_inputs_stream.given()
 
 
+@pytest.fixture(scope="module")
+def given_theory():
+    return bad_inputs_theory.given()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "part"), bad_inputs.ROWS, ids=[row[0] for row in bad_inputs.ROWS]
 )
@@ -70,6 +77,36 @@ def test_bad_inputs(given, call, error, part):
 )
 def test_bad_inputs_of_streams(given_stream, call, error, part):
     refuse(given_stream, call, error, part)
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "part"),
+    bad_inputs_theory.ROWS,
+    ids=[row[0] for row in bad_inputs_theory.ROWS],
+)
+def test_bad_inputs_of_the_theory(given_theory, call, error, part):
+    refuse(given_theory, call, error, part)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "batch.fc(fc, c, 0.1, 1.0), batch.fc_mom(fc, c, 0.1, 1.0), batch.diag(q, c, 0.1, 1.0)",
+        "batch.diag_mom(q, c, 0.1, 1.0), batch.dlr(dlr, c, 0.1, 1.0), batch.to_scaled(q, 9, 1.0)",
+        "batch.vogn(s, np.ones((4, 2)), 0.1, 0.1, 9, 1.0), batch.von(s, two, two, 0.1, 0.1, 9, 1.0)",
+        "batch.slang_lin_hess(model, lik, dlr, two, one, 0.1, 1.0), batch.from_scaled(s, 9, 1.0)",
+        "batch.slang_sample(dlr, two), batch.fast_eig(np.ones((3, 2)), 1, 0)",
+        "conj.step(pair, pair.prior, one), conj.step(pair, list(pair.prior), [1.0])",
+        "conj.stream(pair, pair.prior, np.ones((3, 1))), conj.bayes(pair, pair.prior, one)",
+        "lit.rvga(fc, expect), lit.cm_ekf(fc, lin), lit.vd_ekf(q, lin), lit.lofi(dlr, lin)",
+        "mirror.bong(lik, fc, two, 1.0), mirror.blr(lik, q, two, 1.0, 0.1, 3), mirror.natural(fc)",
+        "mirror.implicit(bern, fc, two, 1), mirror.implicit_scalar(bern, fc, two, 1)",
+        "costs.sizes_of('bong-lin-hess-fc'), costs.form_of('bong-lin-ef-dlr'), costs.parse('O(P)')",
+        "nist.row('Longley', 'qr'), nist.condition(nist.DATA['Longley'])",
+    ],
+)
+def test_the_good_inputs_of_the_theory_are_good(given_theory, call):
+    assert all(value is not None for value in eval(call, dict(given_theory)))
 
 
 def test_the_good_inputs_of_the_tables_are_good(given):
@@ -89,7 +126,8 @@ def test_the_good_inputs_of_the_tables_are_good(given):
 
 def test_the_tables_drive_all_public_functions():
     """Every public function of the package and of its public modules, by its name in a call."""
-    calls = " ".join(row[0] for row in bad_inputs.ROWS + bad_inputs_stream.ROWS)
+    rows = bad_inputs.ROWS + bad_inputs_stream.ROWS + bad_inputs_theory.ROWS
+    calls = " ".join(row[0] for row in rows)
     modules = {
         "models": br.models,
         "lik": br.likelihoods,
@@ -116,7 +154,7 @@ def test_the_tables_drive_all_public_functions():
         }
     assert len(wanted) > 25
     assert [name for name in sorted(wanted) if f"{name}(" not in calls] == []
-    assert len(bad_inputs.ROWS) + len(bad_inputs_stream.ROWS) >= 150
+    assert len(rows) >= 150
 
 
 NAN, INF = float("nan"), float("inf")

@@ -333,6 +333,6 @@ def test_spacing_of_the_nodes(ratio):
 def test_an_unknown_route_is_refused():
     pair = PAIRS["gamma-poisson"]
     with pytest.raises(
-        ValueError, match=r"route must be one of quadrature, autodiff, got 'sampling'"
+        ValueError, match=r"route must be .quadrature. or .autodiff., got 'sampling'"
     ):
         conjugate.bong(pair, pair.prior, np.array([1.0]), "sampling")
