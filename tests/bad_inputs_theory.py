@@ -189,7 +189,8 @@ ROWS = [
     (
         "mirror.bong(bern, fc, two, 0.5)",
         V,
-        "y must be 0 or 1, got 0.5; encode classes as 0, 1, ...: Y = numpy.unique(labels, return_inverse=True)[1]",
+        "y must be 0 or 1, got 0.5; encode classes as 0, 1, ...: Y = numpy.unique(labels, "
+        "return_inverse=True)[1]",
     ),
     ("mirror.blr(lik, fc, two, 1.0, 0.1, None)", T, "n_iter must be an integer >= 1, got None"),
     ("mirror.blr(lik, fc, two, 1.0, None, 3)", T, "alpha must be a real number, got NoneType None"),
@@ -254,12 +255,14 @@ ROWS = [
     (
         "nist.row('Longly', 'qr')",
         V,
-        "name must be 'NoInt1', 'Pontius', 'Longley', 'Wampler1', 'Wampler2', 'Wampler3', 'Wampler4'",
+        "name must be 'NoInt1', 'Pontius', 'Longley', 'Wampler1', 'Wampler2', 'Wampler3', "
+        "'Wampler4'",
     ),
     (
         "nist.row('Longley', 'QR')",
         V,
-        "route must be 'exact', 'exact, float64 X', 'stream, plain', 'stream, efficient', 'stream, plain",
+        "route must be 'exact', 'exact, float64 X', 'stream, plain', 'stream, efficient', "
+        "'stream, plain",
     ),
     ("nist.qr(None)", T, "d must be a Dataset, got NoneType None"),
     ("nist.condition('Longley')", T, "d must be a Dataset, got str 'Longley'"),

@@ -153,17 +153,20 @@ def test_text_columns_and_rows_without_names(tmp_path):
 
 GOOD = [[k, (k * 7) % 11 + 0.5] for k in range(20)]
 BAD = {
-    "unknown column": (GOOD, {"target": "z"}, "target must be a column of t.csv, which has x, y, got 'z'"),
+    "unknown column": (GOOD, {"target": "z"},
+     "target must be a column of t.csv, which has x, y, got 'z'"),
     "near miss": (GOOD, {"target": "Y"}, "did you mean 'y'"),
     "no target": (GOOD, {}, "got none; e.g. --target y"),
-    "missing value": ([*GOOD, ["", 1.5]], {"target": "y"}, "1 missing or infinite value.*row 21, column 'x'.*missing=drop"),
+    "missing value": ([*GOOD, ["", 1.5]], {"target": "y"},
+     "1 missing or infinite value.*row 21, column 'x'.*missing=drop"),
     "missing target": ([*GOOD, [3, "NA"]], {"target": "y"}, "row 21, column 'y'"),
     "infinite": ([*GOOD, [3, "inf"]], {"target": "y"}, "row 21, column 'y'"),
     "constant target": ([[k, 3] for k in range(20)], {"target": "y"}, "target must vary"),
     "constant number": ([[k, 3.5] for k in range(20)], {"target": "y"}, "target must vary"),
     "short row": ([*GOOD, [3]], {"target": "y"}, "2 values in every row.*got 1 in row 21"),
     "unknown parameter": (GOOD, {"target": "y", "sede": 1}, "t.csv takes .*got 'sede'"),
-    "text": ([[f"w{k}", k + 0.5] for k in range(30)], {"target": "y"}, "at most 20 values, got 30.*drop=x"),
+    "text": ([[f"w{k}", k + 0.5] for k in range(30)], {"target": "y"},
+     "at most 20 values, got 30.*drop=x"),
     "test share": (GOOD, {"target": "y", "test": 50}, "test must be a share"),
     "drop": (GOOD, {"target": "y", "drop": "q"}, "drop must be a column"),
     "nothing left": (GOOD, {"target": "y", "drop": "x"}, "columns besides the target"),

@@ -1,4 +1,6 @@
-"""bongref report: numbers by a second route, what is never averaged away, a page for every reader."""
+"""bongref report: numbers by a second route, what is never averaged away, a page for every
+reader.
+"""
 
 import json
 import math

@@ -105,7 +105,10 @@ def test_the_reader_of_private_names_finds_them():
     text = "from .grid import _x\nfrom . import linalg as la, _version\nfrom .fast import _jit\n"
     found = private_uses(PACKAGE / "some.py", text + "la._eliminate, la.inv, _version.__version__")
     assert found == ["bongref.fast._jit", "bongref.grid._x", "bongref.linalg._eliminate"]
-    text = "from ..curvature import Curv, _block\nimport bongref.linalg\nimport bongref as br\nbr._NAMES"
+    text = (
+        "from ..curvature import Curv, _block\nimport bongref.linalg\nimport bongref as "
+        "br\nbr._NAMES"
+    )
     found = private_uses(PACKAGE / "routes" / "some.py", text)
     assert found == ["bongref._NAMES", "bongref.curvature._block"]
 
@@ -166,7 +169,9 @@ def test_lines_are_at_most_100_wide():
 
 
 def test_every_module_says_what_lives_in_it():
-    """The map of the package is made from these docstrings. _version.py is one line for setup.cfg."""
+    """The map of the package is made from these docstrings. _version.py is one line for
+    setup.cfg.
+    """
     docs = {name(p): ast.get_docstring(ast.parse(p.read_text(encoding="utf-8"))) for p in MODULES}
     assert {m for m, doc in docs.items() if not doc} == UNDOCUMENTED | {"_version.py"}
 
