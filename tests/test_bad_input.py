@@ -382,13 +382,13 @@ BAD_PRIORS = [
         ValueError,
         r"prior\.Ups must have shape \(4,\), got \(5,\)",
     ),
-    ("fc", Dq, TypeError, "prior must be a FC state, got Diag"),
-    ("fc", Lq, TypeError, "prior must be a FC state, got DLR"),
+    ("fc", Dq, TypeError, "prior must be an FC state, got Diag"),
+    ("fc", Lq, TypeError, "prior must be an FC state, got DLR"),
     ("diag", FCq, TypeError, "prior must be a Diag state, got FC"),
     ("dlr", Dq, TypeError, "prior must be a DLR state, got Diag"),
-    ("fc", {"mu": FCq.mu, "Sigma": FCq.Sigma}, TypeError, "prior must be a FC state, got dict"),
-    ("fc", (FCq.mu, FCq.Sigma), TypeError, "prior must be a FC state, got tuple"),
-    ("fc", None, TypeError, "prior must be a FC state, got NoneType None"),
+    ("fc", {"mu": FCq.mu, "Sigma": FCq.Sigma}, TypeError, "prior must be an FC state, got dict"),
+    ("fc", (FCq.mu, FCq.Sigma), TypeError, "prior must be an FC state, got tuple"),
+    ("fc", None, TypeError, "prior must be an FC state, got NoneType None"),
 ]
 
 

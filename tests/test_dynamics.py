@@ -360,7 +360,7 @@ def test_bad_dynamics_are_refused(kind, dynamics, error, match):
             ValueError,
             r"state.var must have shape \(2,\), got \(3,\)",
         ),
-        (np.zeros(2), TypeError, "state must be a FC, Diag or DLR state, got ndarray"),
+        (np.zeros(2), TypeError, "state must be an FC, Diag or DLR state, got ndarray"),
     ],
 )
 def test_bad_states_are_refused(q, error, match):

@@ -149,7 +149,7 @@ def test_sample_refuses():
         ValueError, match=r"state must be positive definite, got var with smallest entry -1"
     ):
         br.sample(Diag(np.zeros(2), np.array([1.0, -1.0])), 2, np.random.default_rng(0))
-    with pytest.raises(TypeError, match="state must be a FC, Diag or DLR state, got dict"):
+    with pytest.raises(TypeError, match="state must be an FC, Diag or DLR state, got dict"):
         br.sample({"mu": 0}, 2, np.random.default_rng(0))
 
 
@@ -212,7 +212,7 @@ def test_kl_refuses_other_sizes():
         ValueError, match="q and p must have the same number of parameters, got 5 and 4"
     ):
         br.kl(fc(rng), diag(rng, 4))
-    with pytest.raises(TypeError, match="p must be a FC, Diag or DLR state, got NoneType None"):
+    with pytest.raises(TypeError, match="p must be an FC, Diag or DLR state, got NoneType None"):
         br.kl(fc(rng), None)
 
 

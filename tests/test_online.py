@@ -556,7 +556,7 @@ ARGUMENTS = [
     ("Filter('bong-lin-hess-fcc', LIN, GAUSS)", V, "name must be RULE"),
     ("Filter('bong-lin-hess-fc', 3, GAUSS)", T, "model must be made by bongref.models"),
     ("Filter('bong-lin-hess-fc', LIN, 3)", T, "lik must be a likelihood"),
-    ("Filter('bong-lin-hess-fc', LIN, GAUSS, 3)", T, "prior must be a FC state"),
+    ("Filter('bong-lin-hess-fc', LIN, GAUSS, 3)", T, "prior must be an FC state"),
     ("Filter('bong-lin-hess-fc', LIN, GAUSS, dynamics=3)", T, "dynamics must be Static(), OU(...)"),
     ("Filter('bong-lin-hess-fc', LIN, GAUSS, rng='a')", T, "rng must be a numpy.random.Generator"),
     ("Filter('bong-mc-ef-fc', LIN, GAUSS)", T, "bong-mc-ef-fc draws samples: rng"),
@@ -587,3 +587,19 @@ def test_defaults_are_usable():
         br.method("bong-lin-hess-diag"), br.models.cnn((4, 4, 1), 2, (2,), (3, 3), 3)
     )
     assert q.var[0] == 1 / 9 and q.mu.any()
+
+
+def test_a_frame_with_the_columns_of_an_earlier_one_in_another_order_is_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["a", "b"], index=[7, 7])
+    f = br.Filter("bong-lin-hess-fc", LIN, GAUSS).learn_many(frame, [1.0, 2.0])
+    same = br.Filter("bong-lin-hess-fc", LIN, GAUSS).learn_many(frame.to_numpy(), [1.0, 2.0])
+    assert np.array_equal(f.state.mu, same.state.mu)
+    for call in (
+        lambda: f.learn_many(frame[["b", "a"]], [1.0, 2.0]),
+        lambda: f.predict_many(frame[["b", "a"]]),
+        lambda: f.learn_one(frame[["b", "a"]].iloc[0], 1.0),
+    ):
+        with pytest.raises(br.InvalidValue, match=r"in the order of the first ones, \['a', 'b'\]"):
+            call()
+    assert f.t == 2 and f.predict_many(frame.rename(columns={"a": "c"})).mean.shape == (2, 1)

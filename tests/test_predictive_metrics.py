@@ -474,7 +474,7 @@ def test_a_wrapped_function_of_a_number():
         (
             lambda: metrics.kl_to({"mu": 0}),
             TypeError,
-            "exact must be a FC, Diag or DLR state, got dict",
+            "exact must be an FC, Diag or DLR state, got dict",
         ),
         (
             lambda: metrics.kl_to(br.Diag(np.zeros(2), -np.ones(2))),
@@ -518,7 +518,7 @@ def test_bad_predictives(fn):
     ]:
         with pytest.raises(error, match=match):
             fn(MODEL, lik, state, X, **kw)
-    with pytest.raises(TypeError, match="state must be a FC, Diag or DLR state, got tuple"):
+    with pytest.raises(TypeError, match="state must be an FC, Diag or DLR state, got tuple"):
         fn(MODEL, lik, tuple(state), X, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=rf"state.mu must have shape \({P},\), got \(3,\)"):
         fn(MODEL, lik, br.FC(np.zeros(3), np.eye(3)), X, rng=np.random.default_rng(0))
