@@ -284,7 +284,9 @@ def from_scaled(q: Scaled, n: Number, lam: Number) -> Diag:
     return Diag(q.mu, 1 / (n * (q.s + lam / n)))
 
 
-@checked(q=state(Scaled), ghat=VECTOR, hhat=VECTOR, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER)
+@checked(
+    q=state(Scaled), ghat=VECTOR, hhat=VECTOR, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER
+)
 def von(
     q: Scaled, ghat: Array, hhat: Array, alpha: Number, beta: Number, n: Number, lam: Number
 ) -> Scaled:

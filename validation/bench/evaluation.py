@@ -38,7 +38,8 @@ class Side:
         if checkout:
             sys.path.insert(0, checkout)
         if kind == "reference":
-            sys.modules["bongref.fast"] = None  # type: ignore[assignment]  # as where it cannot be imported
+            # as where it cannot be imported
+            sys.modules["bongref.fast"] = None  # type: ignore[assignment]
         import bongref as br
 
         net = cells.NETS["cnn"]

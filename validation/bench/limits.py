@@ -171,7 +171,8 @@ def caches() -> dict[str, int]:
 
 def _blas() -> dict[str, Any]:
     """Which BLAS numpy uses, and with how many threads."""
-    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index,call-overload]
+    config: Any = np.show_config(mode="dicts")  # type: ignore[call-overload]
+    found = config["Build Dependencies"]["blas"]
     out: dict[str, Any] = {
         "name": found.get("name"),
         "version": found.get("version"),
