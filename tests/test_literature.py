@@ -325,7 +325,7 @@ def test_prediction_of_lofi(size, gamma, noise):
 
 
 class Backprop:
-    """One observation of a network, a prior, a current belief, and f as Blundell et al. write
+    """One observation of a network, a prior, a current state, and f as Blundell et al. write
     it.
     """
 
