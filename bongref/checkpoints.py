@@ -78,7 +78,9 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     >>> br.load(path).state.mu
     array([1.])
     """
-    target = checks.path("path", path, ".npz")
+    swapped = isinstance(value, (str, os.PathLike))
+    remedy = "; the path comes first: bongref.save(path, value)" if swapped else ""
+    target = checks.path("path", path, ".npz", remedy)
     kind, (arrays, data) = _saved(value)
     files.write(target, kind, arrays, data)
 

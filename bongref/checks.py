@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidType, InvalidValue
+from .errors import BongrefError, InvalidType, InvalidValue
 from .linalg import Array, eigvalsh
 from .states import DLR, FC, Diag, State
 from .tables import IMPUTE, is_table, refuse_sparse
@@ -219,10 +219,11 @@ def near_miss(value: Any, allowed: Sequence[str], cutoff: float = 0.5) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def path(name: str, value: Any, suffix: str = "") -> Path:
+def path(name: str, value: Any, suffix: str = "", remedy: str = "") -> Path:
     """A path of a file that can be written: it has the suffix, and its folder exists."""
     if not isinstance(value, (str, os.PathLike)):
-        raise InvalidType(f"{name} must be a path (str or os.PathLike), got {describe(value)}")
+        got = f"{describe(value)}{remedy}"
+        raise InvalidType(f"{name} must be a path (str or os.PathLike), got {got}")
     out = Path(value)
     if "\0" in os.fspath(out):
         raise InvalidValue(f"{name} must be a path without null characters, got {value!r}")
@@ -295,7 +296,8 @@ def state(
         got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else describe(value)
         wanted = "FC, Diag or DLR" if kind is None else kind.__name__
         made = "; make it with m.prior(mu, var) of the method that is used" if kind else ""
-        raise InvalidType(f"{name} must be a {wanted} state, got {got}{made}")
+        article = "an" if wanted.startswith("FC") else "a"
+        raise InvalidType(f"{name} must be {article} {wanted} state, got {got}{made}")
     mu = array(f"{name}.mu", value.mu, ndim=1, copy=False)
     if P is not None and len(mu) != P:
         raise InvalidValue(f"{name}.mu must have shape ({P},), got {mu.shape}")
@@ -401,7 +403,15 @@ def _call_it(value: Any) -> str:
 
 def n_outputs(model: Model, mu: Array, x: Any) -> int:
     """The number of outputs of a model; one that does not say is asked at x."""
-    return model.n_outputs if model.n_outputs is not None else int(np.shape(model(mu, x))[-1])
+    try:
+        return model.n_outputs or int(np.shape(model(mu, x))[-1])
+    except BongrefError:
+        raise
+    except Exception as error:
+        raise InvalidValue(
+            f"model must return its outputs at theta of shape {mu.shape} and x of shape "
+            f"{np.shape(x)}, got {type(error).__name__}: {error}; see n_params and the shape of x"
+        ) from error
 
 
 def one_input(model: Model, x: Any, name: str = "x") -> Any:

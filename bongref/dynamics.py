@@ -127,8 +127,9 @@ def predict(state: State, dynamics: Dynamics) -> State:
     Parameters
     ----------
     state : FC, Diag or DLR
-        The posterior of the last step.
+        The posterior of the last step, with a mean of shape (P,).
     dynamics : Static, OU or Linear
+        F and Q of shape (P,) (diagonal) or (P, P), b of shape (P,), or scalars.
 
     Returns
     -------

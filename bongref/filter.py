@@ -88,7 +88,7 @@ def step(
         One of the names of :func:`bongref.methods`. A name alone takes its default parameters and,
         in the DLR family, the rank of ``prior.W``.
     prior : FC, Diag or DLR
-        q_{t|t-1}, in the family of ``m``.
+        q_{t|t-1}, in the family of ``m``, with a mean of shape (P,).
     current : FC, Diag, DLR or None
         q_{t,i-1}. bong and bog ignore it; for blr and bbb None means the prior (i = 1).
     curv : Curv

@@ -293,7 +293,7 @@ def kl(q: State, p: State) -> float:
     Parameters
     ----------
     q, p : FC, Diag or DLR
-        Two states of P parameters each.
+        Two states of P parameters each: means of shape (P,).
 
     Returns
     -------

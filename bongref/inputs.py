@@ -31,6 +31,7 @@ class Inputs:
         built_in = getattr(model, "kind", "wrap") != "wrap"
         self.shape = getattr(model, "in_shape", None) if built_in else None
         self.names: list[str] | None = None
+        self.columns: list[str] | None = None  # the labels of the first frame or series
         if features is not None:
             self.names = self._checked_names(features)
 
@@ -46,6 +47,8 @@ class Inputs:
             labels = list(getattr(x, "index", []))
             if labels and all(isinstance(label, str) for label in labels):
                 return self._from_names(dict(zip(labels, x.to_numpy(), strict=True)))
+        if is_table(x):
+            self._same_order("x", x)
         x = checks.one_input(self.model, x)
         self.refuse_batches([x])
         return x
@@ -111,7 +114,22 @@ class Inputs:
                         f"X must have exactly the columns {self.names!r}, got {columns!r}"
                     )
                 return X[self.names]
+        if is_table(X):
+            self._same_order("X", X)
         return X
+
+    def _same_order(self, name: str, x: Any) -> None:
+        """Refuse labels that are those of an earlier frame or series in another order."""
+        given = list(getattr(x, "columns", getattr(x, "index", [])))
+        if not given or not all(isinstance(label, str) for label in given):
+            return
+        if self.columns is None:
+            self.columns = given
+        elif given != self.columns and sorted(given) == sorted(self.columns):
+            raise InvalidValue(
+                f"{name} must have its columns in the order of the first ones, {self.columns!r}, "
+                f"got {given!r}; use {name}[{self.columns!r}]"
+            )
 
     def _row(self, t: int, x: Any) -> Any:
         try:

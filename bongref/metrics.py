@@ -42,8 +42,8 @@ def nlpd(pred: Predictive, Y: Any) -> float:
     Parameters
     ----------
     pred : Predictive
-        Of N inputs.
-    Y : array_like, data frame or series, length N
+        Of N inputs: an array of shape (S, N, C).
+    Y : array_like, data frame or series, shape (N,) or (N, C)
         The observations.
 
     Returns
@@ -74,7 +74,7 @@ def error(pred: Predictive, Y: Any) -> float:
     ----------
     pred : Predictive
         Of N inputs, with a Categorical likelihood or a Bernoulli one with one output.
-    Y : array_like, data frame or series, length N
+    Y : array_like, data frame or series, shape (N,) or (N, C)
         The observed classes.
 
     Returns
@@ -105,7 +105,7 @@ def ece(pred: Predictive, Y: Any, n_bins: int = N_BINS) -> float:
     ----------
     pred : Predictive
         Of N inputs, with a Categorical likelihood or a Bernoulli one with one output.
-    Y : array_like, data frame or series, length N
+    Y : array_like, data frame or series, shape (N,) or (N, C)
         The observed classes.
     n_bins : int
         The number of bins (b/n, (b+1)/n].
@@ -143,8 +143,8 @@ def rmse(pred: Predictive, Y: Any) -> float:
     Parameters
     ----------
     pred : Predictive
-        Of N inputs.
-    Y : array_like, data frame or series, length N
+        Of N inputs: an array of shape (S, N, C).
+    Y : array_like, data frame or series, shape (N,) or (N, C)
         The observations.
 
     Returns
@@ -177,8 +177,8 @@ def nonpositive(pred: Predictive, Y: Any) -> float:
     Parameters
     ----------
     pred : Predictive
-        Of N inputs.
-    Y : array_like, data frame or series, length N
+        Of N inputs: an array of shape (S, N, C).
+    Y : array_like, data frame or series, shape (N,) or (N, C)
         The observations.
 
     Returns
@@ -208,8 +208,8 @@ def nlpd_positive(pred: Predictive, Y: Any) -> float:
     Parameters
     ----------
     pred : Predictive
-        Of N inputs.
-    Y : array_like, data frame or series, length N
+        Of N inputs: an array of shape (S, N, C).
+    Y : array_like, data frame or series, shape (N,) or (N, C)
         The observations.
 
     Returns
@@ -347,9 +347,9 @@ def on(X: Any, Y: Any, *names: str, n_samples: int = 100, every: Any = None) -> 
 
     Parameters
     ----------
-    X : array_like, data frame or sequence, length N
+    X : array_like or data frame, shape (N, D), or a sequence of N inputs
         The test inputs, read by position.
-    Y : array_like, data frame, series or sequence, length N
+    Y : array_like, data frame or series, shape (N,) or (N, C), or a sequence
         Their observations; none may be missing.
     *names : str
         ``"nlpd"``, ``"error"``, ``"ece"``, ``"rmse"``, ``"nonpositive"`` or ``"nlpd_positive"``,

@@ -572,7 +572,8 @@ def _encoded(y: Array, classes: Array) -> Array:
     unknown = ~np.isin(y, classes)
     if np.any(unknown):
         raise InvalidValue(
-            f"y must have labels of classes_, {classes.tolist()}, got {y[unknown][:1].tolist()[0]!r}; "
+            f"y must have labels of classes_, {classes.tolist()}, "
+            f"got {y[unknown][:1].tolist()[0]!r}; "
             "give all labels to the first partial_fit(X, y, classes=...)"
         )
     at = np.searchsorted(classes, y)

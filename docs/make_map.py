@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bongref"
 BEGIN, END = "<!-- map: made by docs/make_map.py -->", "<!-- end of map -->"
-PAGES = {ROOT / "README.md": 0, ROOT / "docs" / "architecture.md": 2}  # the depth of the modules
+PAGES = {ROOT / "README.md": 0, ROOT / "docs" / "architecture.md": 3}  # the depth of the modules
 
 
 def sentence(path: Path) -> str:

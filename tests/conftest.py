@@ -1,4 +1,6 @@
-"""The Hypothesis profile, the marker of the smoke tests, and --eq-dump FILE: the tests marked with each equation, as JSON."""
+"""The Hypothesis profile, the marker of the smoke tests, and --eq-dump FILE: the tests marked with
+each equation, as JSON.
+"""
 
 import json
 import os
@@ -8,7 +10,8 @@ import pytest
 import threadpoolctl
 from hypothesis import HealthCheck, settings
 
-# no clock decides whether a test passes: a machine may be busy, and a first example may have to wait for a compiler
+# no clock decides whether a test passes: a machine may be busy, and a first example may have to
+# wait for a compiler
 unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
 settings.register_profile(
     "bongref", **unhurried, derandomize=True, max_examples=25, print_blob=True
@@ -34,8 +37,8 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_collection_finish(session):
-    """One BLAS thread in each worker: two workers with two threads each would wait for each other on
-    two cores. Not before the tests are imported, which load SciPy with a BLAS of its own.
+    """One BLAS thread in each worker: two workers with two threads each would wait for each other
+    on two cores. Not before the tests are imported, which load SciPy with a BLAS of its own.
     """
     if hasattr(session.config, "workerinput"):
         threadpoolctl.threadpool_limits(1, user_api="blas")

@@ -10,7 +10,8 @@ TASK = {
     "name": "moons", "params": {"n": 400}, "part": "test", "kind": "binary", "n_train": 400,
     "n_test": 100, "n_inputs": 2, "n_outputs": 1, "classes": ["0", "1"], "obs_var": None,
     "model": {"kind": "mlp", "sizes": [2, 16, 1]}, "prior": "equal", "prior_var": 1.0,
-    "order": "shuffled", "split": {"test": "of the task"}, "standardisation": {"X": None, "Y": None},
+    "order": "shuffled", "split": {"test": "of the task"},
+     "standardisation": {"X": None, "Y": None},
     "checksum": "ab" * 32, "files": {},
 }  # fmt: skip
 STEPS = (50, 100, 200, 400)
@@ -40,8 +41,10 @@ def record(
     regression = task["kind"] == "regression"
     n = rng.integers(1, 20, 20)
     counts = {"kind": "pit", "count": n.tolist()} if regression else {
-        "kind": "confidence", "count": n.tolist(), "confidence": (n * (np.arange(20) + 0.5) / 20).tolist(),
-        "correct": (n * np.clip((np.arange(20) + 0.5) / 20 + 0.1 * rng.standard_normal(), 0, 1)).round().tolist(),
+        "kind": "confidence", "count": n.tolist(),
+         "confidence": (n * (np.arange(20) + 0.5) / 20).tolist(),
+        "correct": (n * np.clip((np.arange(20) + 0.5) / 20 + 0.1 * rng.standard_normal(), 0,
+         1)).round().tolist(),
     }  # fmt: skip
     now = status or ("done" if diverges is None else "diverged")
     return {
@@ -50,9 +53,11 @@ def record(
         "adapter": adapter, "versions": {"bongref": bongref, "numpy": "2.0"},
         "step": diverges or (0 if now == "failed" else steps[-1]),
         "reason": {"done": "", "diverged": f"overflow at step {diverges}"}.get(now, "bad input"),
-        "rows": [] if now == "failed" else rows, "calibration": {} if now != "done" else {"plugin": counts},
+        "rows": [] if now == "failed" else rows,
+         "calibration": {} if now != "done" else {"plugin": counts},
         "warnings": [], "command": f"bongref run moons --methods {name} --seed {seed} --out run-x",
-        "timing": {"steps": 0.01 * (1 + int(fingerprint(name)[:2], 16)), "evaluation": 0.1, "compilation": 0.0, "total": 0.5,
+        "timing": {"steps": 0.01 * (1 + int(fingerprint(name)[:2], 16)), "evaluation": 0.1,
+         "compilation": 0.0, "total": 0.5,
                    "backend": "fast", "host": host, "begun": 0.0},
     }  # fmt: skip
 
@@ -68,7 +73,8 @@ def folder(path, records):
 def small(**more):
     """Three methods, three seeds, one run that diverges."""
     return [
-        record(name, seed, diverges=230 if (name, seed) == ("blr-lin-hess-diag", 1) else None, offset=0.1 * k, **more)
+        record(name, seed, diverges=230 if (name, seed) == ("blr-lin-hess-diag", 1) else None,
+         offset=0.1 * k, **more)
         for seed in range(3)
         for k, name in enumerate(("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag"))
     ]  # fmt: skip

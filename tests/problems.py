@@ -1,4 +1,6 @@
-"""Well-posed random problems: sizes and condition numbers are drawn by Hypothesis, numbers by a seeded generator."""
+"""Well-posed random problems: sizes and condition numbers are drawn by Hypothesis, numbers by a
+seeded generator.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +75,9 @@ def belief(family, rng, P, R=1, log_cond=1.0) -> State:
 
 
 def curvature(hess, family, rng, P, K) -> Curv:
-    """(g, G) as the estimator would hand it over: low-rank, except for mc-hess, whose G is dense and may be indefinite."""
+    """(g, G) as the estimator would hand it over: low-rank, except for mc-hess, whose G is dense
+    and may be indefinite.
+    """
     g = rng.standard_normal(P)
     if hess == "lin-ef":
         return Curv(g, S=g[:, None].copy())
@@ -109,7 +113,9 @@ def conditions(p: Problem) -> dict[str, float]:
 def agree(
     got: State, wanted: State, cond: dict[str, float], what: str = "", whole: bool = False
 ) -> None:
-    """Every quantity of two states agrees at c · cond · eps; a failure says which one does not, and by how much."""
+    """Every quantity of two states agrees at c · cond · eps; a failure says which one does not, and
+    by how much.
+    """
     for diff in compare.differences(got, wanted, cond, whole=whole):
         assert diff.agrees, f"{what}: {diff}"
 
@@ -127,7 +133,9 @@ def functions(name: str, form: str = "plain"):
 
 
 def rows(name: str, fns) -> list[str]:
-    """The equations of the method that these functions compute: those of their lines and of their decorators."""
+    """The equations of the method that these functions compute: those of their lines and of their
+    decorators.
+    """
     table = paper.equations()
     ids = {i for fn in fns for line in paper.line_symbols(fn).values() for i in line}
     ids |= {i for fn in fns for i in getattr(fn, "__equations__", ())}

@@ -1,6 +1,7 @@
-"""Bad input: each error names the argument, what came and what is allowed, and nothing that was passed in has changed.
+"""Bad input: each error names the argument, what came and what is allowed, and changes nothing.
 
-The tables are tests/bad_inputs.py and tests/bad_inputs_stream.py; what follows them here goes through methods and families.
+The tables are tests/bad_inputs.py, tests/bad_inputs_stream.py and tests/bad_inputs_theory.py; what
+follows them here goes through methods and families.
 """
 
 import inspect
@@ -9,6 +10,7 @@ import warnings
 
 import bad_inputs
 import bad_inputs_stream
+import bad_inputs_theory
 import numpy as np
 import pytest
 
@@ -16,7 +18,7 @@ import bongref as br
 from bongref.errors import BongrefError, InvalidType, InvalidValue
 from bongref.routes.compare import difference
 
-# --- the tables -----------------------------------------------------------------------------------------------------------
+# --- the tables -----------------------------------------------------------------------------------
 
 
 def snapshot(value):
@@ -56,6 +58,11 @@ def given_stream():
     return bad_inputs_stream.given()
 
 
+@pytest.fixture(scope="module")
+def given_theory():
+    return bad_inputs_theory.given()
+
+
 @pytest.mark.parametrize(
     ("call", "error", "part"), bad_inputs.ROWS, ids=[row[0] for row in bad_inputs.ROWS]
 )
@@ -72,24 +79,62 @@ def test_bad_inputs_of_streams(given_stream, call, error, part):
     refuse(given_stream, call, error, part)
 
 
+@pytest.mark.parametrize(
+    ("call", "error", "part"),
+    bad_inputs_theory.ROWS,
+    ids=[row[0] for row in bad_inputs_theory.ROWS],
+)
+def test_bad_inputs_of_the_theory(given_theory, call, error, part):
+    refuse(given_theory, call, error, part)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        "batch.fc(fc, c, 0.1, 1.0), batch.fc_mom(fc, c, 0.1, 1.0), batch.diag(q, c, 0.1, 1.0)",
+        "batch.diag_mom(q, c, 0.1, 1.0), batch.dlr(dlr, c, 0.1, 1.0), batch.to_scaled(q, 9, 1.0)",
+        "batch.vogn(s, np.ones((4, 2)), 0.1, 0.1, 9, 1.0), batch.von(s, two, two, 0.1, "
+        "0.1, 9, 1.0)",
+        "batch.slang_lin_hess(model, lik, dlr, two, one, 0.1, 1.0), batch.from_scaled(s, 9, 1.0)",
+        "batch.slang_sample(dlr, two), batch.fast_eig(np.ones((3, 2)), 1, 0)",
+        "conj.step(pair, pair.prior, one), conj.step(pair, list(pair.prior), [1.0])",
+        "conj.stream(pair, pair.prior, np.ones((3, 1))), conj.bayes(pair, pair.prior, one)",
+        "lit.rvga(fc, expect), lit.cm_ekf(fc, lin), lit.vd_ekf(q, lin), lit.lofi(dlr, lin)",
+        "mirror.bong(lik, fc, two, 1.0), mirror.blr(lik, q, two, 1.0, 0.1, 3), mirror.natural(fc)",
+        "mirror.implicit(bern, fc, two, 1), mirror.implicit_scalar(bern, fc, two, 1)",
+        "costs.sizes_of('bong-lin-hess-fc'), costs.form_of('bong-lin-ef-dlr'), costs.parse('O(P)')",
+        "nist.row('Longley', 'qr'), nist.condition(nist.DATA['Longley'])",
+    ],
+)
+def test_the_good_inputs_of_the_theory_are_good(given_theory, call):
+    assert all(value is not None for value in eval(call, dict(given_theory)))
+
+
 def test_the_good_inputs_of_the_tables_are_good(given):
     """A row fails for its one bad input alone."""
     good = dict(given)
     for call in (
-        "br.sample(q, 2, 0), br.sample(fc, 2, 0), br.sample(dlr, 2, rng), br.kl(q, fc), br.log_density(dlr, theta)",
-        "br.predict(q, dyn.OU(0.9)), br.predict(dlr, dyn.Linear(Q=0.1)), br.predict(fc, dyn.Static())",
-        "model(theta, x), net(np.zeros(7), [[1.0]]), image(np.zeros(image.n_params), np.zeros((4, 4)))",
-        "pred.mc(model, gauss, q, X, rng=0), pred.lin_mc(model, bern, q, X, rng=0), metrics.on(X, Y, 'nlpd')",
-        "metrics.nlpd(p, Y), metrics.rmse(p, Y), metrics.error(pb, [0, 1, 1]), metrics.ece(pb, [0, 1, 1])",
+        "br.sample(q, 2, 0), br.sample(fc, 2, 0), br.sample(dlr, 2, rng), br.kl(q, fc), "
+        "br.log_density(dlr, theta)",
+        "br.predict(q, dyn.OU(0.9)), br.predict(dlr, dyn.Linear(Q=0.1)), br.predict(fc, "
+        "dyn.Static())",
+        "model(theta, x), net(np.zeros(7), [[1.0]]), image(np.zeros(image.n_params), "
+        "np.zeros((4, 4)))",
+        "pred.mc(model, gauss, q, X, rng=0), pred.lin_mc(model, bern, q, X, rng=0), "
+        "metrics.on(X, Y, 'nlpd')",
+        "metrics.nlpd(p, Y), metrics.rmse(p, Y), metrics.error(pb, [0, 1, 1]), "
+        "metrics.ece(pb, [0, 1, 1])",
         "br.oracle.step('blr-lin-hess-diag', prior, prior, curv, alpha=0.1, digits=20)",
-        "br.oracle.step('bong-lin-hess-dlr', prior_dlr, None, curv), br.oracle.step('bong-lin-hess-fc', prior_fc, None, curv)",
+        "br.oracle.step('bong-lin-hess-dlr', prior_dlr, None, curv), "
+        "br.oracle.step('bong-lin-hess-fc', prior_fc, None, curv)",
     ):
         assert all(value is not None for value in eval(call, good))
 
 
 def test_the_tables_drive_all_public_functions():
     """Every public function of the package and of its public modules, by its name in a call."""
-    calls = " ".join(row[0] for row in bad_inputs.ROWS + bad_inputs_stream.ROWS)
+    rows = bad_inputs.ROWS + bad_inputs_stream.ROWS + bad_inputs_theory.ROWS
+    calls = " ".join(row[0] for row in rows)
     modules = {
         "models": br.models,
         "lik": br.likelihoods,
@@ -116,7 +161,7 @@ def test_the_tables_drive_all_public_functions():
         }
     assert len(wanted) > 25
     assert [name for name in sorted(wanted) if f"{name}(" not in calls] == []
-    assert len(bad_inputs.ROWS) + len(bad_inputs_stream.ROWS) >= 150
+    assert len(rows) >= 150
 
 
 NAN, INF = float("nan"), float("inf")
@@ -167,7 +212,7 @@ def expect_refusal(call, error, match, *arrays):
     assert [(a.tobytes(), a.shape, a.dtype) for a in arrays] == kept
 
 
-# --- priors ---------------------------------------------------------------------------------------------------------------
+# --- priors ---------------------------------------------------------------------------------------
 
 FCq, Dq, Lq = prior("fc"), prior("diag"), prior("dlr")
 BAD_PRIORS = [
@@ -337,13 +382,13 @@ BAD_PRIORS = [
         ValueError,
         r"prior\.Ups must have shape \(4,\), got \(5,\)",
     ),
-    ("fc", Dq, TypeError, "prior must be a FC state, got Diag"),
-    ("fc", Lq, TypeError, "prior must be a FC state, got DLR"),
+    ("fc", Dq, TypeError, "prior must be an FC state, got Diag"),
+    ("fc", Lq, TypeError, "prior must be an FC state, got DLR"),
     ("diag", FCq, TypeError, "prior must be a Diag state, got FC"),
     ("dlr", Dq, TypeError, "prior must be a DLR state, got Diag"),
-    ("fc", {"mu": FCq.mu, "Sigma": FCq.Sigma}, TypeError, "prior must be a FC state, got dict"),
-    ("fc", (FCq.mu, FCq.Sigma), TypeError, "prior must be a FC state, got tuple"),
-    ("fc", None, TypeError, "prior must be a FC state, got NoneType None"),
+    ("fc", {"mu": FCq.mu, "Sigma": FCq.Sigma}, TypeError, "prior must be an FC state, got dict"),
+    ("fc", (FCq.mu, FCq.Sigma), TypeError, "prior must be an FC state, got tuple"),
+    ("fc", None, TypeError, "prior must be an FC state, got NoneType None"),
 ]
 
 
@@ -382,7 +427,7 @@ def test_current_must_have_the_size_and_rank_of_the_prior():
     )
 
 
-# --- the curvature ------------------------------------------------------------------------------------------------------------
+# --- the curvature --------------------------------------------------------------------------------
 
 ones = np.ones(P)
 BAD_CURV = [
@@ -463,7 +508,7 @@ def test_the_diagonal_of_G_is_for_the_diagonal_families():
     )
 
 
-# --- x, y, samples, probes and generators ------------------------------------------------------------------------------------------
+# --- x, y, samples, probes and generators ---------------------------------------------------------
 
 CAT, BER, POI = br.likelihoods.Categorical(), br.likelihoods.Bernoulli(), br.likelihoods.Poisson()
 BAD_DATA = [
@@ -548,7 +593,8 @@ BAD_DRAWS = [
         "bong-mc-ef-fc",
         {},
         TypeError,
-        r"bong-mc-ef-fc draws samples: rng \(a numpy\.random\.Generator or a seed\) or samples \(I, M, P\) must be given",
+        r"bong-mc-ef-fc draws samples: rng \(a numpy\.random\.Generator or a seed\) or "
+        r"samples \(I, M, P\) must be given",
     ),
     ("blr-mc-hess-diag", {}, TypeError, "blr-mc-hess-diag draws samples: rng"),
     (
@@ -663,23 +709,32 @@ def test_draws_that_options_need():
     )
 
 
-# --- names and parameters -----------------------------------------------------------------------------------------------------------
+# --- names and parameters -------------------------------------------------------------------------
 
 BAD_METHODS = [
-    ("bong-lin-hess-ful", {}, ValueError, "name must be RULE-.*got 'bong-lin-hess-ful'; did you mean 'bong-lin-hess-"),
+    ("bong-lin-hess-ful", {}, ValueError,
+     "name must be RULE-.*got 'bong-lin-hess-ful'; did you mean 'bong-lin-hess-"),
     ("bong_lin_hess_fc", {}, ValueError, "did you mean 'bong-lin-hess-fc"),
     ("", {}, ValueError, r"name must be RULE-.*got ''; bongref\.methods\(\) lists all 80"),
     (7, {}, TypeError, "name must be a string such as .*got 7"),
     (None, {}, TypeError, "name must be a string such as .*got None"),
-    ("bong-lin-hess-fc", {"alpha": 0.1}, TypeError, r"takes no parameter 'alpha' \(it is a parameter of blr-\*, bog-\*, bbb-\*\)"),
-    ("bog-lin-hess-fc", {"n_iter": 3}, TypeError, r"takes no parameter 'n_iter' \(it is a parameter of blr-\*, bbb-\*\)"),
-    ("blr-lin-hess-fc", {"n_samples": 3}, TypeError, r"takes no parameter 'n_samples' \(it is a parameter of \*-mc-\*\)"),
-    ("blr-lin-hess-fc", {"rank": 3}, TypeError, r"takes no parameter 'rank' \(it is a parameter of \*-dlr\)"),
-    ("blr-mc-ef-diag", {"n_probes": 3}, TypeError, r"takes no parameter 'n_probes' \(it is a parameter of \*-mc-hess-diag\*\)"),
-    ("blr-mc-hess-diag", {"virtual": True}, TypeError, r"takes no parameter 'virtual' \(it is a parameter of \*-ef-\*\)"),
-    ("blr-lin-hess-fc", {"aplha": 0.1}, TypeError, r"takes no parameter 'aplha' \(no method does\).*did you mean 'alpha'"),
+    ("bong-lin-hess-fc", {"alpha": 0.1}, TypeError,
+     r"takes no parameter 'alpha' \(it is a parameter of blr-\*, bog-\*, bbb-\*\)"),
+    ("bog-lin-hess-fc", {"n_iter": 3}, TypeError,
+     r"takes no parameter 'n_iter' \(it is a parameter of blr-\*, bbb-\*\)"),
+    ("blr-lin-hess-fc", {"n_samples": 3}, TypeError,
+     r"takes no parameter 'n_samples' \(it is a parameter of \*-mc-\*\)"),
+    ("blr-lin-hess-fc", {"rank": 3}, TypeError,
+     r"takes no parameter 'rank' \(it is a parameter of \*-dlr\)"),
+    ("blr-mc-ef-diag", {"n_probes": 3}, TypeError,
+     r"takes no parameter 'n_probes' \(it is a parameter of \*-mc-hess-diag\*\)"),
+    ("blr-mc-hess-diag", {"virtual": True}, TypeError,
+     r"takes no parameter 'virtual' \(it is a parameter of \*-ef-\*\)"),
+    ("blr-lin-hess-fc", {"aplha": 0.1}, TypeError,
+     r"takes no parameter 'aplha' \(no method does\).*did you mean 'alpha'"),
     ("blr-mc-ef-fc", {"nsamples": 5}, TypeError, "did you mean 'n_samples'"),
-    ("blr-lin-hess-fc", {"learning_rate": 0.1}, TypeError, r"takes no parameter 'learning_rate' .*it takes alpha, n_iter"),
+    ("blr-lin-hess-fc", {"learning_rate": 0.1}, TypeError,
+     r"takes no parameter 'learning_rate' .*it takes alpha, n_iter"),
     ("blr-lin-hess-fc", {"alpha": 0}, ValueError, "alpha must be > 0, got 0"),
     ("bog-lin-hess-fc", {"alpha": -0.1}, ValueError, "alpha must be > 0, got -0.1"),
     ("bbb-lin-hess-fc", {"alpha": NAN}, ValueError, "alpha must be finite, got nan"),
@@ -687,16 +742,22 @@ BAD_METHODS = [
     ("bbb-lin-hess-fc", {"alpha": "0.1"}, TypeError, "alpha must be a real number, got str '0.1'"),
     ("bbb-lin-hess-fc", {"alpha": True}, TypeError, "alpha must be a real number, got bool True"),
     ("bbb-lin-hess-fc", {"alpha": 1j}, TypeError, "alpha must be a real number, got complex 1j"),
-    ("bbb-lin-hess-fc", {"alpha": [0.1, 0.2]}, ValueError, r"alpha must be a real number, got shape \(2,\)"),
-    ("bbb-lin-hess-fc", {"alpha": None}, TypeError, "alpha must be a real number, got NoneType None"),
-    ("blr-lin-hess-dlr", {"alpha": 1.5}, ValueError, r"alpha must be in \(0, 1\] for blr-lin-hess-dlr.*got 1.5"),
+    ("bbb-lin-hess-fc", {"alpha": [0.1, 0.2]}, ValueError,
+     r"alpha must be a real number, got shape \(2,\)"),
+    ("bbb-lin-hess-fc", {"alpha": None}, TypeError,
+     "alpha must be a real number, got NoneType None"),
+    ("blr-lin-hess-dlr", {"alpha": 1.5}, ValueError,
+     r"alpha must be in \(0, 1\] for blr-lin-hess-dlr.*got 1.5"),
     ("blr-mc-ef-dlr", {"alpha": 2}, ValueError, r"alpha must be in \(0, 1\] for blr-mc-ef-dlr"),
     *[(name, {key: bad}, error, f"{key} must be an integer >= 1, got {bad!r}") for name, key in
-      [("blr-lin-hess-fc", "n_iter"), ("bong-mc-ef-fc", "n_samples"), ("bong-lin-ef-dlr", "rank"), ("bog-mc-hess-diag", "n_probes")]
-      for bad, error in [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError), ("3", TypeError), (2.0, TypeError)]],
+      [("blr-lin-hess-fc", "n_iter"), ("bong-mc-ef-fc", "n_samples"), ("bong-lin-ef-dlr", "rank"),
+       ("bog-mc-hess-diag", "n_probes")]
+      for bad, error in [(0, ValueError), (-1, ValueError), (1.5, TypeError), (True, TypeError),
+       ("3", TypeError), (2.0, TypeError)]],
     ("blr-lin-hess-fc", {"n_iter": None}, TypeError, "n_iter must be an integer >= 1, got None"),
     ("bong-lin-ef-fc", {"virtual": 1}, TypeError, "virtual must be True or False, got 1"),
-    ("bong-mc-hess-dlr", {}, br.NotDerived, "works for EF-MC and EF-LIN methods but not MC-HESS, which we omit"),
+    ("bong-mc-hess-dlr", {}, br.NotDerived,
+     "works for EF-MC and EF-LIN methods but not MC-HESS, which we omit"),
     ("blr-mc-hess-dlr", {}, br.NotDerived, r"sec:DLR-deriv.*Use blr-mc-ef-dlr or blr-lin-hess-dlr"),
 ]  # fmt: skip
 
@@ -769,7 +830,7 @@ def test_bad_prior_parameters(name, kw, error, match):
     expect_refusal(lambda: br.method(name).prior(**kw), error, match)
 
 
-# --- the oracle ----------------------------------------------------------------------------------------------------------------------
+# --- the oracle -----------------------------------------------------------------------------------
 
 
 def plain(q):
@@ -1007,7 +1068,9 @@ def test_the_oracle_takes_its_own_output_back():
 
 @pytest.mark.parametrize("digits", [None, 30])
 def test_the_oracle_beyond_the_largest_float(digits):
-    """mu = 1e308 + 1e200 * 1e200 is inf in float64, and the state is not valid; nothing is raised."""
+    """mu = 1e308 + 1e200 * 1e200 is inf in float64, and the state is not valid; nothing is
+    raised.
+    """
     far, curv = [1e308, 0.0], {"g": [1e200, 0.0], "S": [[1e-150], [0.0]]}
     for name, prior in (
         ("bong-lin-hess-diag", {"mu": far, "var": [1e200, 1.0]}),

@@ -1,4 +1,6 @@
-"""sec:blr-batch is online BLR with the prior N(0, I/λ); where VON, VOGN and SLANG are batch BLR and where they are not."""
+"""sec:blr-batch is online BLR with the prior N(0, I/λ); where VON, VOGN and SLANG are batch BLR and
+where they are not.
+"""
 
 from functools import partial
 
@@ -58,7 +60,7 @@ def units(got, wanted, cond, key):
     return next(d.units for d in compare.differences(got, wanted, cond) if d.quantity == key)
 
 
-# --- batch BLR ---------------------------------------------------------------------------------------------------------------
+# --- batch BLR ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("hess, family", CASES)
@@ -115,7 +117,7 @@ def test_slang_lin_hess_and_lin_ef_of_the_section():
         agree(got, exact.rounded(exact.step(m, prior, q, curv, digits=30)), cond, name)
 
 
-# --- VON and VOGN ------------------------------------------------------------------------------------------------------------
+# --- VON and VOGN ---------------------------------------------------------------------------------
 
 
 class Data:
@@ -139,7 +141,9 @@ class Data:
         return np.stack([grad(self.loss(i))(self.theta) for i in batch])
 
     def curv(self, estimator, batch, **kw):
-        """The estimate of (g, G) of all N examples from a mini-batch by one sample, as the batch forms take it: N/B times the batch's."""
+        """The estimate of (g, G) of all N examples from a mini-batch by one sample, as the batch
+        forms take it: N/B times the batch's.
+        """
         c = estimator(self.model, self.lik, self.x[batch], self.y[batch], self.theta[None], **kw)
         scale = self.N / len(batch)
         return Curv(
@@ -206,7 +210,9 @@ def faster(q, to, ratio):
 
 
 def test_von_with_two_step_sizes_is_no_batch_blr():
-    """Its scale is that of batch BLR with β, its mean goes α/β times as far: neither α nor β alone gives both."""
+    """Its scale is that of batch BLR with β, its mean goes α/β times as far: neither α nor β alone
+    gives both.
+    """
     data, lam, alpha, beta = Data(), 4.0, 0.3, 0.1
     curv = data.curv(mc_hess, [0, 1], diag=True)
     von = batch.von(
@@ -249,7 +255,9 @@ def test_vogn_is_batch_blr_mc_ef_diag_if_there_is_one_example():
 
 @pytest.mark.parametrize("mini", [[0], [2, 4], [0, 1, 2, 3, 4, 5]])
 def test_vogn_sums_squares_where_mc_ef_squares_the_sum(mini):
-    """σ⁻² of VOGN is batch BLR's with Ĝ = the gradients of single examples; MC-EF has their sum, N/B times, squared."""
+    """σ⁻² of VOGN is batch BLR's with Ĝ = the gradients of single examples; MC-EF has their sum,
+    N/B times, squared.
+    """
     data, lam, alpha = Data(), 4.0, 0.3
     g = data.gradients(mini)
     vogn = batch.from_scaled(
@@ -272,11 +280,13 @@ def test_vogn_sums_squares_where_mc_ef_squares_the_sum(mini):
     assert units(vogn, form(data.current, by_sum), cond, "mu") > APART
 
 
-# --- SLANG -------------------------------------------------------------------------------------------------------------------
+# --- SLANG ----------------------------------------------------------------------------------------
 
 
 class Low(Data):
-    """The same with a DLR belief of rank R; ``free`` of its columns are zero, so that as many directions can be added without loss."""
+    """The same with a DLR belief of rank R; ``free`` of its columns are zero, so that as many
+    directions can be added without loss.
+    """
 
     def __init__(self, N, R=2, free=0, seed=0):
         super().__init__(N, seed)
@@ -342,7 +352,9 @@ def test_slang_sums_outer_products_where_mc_ef_has_that_of_the_sum(mini):
 
 
 def test_slang_with_the_randomised_eigenvectors():
-    """One or two examples: no loss, rank + 2 random vectors span F. More, without a spectral gap: another precision."""
+    """One or two examples: no loss, rank + 2 random vectors span F. More, without a spectral gap:
+    another precision.
+    """
     fast = partial(batch.fast_eig, rng=np.random.default_rng(0))
     for mini in ([0], [1, 3], [0, 1, 2, 3, 4, 5]):
         data = Low(N=6)

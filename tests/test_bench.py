@@ -232,11 +232,13 @@ def test_a_worker_answers_and_names_errors_without_folders():
     assert worker.how_many(4.0, 0.3, 100) == 1 and worker.how_many(1e-6, 0.3, 100) == 100
 
 
-# --- other implementations ---------------------------------------------------------------------------------------------------------
+# --- other implementations ------------------------------------------------------------------------
 
 
 class Fake:
-    """A worker of a package, or of ours: it answers what it was made with, and remembers what it was asked."""
+    """A worker of a package, or of ours: it answers what it was made with, and remembers what it
+    was asked.
+    """
 
     def __init__(self, us=10.0, mean=None, **answers):
         side = {"n": 10, "compile s": 0.5, "finite": True, "moved": 0.1}

@@ -1,4 +1,6 @@
-"""``bongref check`` and ``bongref vectors``: verdicts, exit statuses, reports, known failures and messages."""
+"""``bongref check`` and ``bongref vectors``: verdicts, exit statuses, reports, known failures and
+messages.
+"""
 
 import json
 import os
@@ -22,7 +24,9 @@ RIGHT = "bongref.conformance:Reference"
 
 
 class Wrong(Reference):
-    """A wrong sign, a NaN, a wrong shape, a matrix that is not symmetric, an exception, a silent repair, and parts that are not offered."""
+    """A wrong sign, a NaN, a wrong shape, a matrix that is not symmetric, an exception, a silent
+    repair, and parts that are not offered.
+    """
 
     name = "peer <b>2 & \x00 co"
     run = None
@@ -109,7 +113,7 @@ def run(capsys, *argv):
     return status, out, err
 
 
-# --- check -----------------------------------------------------------------------------------------------------------------------
+# --- check ----------------------------------------------------------------------------------------
 
 
 def test_what_conforms(capsys):
@@ -212,7 +216,9 @@ def test_one_mistake_behind_all(wrong, tmp_path):
 
 
 def test_the_flag_that_tells_failing_cases_from_passing_ones(wrong):
-    """A slip at alpha = 1 alone: the flag is named with what it catches; a flag that passing cases have too is not."""
+    """A slip at alpha = 1 alone: the flag is named with what it catches; a flag that passing cases
+    have too is not.
+    """
     every = findings.groups(wrong.outcomes)["blr-lin-hess-dlr"]
     (bad,) = [o for o in every if o.status == "fail"]
     assert findings.only_with(bad, every) == ["alpha-one"]
@@ -229,7 +235,8 @@ def test_text_of_everything_that_can_go_wrong(wrong, monkeypatch):
         "mu has shape (5, 1); wanted (5,)",
         "Sigma is not symmetric: max|A - A^T| is",
         "what   raised RuntimeError: no <such> thing\n         at all",
-        "returned a positive definite state where the equations lose positive definiteness: a silent repair",
+        "returned a positive definite state where the equations lose positive "
+        "definiteness: a silent repair",
         "now passes: remove step/bong-mc-hess-fc/zero-gradient from gaps.txt",
         "matches no case of this run: step/none/* in gaps.txt",
         "known to fail: 2 cases in gaps.txt",
@@ -399,7 +406,8 @@ def test_bad_input_exits_with_2_before_the_run(capsys, monkeypatch, tmp_path, ar
         ("x = (", ["SyntaxError", "line 3"]),
         ("import sys; sys.exit(3)", ["SystemExit: 3"]),
         (
-            "class Adapter:\n    def step(self): pass\n    def __init__(self): raise LookupError('no licence')",
+            "class Adapter:\n    def step(self): pass\n    def __init__(self): raise "
+            "LookupError('no licence')",
             ["LookupError", "no licence"],
         ),
         ("class Adapter: pass", ["adapter must offer at least one of step, estimate"]),
@@ -435,7 +443,7 @@ def test_a_terminal_without_our_signs(adapter):
     assert done.returncode == 1 and done.stderr == b"" and b"bong-lin-hess  X..  ..." in done.stdout
 
 
-# --- reports -----------------------------------------------------------------------------------------------------------------------
+# --- reports --------------------------------------------------------------------------------------
 
 
 def test_json(wrong, right, tmp_path):
@@ -518,7 +526,9 @@ def test_junit(wrong, tmp_path):
 
 
 class Page(HTMLParser):
-    """The cells of the tables by their id, the anchors and links, and whether every tag is closed."""
+    """The cells of the tables by their id, the anchors and links, and whether every tag is
+    closed.
+    """
 
     VOID = ("meta", "br", "!doctype")
     LOOSE = ("li", "th")  # that HTML closes by itself
@@ -640,7 +650,7 @@ def test_reports_of_a_part(tmp_path, capsys, monkeypatch):
     assert set(page.tables) >= {"predict"} and "methods" not in page.tables
 
 
-# --- vectors -----------------------------------------------------------------------------------------------------------------------
+# --- vectors --------------------------------------------------------------------------------------
 
 
 def test_summary_and_list(capsys):
@@ -750,5 +760,6 @@ print(main(["check", "bongref.conformance:Fast"]))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "2\n"
     assert done.stderr == (
-        "bongref: adapter bongref.conformance:Fast needs numba, which is not installed; use pip install 'numba >= 0.59'\n"
+        "bongref: adapter bongref.conformance:Fast needs numba, which is not installed; "
+        "use pip install 'numba >= 0.59'\n"
     )

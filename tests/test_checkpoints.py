@@ -1,4 +1,6 @@
-"""Files: what was saved comes back bit by bit; what is damaged or hostile is refused; a kill leaves the old or the new file."""
+"""Files: what was saved comes back bit by bit; what is damaged or hostile is refused; a kill leaves
+the old or the new file.
+"""
 
 import dataclasses
 import io
@@ -442,7 +444,8 @@ def hostile_documents(tmp):
     for top in (
         {"format": "other"}, {"kind": "BongFoo"}, {"kind": 3}, {"kind": None}, {"kind": "os"},
         {"arrays": []}, {"arrays": {}}, {"arrays": {"mu": 3}}, {"data": 3}, {"data": None},
-        {"kind": "result"}, {"kind": "filter"}, {"data": {"state": "Diag"}}, {"data": {"state": []}},
+        {"kind": "result"}, {"kind": "filter"}, {"data": {"state": "Diag"}},
+         {"data": {"state": []}},
         {"data": {"state": "__class__"}}, {"data": {"state": {"a": 1}}},
     ):  # fmt: skip
         yield f"fc {top}", lambda p, t=top: pack(p, edited(fc, **t))
@@ -450,7 +453,8 @@ def hostile_documents(tmp):
         {"t": -1}, {"t": 1.5}, {"t": "3"}, {"t": True}, {"t": 10**40}, {"t": 3}, {"t": None},
         {"rows": None}, {"rows": [3]}, {"rows": [{}]}, {"rows": [{"t": 99}]}, {"rows": {"t": 1}},
         {"rows": [{"t": 5}, {"t": 2}]}, {"method": "bong"}, {"method": ["bong-lin-hess-fc", {}]},
-        {"method": ["nothing", {}]}, {"method": ["bong-mc-ef-dlr", {"rank": 2}]}, {"method": [3, {}]},
+        {"method": ["nothing", {}]}, {"method": ["bong-mc-ef-dlr", {"rank": 2}]},
+         {"method": [3, {}]},
         {"method": ["bong-mc-ef-dlr", {"rank": 1, "self": 3}]}, {"method": ["bong-mc-ef-dlr", []]},
         {"method": ["bong-mc-ef-dlr", {"name": "x"}]}, {"info": {}}, {"info": None},
         {"continuation": {}}, {"continuation": None}, {"other": 1},
@@ -459,7 +463,8 @@ def hostile_documents(tmp):
     info, going = document(r)["data"]["info"], document(r)["data"]["continuation"]
     for change in (
         {"backend": "x"}, {"backend": []}, {"reason": 3}, {"seconds": -1}, {"seconds": "1"},
-        {"seconds": {"float": "nan"}}, {"evaluation": -1}, {"compilation": None}, {"steps": 3}, {"missing": 99}, {"missing": -1}, {"more": 1},
+        {"seconds": {"float": "nan"}}, {"evaluation": -1}, {"compilation": None}, {"steps": 3},
+         {"missing": 99}, {"missing": -1}, {"more": 1},
     ):  # fmt: skip
         yield f"info {change}", lambda p, c=change: pack(p, edited(r, {"info": {**info, **c}}))
     state = going["rng"]
@@ -491,7 +496,8 @@ def hostile_documents(tmp):
         {"model": {"kind": "linear", "n_in": 2, "n_out": 1, "bias": 3}},
         {"model": {"kind": "linear", "n_in": 2, "n_out": 1, "bias": False, "rng": 1}},
         {"model": {"kind": "linear", "n_in": 10**30, "n_out": 1, "bias": False}},
-        {"lik": None}, {"lik": {"kind": "categorical"}}, {"lik": {"kind": []}}, {"lik": {"kind": "x"}},
+        {"lik": None}, {"lik": {"kind": "categorical"}}, {"lik": {"kind": []}},
+         {"lik": {"kind": "x"}},
         {"dynamics": {"kind": "static"}}, {"dynamics": {"kind": "linear"}}, {"dynamics": 3},
         {"t": -1}, {"t": "1"}, {"backend": "gpu"}, {"backend": 3}, {"features": ["a"]},
         {"features": ["a", "a"]}, {"features": [1, 2]}, {"features": "ab"}, {"rng": None},
@@ -501,7 +507,8 @@ def hostile_documents(tmp):
     for name, a in (
         ("lik.R", np.array(-1.0)), ("lik.R", np.array([1.0, 2.0])), ("lik.R", np.array(np.nan)),
         ("dynamics.gamma", np.array(2.0)), ("dynamics.mu0", np.zeros(3)), ("lik.R", np.array(True)),
-        ("dynamics.var0", np.array(-1.0)), ("state.var", np.array([1.0, -1.0])), ("more", np.ones(1)),
+        ("dynamics.var0", np.array(-1.0)), ("state.var", np.array([1.0, -1.0])),
+         ("more", np.ones(1)),
     ):  # fmt: skip
         yield f"filter {name} {a}", lambda p, n=name, b=a: pack(p, with_array(f, n, b))
 

@@ -1,4 +1,6 @@
-"""`bongref cite` and CITATION.cff: valid, from one source, and about this version and this paper."""
+"""`bongref cite` and CITATION.cff: valid, from one source, and about this version and this
+paper.
+"""
 
 import configparser
 import json
@@ -16,7 +18,8 @@ from bongref import cite
 ROOT = Path(__file__).resolve().parents[1]
 PAPER = Path(os.environ.get("BONGREF_PAPER", ROOT.parent / "shared" / "paper" / "bong-paper.tex"))
 
-# The part of the Citation File Format 1.2.0 that we use: its required keys, its kinds, its spellings.
+# The part of the Citation File Format 1.2.0 that we use: its required keys, its kinds, its
+# spellings.
 TEXT = {"type": "string", "minLength": 1}
 PERSON = {
     "type": "object",

@@ -34,7 +34,7 @@ def close(what, got, wanted, cond=100.0):
     assert diff.agrees, str(diff)
 
 
-# --- the ledger ----------------------------------------------------------------------------------------------------------------
+# --- the ledger -----------------------------------------------------------------------------------
 
 
 def test_ids_verdicts_and_order():
@@ -78,11 +78,13 @@ def test_an_erratum_that_is_a_wrong_claim_or_cost_is_in_the_claims():
             assert e.id in judged and judged[e.id].verdict != "holds", e.id
 
 
-# --- the variational problem ------------------------------------------------------------------------------------------------------
+# --- the variational problem ----------------------------------------------------------------------
 
 
 def test_the_normalisation_drops_out():
-    """Linear regression: L(q) − KL(q | posterior) is −log Z for every q, with Z = N(y | Hμ, HΣHᵀ + R)."""
+    """Linear regression: L(q) − KL(q | posterior) is −log Z for every q, with Z = N(y | Hμ, HΣHᵀ
+    + R).
+    """
     rng = np.random.default_rng(0)
     prior, H, y, var = belief("fc", rng, 3), rng.standard_normal((1, 3)), 0.7, 0.5
     post = br.step(
@@ -106,7 +108,8 @@ def test_the_normalisation_drops_out():
 
 
 def test_the_conjugate_family_of_a_linear_regression_is_singular():
-    """log p(y | θ) of y ~ N(Hθ, R): T = [Hθ; −½θᵀHᵀR⁻¹Hθ] leaves P − C directions of θ without a precision.
+    """log p(y | θ) of y ~ N(Hθ, R): T = [Hθ; −½θᵀHᵀR⁻¹Hθ] leaves P − C directions of θ without a
+    precision.
 
     With T = (θ, θθᵀ) the log-likelihood is linear in T, and one BONG step is Bayes' rule.
     """
@@ -127,7 +130,9 @@ def test_the_conjugate_family_of_a_linear_regression_is_singular():
 
 @pytest.mark.parametrize("rule", ["bog", "bbb"])
 def test_the_rank_of_w_never_rises_in_bog_and_bbb(rule):
-    """W ← (I + αA)W: from a W of rank 1 with three columns the rank stays 1, from σ₀²I it stays 0."""
+    """W ← (I + αA)W: from a W of rank 1 with three columns the rank stays 1, from σ₀²I it stays
+    0.
+    """
     rng = np.random.default_rng(0)
     P, R = 7, 3
     w = np.outer(rng.standard_normal(P), rng.standard_normal(R)) / 4
@@ -146,7 +151,9 @@ def test_the_rank_of_w_never_rises_in_bog_and_bbb(rule):
 
 @pytest.mark.parametrize(("N", "more"), [(1, False), (5, True)])
 def test_columns_of_slang_lin_hess(N, more):
-    """S of LIN-HESS on N examples with C outputs has NC columns, S of MC-EF has M, however many examples."""
+    """S of LIN-HESS on N examples with C outputs has NC columns, S of MC-EF has M, however many
+    examples.
+    """
     rng, C, M = np.random.default_rng(0), 2, 4
     model, lik = br.models.mlp([3, 4, C]), Gaussian(var=0.5)
     x, y, mu = rng.standard_normal((N, 3)), rng.standard_normal((N, C)), model.init(rng)
@@ -180,7 +187,9 @@ def test_the_gradient_of_the_kl_is_zero_at_the_prior(family):
 
 @pytest.mark.parametrize("P", [1, 3])
 def test_the_fisher_is_the_derivative_of_the_dual_parameters(P):
-    """Diagonal family: ∂ρ/∂ψ by autograd of the map, against the Fisher from first principles; F⁻¹∇_ψ ℓ against eq:diag-NLL-rho1."""
+    """Diagonal family: ∂ρ/∂ψ by autograd of the map, against the Fisher from first principles;
+    F⁻¹∇_ψ ℓ against eq:diag-NLL-rho1.
+    """
     rng = np.random.default_rng(P)
     q, curv = belief("diag", rng, P), Curv(rng.standard_normal(P), d=rng.standard_normal(P))
     family = definition._DiagNatural(q)
@@ -197,7 +206,9 @@ def test_the_fisher_is_the_derivative_of_the_dual_parameters(P):
 
 
 def test_a_change_of_scale_of_the_parameters_moves_gd_and_not_ngd():
-    """ψ = cφ: the natural step in φ is that in ψ divided by c, so q moves the same way; the plain one is c² times as long in ψ."""
+    """ψ = cφ: the natural step in φ is that in ψ divided by c, so q moves the same way; the
+    plain one is c² times as long in ψ.
+    """
     p = make("bong-lin-hess-diag", ONE)
     base, c = definition._DiagNatural(p.prior), 10.0
 
@@ -239,7 +250,7 @@ def test_dlr_holds_the_diagonal_family_and_more():
     assert gaussians.kl(q, best) > 0.01
 
 
-# --- estimators ------------------------------------------------------------------------------------------------------------------------
+# --- estimators -----------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:GLEF")
@@ -270,7 +281,9 @@ def test_expected_outer_product_of_the_score_is_the_linearised_hessian(lik):
 
 
 def test_the_equivalence_of_the_linearisations_needs_the_mean_of_q_only():
-    """E_q of the gradient and Hessian of log N(y | h̄(θ), R) for a q that is not Gaussian, two points with mean μ, as exact as at μ."""
+    """E_q of the gradient and Hessian of log N(y | h̄(θ), R) for a q that is not Gaussian, two
+    points with mean μ, as exact as at μ.
+    """
     rng = np.random.default_rng(0)
     model, lik = br.models.mlp([2, 2, 1], activation="tanh"), Gaussian(0.5)
     mu, x, y = model.init(rng), rng.standard_normal(2), np.ones(1)
@@ -312,7 +325,7 @@ def test_linearised_updates_are_deterministic(name):
     )
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:bong-FC-mom-cov", "eq:bong-FC-mom-mu")
@@ -371,7 +384,9 @@ def test_the_mean_of_bog_in_moments_is_gradient_descent(name):
 @pytest.mark.eq("eq:bong-dlr-Wtilde", "eq:blr-dlr-Wtilde")
 @pytest.mark.parametrize("rule, columns", [("bong", 2 + 3), ("blr", 2 * 2 + 3)])
 def test_the_low_rank_part_of_the_new_precision(rule, columns):
-    """The full-covariance step of the definition, less Υ̃: of rank R + M for BONG and 2R + M for BLR, R = 2, M = 3."""
+    """The full-covariance step of the definition, less Υ̃: of rank R + M for BONG and 2R + M for
+    BLR, R = 2, M = 3.
+    """
     rng = np.random.default_rng(0)
     P = 12
     prior, current = belief("dlr", rng, P, 2), belief("dlr", rng, P, 2)
@@ -385,7 +400,9 @@ def test_the_low_rank_part_of_the_new_precision(rule, columns):
 
 @pytest.mark.parametrize("hess", ["mc-ef", "lin-hess", "lin-ef"])
 def test_what_each_estimator_hands_to_a_step(hess):
-    """MC-EF: the P × M matrix of gradients; LIN-EF: one gradient; diag(G) is all that a diagonal family uses."""
+    """MC-EF: the P × M matrix of gradients; LIN-EF: one gradient; diag(G) is all that a diagonal
+    family uses.
+    """
     p = make(f"bong-{hess}-diag", ONE)
     agree(
         plain(p.m)(p.prior, None, Curv(p.curv.g, d=np.diag(dense(p.curv)).copy())),
@@ -398,7 +415,9 @@ def test_what_each_estimator_hands_to_a_step(hess):
 
 
 def test_discarded_singular_vectors_leave_their_diagonal():
-    """What SLANG drops before its mean update: the off-diagonal part of the discarded columns, nothing on the diagonal."""
+    """What SLANG drops before its mean update: the off-diagonal part of the discarded columns,
+    nothing on the diagonal.
+    """
     rng = np.random.default_rng(0)
     Ups, W = rng.uniform(1, 2, 6), rng.standard_normal((6, 5))
     new_Ups, new_W = br.dlr.project(Ups, W, 2)
@@ -410,7 +429,7 @@ def test_discarded_singular_vectors_leave_their_diagonal():
     )
 
 
-# --- counts -------------------------------------------------------------------------------------------------------------------------------
+# --- counts ---------------------------------------------------------------------------------------
 
 
 def test_sixteen_methods_in_each_family():
@@ -422,7 +441,9 @@ def test_sixteen_methods_in_each_family():
 
 
 def test_the_parameters_of_the_cnn():
-    """Two 5 × 5 convolutions with 16 features, dense layers of 64 and 10: 57,722 if the input is padded and pooled by 2 twice."""
+    """Two 5 × 5 convolutions with 16 features, dense layers of 64 and 10: 57,722 if the input is
+    padded and pooled by 2 twice.
+    """
 
     def size(side):
         return (25 + 1) * 16 + (16 * 25 + 1) * 16 + (side * side * 16 + 1) * 64 + 65 * 10
@@ -437,7 +458,9 @@ def test_the_parameters_of_the_cnn():
     [n for n in NAMES if "mc-hess" in n and n not in ("bong-mc-hess-dlr", "blr-mc-hess-dlr")],
 )
 def test_mc_hess_never_costs_less_than_mc_ef(name):
-    """As an order in P, M, R, I: the counts themselves may differ by a constant factor either way."""
+    """As an order in P, M, R, I: the counts themselves may differ by a constant factor either
+    way.
+    """
     hess, ef = (
         costs.polynomial(n) + costs.polynomial(n, "estimator")
         for n in (name, name.replace("mc-hess", "mc-ef"))
@@ -448,7 +471,9 @@ def test_mc_hess_never_costs_less_than_mc_ef(name):
 
 
 def test_samples_of_dlr_and_the_diagonal_of_a_product_are_linear():
-    """diag(−SSᵀ): PM products, P(M − 1) sums and P signs. Samples: linear in P, with R² and RM beside it."""
+    """diag(−SSᵀ): PM products, P(M − 1) sums and P signs. Samples: linear in P, with R² and RM
+    beside it.
+    """
     tally = costs.Tally()
     estimators.diagonal(Curv(tally.array(7), S=tally.array(7, 3)))
     assert tally.total == 7 * 3 + 7 * 2 + 7
@@ -464,7 +489,9 @@ def test_all_rules_but_bong_have_a_learning_rate():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_bonnet_and_price_on_a_cubic(seed):
-    """ℓ(θ) = (aᵀθ)³ + θᵀBθ: E[ℓ], E[∇ℓ] and E[∇²ℓ] in closed form; autograd of the first gives the other two, Σ with a factor ½."""
+    """ℓ(θ) = (aᵀθ)³ + θᵀBθ: E[ℓ], E[∇ℓ] and E[∇²ℓ] in closed form; autograd of the first gives
+    the other two, Σ with a factor ½.
+    """
     rng = np.random.default_rng(seed)
     q, a, B = belief("fc", rng, 3), rng.standard_normal(3), spd(rng, 3, 1.0)
 
@@ -477,7 +504,7 @@ def test_bonnet_and_price_on_a_cubic(seed):
     close("Price", grad(expected, 1)(q.mu, q.Sigma), (6 * m * np.outer(a, a) + 2 * B) / 2, 1e2)
 
 
-# --- the command and the page ------------------------------------------------------------------------------------------------------------
+# --- the command and the page ---------------------------------------------------------------------
 
 
 def test_the_page_is_made_from_the_ledger(tmp_path):

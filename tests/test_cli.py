@@ -1,4 +1,6 @@
-"""The command line, in the process and as a module: verdicts, exit statuses, reports and messages."""
+"""The command line, in the process and as a module: verdicts, exit statuses, reports and
+messages.
+"""
 
 import contextlib
 import io
@@ -22,7 +24,9 @@ SMALL = ["-P", "3", "-C", "2", "-M", "2", "-R", "1"]
 
 @pytest.fixture(scope="module")
 def audited(tmp_path_factory):
-    """One audit of every method from the command line: (exit status, what it printed, the report's path)."""
+    """One audit of every method from the command line: (exit status, what it printed, the report's
+    path).
+    """
     file, out = tmp_path_factory.mktemp("audit") / "report.json", io.StringIO()
     with contextlib.redirect_stdout(out):
         status = main(["audit", *SMALL, "--out", str(file)])
@@ -61,7 +65,7 @@ class Table(HTMLParser):
             self.rows[-1].append(data)
 
 
-# --- audit ------------------------------------------------------------------------------------------------------------------
+# --- audit ----------------------------------------------------------------------------------------
 
 
 def test_audit_of_every_method(audited):
@@ -91,7 +95,9 @@ def test_audit_of_every_method(audited):
 
 
 def test_audit_finds_a_broken_step_and_names_it(capsys, monkeypatch, tmp_path):
-    """The sign of the gradient in one family: seen by one method after the other, and by no other family."""
+    """The sign of the gradient in one family: seen by one method after the other, and by no other
+    family.
+    """
     right = fc_nat.bong
 
     def wrong(prior, current, curv, alpha=1):
@@ -123,7 +129,9 @@ def test_audit_finds_a_broken_step_and_names_it(capsys, monkeypatch, tmp_path):
     "factor", [1 + Fraction(1, 10**9), -1, 1.0, float("nan")], ids=["1e-9", "sign", "float", "nan"]
 )
 def test_audit_finds_small_slips_and_what_is_not_exact(monkeypatch, tmp_path, factor):
-    """A factor on the mean: one that changes it by a billionth, its sign, a float among exact numbers, and NaN."""
+    """A factor on the mean: one that changes it by a billionth, its sign, a float among exact
+    numbers, and NaN.
+    """
     right = fc_nat.bog
 
     def wrong(prior, current, curv, alpha):
@@ -226,7 +234,7 @@ def test_ctrl_c(capsys, monkeypatch):
     assert run(capsys, "audit", *SMALL) == (130, "", "bongref: stopped\n")
 
 
-# --- eq, methods, --version --------------------------------------------------------------------------------------------------------
+# --- eq, methods, --version -----------------------------------------------------------------------
 
 
 def test_eq_by_label_row_section_and_algorithm(capsys):

@@ -1,4 +1,6 @@
-"""Proposition 4.1: the BONG step from its definition is Bayes' rule for every conjugate pair, once and over a stream."""
+"""Proposition 4.1: the BONG step from its definition is Bayes' rule for every conjugate pair, once
+and over a stream.
+"""
 
 import math
 
@@ -23,7 +25,9 @@ problems = st.tuples(st.integers(0, 2**32 - 1), st.integers(0, 60), st.floats(1,
 
 
 def make(name, problem):
-    """A pair, a ψ that some observations and a stronger prior have led to, and one more observation."""
+    """A pair, a ψ that some observations and a stronger prior have led to, and one more
+    observation.
+    """
     seed, n, strength = problem
     pair = PAIRS[name]
     *ys, y = pair.sample(np.random.default_rng(seed), n + 1)
@@ -35,13 +39,15 @@ def make(name, problem):
 
 
 def weight_error(pair, psi, at):
-    """What rounding may do to a weight exp(ψᵀT − Φ), relative: c · eps · (|ψ|ᵀ(|ρ| + sd T) + |Φ|)."""
+    """What rounding may do to a weight exp(ψᵀT − Φ), relative: c · eps · (|ψ|ᵀ(|ρ| + sd T) +
+    |Φ|).
+    """
     return (
         C * EPS * (1 + np.abs(psi) @ (np.abs(at.rho) + np.sqrt(np.diag(at.F))) + abs(pair.Phi(psi)))
     )
 
 
-# --- the family: integrals against derivatives --------------------------------------------------------------------------------
+# --- the family: integrals against derivatives ----------------------------------------------------
 
 
 @pytest.mark.eq("sec:conjugate#2", "sec:proofs#5", "sec:proofs#6", "sec:proofs#7")
@@ -72,7 +78,9 @@ def test_integrals_are_derivatives_of_the_log_partition(name, problem):
 @pytest.mark.parametrize("name", PAIR_NAMES)
 @given(problem=problems)
 def test_posterior_is_prior_times_likelihood(name, problem):
-    """log q_t(θ) = log q(θ) + log p(y|θ) − log p(y) at every node, p(y) = ∫ q(θ) p(y|θ) dθ by the trapezoidal rule."""
+    """log q_t(θ) = log q(θ) + log p(y|θ) − log p(y) at every node, p(y) = ∫ q(θ) p(y|θ) dθ by the
+    trapezoidal rule.
+    """
     pair, psi, y = make(name, problem)
     posterior = conjugate.bayes(pair, psi, y)
     theta, log_volume = pair.grid(posterior)
@@ -106,7 +114,7 @@ def test_counting_is_the_rule_of_the_textbook(name, problem):
     assert diff.agrees, f"{name}: {diff}"
 
 
-# --- the proposition -----------------------------------------------------------------------------------------------------------
+# --- the proposition ------------------------------------------------------------------------------
 
 
 @pytest.mark.eq(
@@ -129,7 +137,9 @@ def test_bong_is_bayes(name, route, problem):
 @pytest.mark.eq("eq:bong-MD", "eq:bayes-conjugate-update", "sec:proofs#9")
 @pytest.mark.parametrize("name", PAIR_NAMES)
 def test_a_thousand_observations_stay_exact(name):
-    """The rounding of the steps adds up and is not amplified; the answer is the prior plus a sum over the data."""
+    """The rounding of the steps adds up and is not amplified; the answer is the prior plus a sum
+    over the data.
+    """
     pair = PAIRS[name]
     ys = pair.sample(np.random.default_rng(7), 1000)
     psi, bound = pair.prior, np.zeros(len(pair.prior))
@@ -161,7 +171,7 @@ def test_a_stream_by_autodiff():
     assert np.all(np.abs(got - wanted) <= 300 * worst)
 
 
-# --- against the rest of the library ------------------------------------------------------------------------------------------
+# --- against the rest of the library --------------------------------------------------------------
 
 
 @pytest.mark.eq(
@@ -211,7 +221,9 @@ def test_gaussian_mean_is_the_step_of_the_library():
 
 @pytest.mark.eq("eq:bong-MD", "eq:RVGA-explicit-mean", "eq:RVGA-explicit-cov")
 def test_without_conjugacy_it_is_bong_and_not_bayes():
-    """A Gaussian prior on the log-rate of a Poisson: both routes give fc_nat's step with g = y − E[λ], G = −E[λ]; Bayes is elsewhere."""
+    """A Gaussian prior on the log-rate of a Poisson: both routes give fc_nat's step with g = y −
+    E[λ], G = −E[λ]; Bayes is elsewhere.
+    """
     rate = lambda psi: math.e ** ((psi[0] + 0.5) / psi[1])  # E[e^θ] under N(h/Λ, 1/Λ)
     pair = pairs.linear_regression(1, var=1.0, prior_var=1.0)._replace(
         loglik=lambda y, theta: y * theta[:, 0] - np.exp(theta[:, 0]),
@@ -241,7 +253,7 @@ def test_without_conjugacy_it_is_bong_and_not_bayes():
     assert abs(tp / p - q.mu[0]) > 1e6 * np.max(bound)  # the mean of the true posterior
 
 
-# --- only in natural parameters --------------------------------------------------------------------------------------------------
+# --- only in natural parameters -------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:bong-MD")
@@ -263,7 +275,9 @@ def test_one_step_in_mean_and_count_misses_bayes():
 @pytest.mark.eq("eq:bong-MD")
 @pytest.mark.parametrize("nu", [1.0, 1.5, 4.0, 40.0])
 def test_one_step_in_mean_and_variance_is_the_moment_family(nu):
-    """N(m, R/ν): the variance goes to R/ν − R/ν² as fc_mom has it, 0 at ν = 1, where Bayes has R/(ν + 1)."""
+    """N(m, R/ν): the variance goes to R/ν − R/ν² as fc_mom has it, 0 at ν = 1, where Bayes has R/(ν
+    + 1).
+    """
     pair, R, m, y = pairs.gaussian_mean([[2.0]], prior=[0.0, 1.0]), 2.0, 0.75, np.array([-1.5])
     psi = np.array([m * nu, nu])
     to, back = (
@@ -301,12 +315,14 @@ def test_a_linear_change_of_natural_parameters_keeps_it_exact():
     )
 
 
-# --- the pieces ----------------------------------------------------------------------------------------------------------------
+# --- the pieces -----------------------------------------------------------------------------------
 
 
 @given(st.floats(0.05, 2000))
 def test_derivatives_of_log_gamma(x):
-    """Against mpmath, and the chain of derivatives by autograd; near the zeros of log Γ and digamma relative to 1."""
+    """Against mpmath, and the chain of derivatives by autograd; near the zeros of log Γ and digamma
+    relative to 1.
+    """
     from autograd import grad
     from mpmath import mp
 
@@ -320,7 +336,9 @@ def test_derivatives_of_log_gamma(x):
 
 @pytest.mark.parametrize("ratio", [1.0, 3.0, 40.0])
 def test_spacing_of_the_nodes(ratio):
-    """The error of the trapezoidal rule is the characteristic function at 2π/h, in closed form for both kinds of line."""
+    """The error of the trapezoidal rule is the characteristic function at 2π/h, in closed form for
+    both kinds of line.
+    """
     from scipy.special import loggamma
 
     damping = lambda a, h: loggamma(a + 2j * np.pi / h).real - loggamma(a)
@@ -333,6 +351,6 @@ def test_spacing_of_the_nodes(ratio):
 def test_an_unknown_route_is_refused():
     pair = PAIRS["gamma-poisson"]
     with pytest.raises(
-        ValueError, match=r"route must be one of quadrature, autodiff, got 'sampling'"
+        ValueError, match=r"route must be .quadrature. or .autodiff., got 'sampling'"
     ):
         conjugate.bong(pair, pair.prior, np.array([1.0]), "sampling")

@@ -1,4 +1,6 @@
-"""The counter, the polynomials, the verdicts on the paper's costs; and forms that cost less than the ones the package runs."""
+"""The counter, the polynomials, the verdicts on the paper's costs; and forms that cost less than
+the ones the package runs.
+"""
 
 import math
 from fractions import Fraction
@@ -36,7 +38,7 @@ def tallied(fn, *shapes):
     return tally.total
 
 
-# --- the counter ---------------------------------------------------------------------------------------------------------
+# --- the counter ----------------------------------------------------------------------------------
 
 KERNELS = {
     "matrix times matrix": (lambda a, b: a @ b, [(3, 4), (4, 5)], 2 * 3 * 4 * 5),
@@ -56,7 +58,8 @@ KERNELS = {
     "comparisons are free": (lambda a: np.all(a > 0) and np.all(np.isfinite(a)), [(5,)], 0),
     "copies are free": (lambda a, b: np.concatenate([a, b], axis=1), [(3, 4), (3, 2)], 0),
     "diagonals are free": (lambda a: np.diag(np.diag(a)), [(3, 3)], 0),
-    # LU of a (2, 2): one division, one multiplication, one subtraction; then 1·2 forward and 4 backward for each column
+    # LU of a (2, 2): one division, one multiplication, one subtraction; then 1·2 forward and 4
+    # backward for each column
     "solve": (np.linalg.solve, [(2, 2), (2, 3)], 3 + 3 * (2 + 4)),
     "solve for a vector": (np.linalg.solve, [(2, 2), (2,)], 3 + 6),
     "inverse": (np.linalg.inv, [(2, 2)], 3 + 2 * 6),
@@ -120,7 +123,9 @@ def test_what_is_not_counted_is_refused():
 @pytest.mark.parametrize("form", ["auto", "plain"])
 @pytest.mark.parametrize("name", DERIVED)
 def test_shapes_alone_count_as_numbers_do(name, form):
-    """The same update on numbers, which takes the branches that numbers take, has the same count."""
+    """The same update on numbers, which takes the branches that numbers take, has the same
+    count.
+    """
     rng = np.random.default_rng(0)
     sizes = {x: dict(P=17, R=2, M=3, C=4, N=2, I=3)[x] for x in costs.sizes_of(name)}
     m = br.method(
@@ -157,7 +162,7 @@ def test_sizes_that_do_not_act():
         costs.count("bong-mc-hess-dlr", P=10, R=1, M=3)
 
 
-# --- polynomials -----------------------------------------------------------------------------------------------------------
+# --- polynomials ----------------------------------------------------------------------------------
 
 
 def test_costs_are_read_as_printed():
@@ -200,7 +205,8 @@ def test_interpolation_is_exact():
 )
 def test_orders(f, g, yes):
     assert is_O(parse(f), parse(g)) == yes
-    # the same by numbers: along every direction that doubles some of the sizes, the quotient stays put or grows without bound
+    # the same by numbers: along every direction that doubles some of the sizes, the quotient stays
+    # put or grows without bound
     growing = [
         letters
         for letters in ("R", "M", "C", "I", "RM", "P", "RP", "MP", "RMP")
@@ -210,9 +216,11 @@ def test_orders(f, g, yes):
 
 
 def grows(f, g, letters):
-    """f/g where these letters are 2^20 times the others, P not below any of them: above 2^10 if it grows.
+    """f/g where these letters are 2^20 times the others, P not below any of them: above 2^10 if it
+    grows.
 
-    A monomial above all those of g is so by 2^20; with at most 4 terms and coefficients up to 4 a bounded quotient is below 2^4.
+    A monomial above all those of g is so by 2^20; with at most 4 terms and coefficients up to 4 a
+    bounded quotient is below 2^4.
     """
     sizes = {x: 2 ** (20 * (x in letters)) for x in "RMCI"} | {
         "P": 2 ** (20 + 20 * ("P" in letters))
@@ -220,7 +228,7 @@ def grows(f, g, letters):
     return f(**sizes) / g(**sizes) > 2**10
 
 
-# --- the verdicts ------------------------------------------------------------------------------------------------------------
+# --- the verdicts ---------------------------------------------------------------------------------
 
 
 def test_the_table_is_whole():
@@ -251,8 +259,8 @@ def test_the_places_are_in_the_paper():
 def test_the_exponent_of_P_by_doubling(key):
     """log2 count(2P)/count(P) is the power of P, up to what the lower powers can do.
 
-    With count = a P^e (1 + r), |r(P)| ≤ ρ, and |r(2P)| ≤ ρ/2, it is off by log2((1 + ρ/2)/(1 − ρ)) at most. Both sizes are below those at
-    which tall products go by blocks of rows.
+    With count = a P^e (1 + r), |r(P)| ≤ ρ, and |r(2P)| ≤ ρ/2, it is off by log2((1 + ρ/2)/(1 − ρ))
+    at most. Both sizes are below those at which tall products go by blocks of rows.
     """
     row = rows()[key]
     P, sizes = (
@@ -349,7 +357,7 @@ def test_a_cubic_function_does_not_pass_for_a_quadratic_one():
     )
 
 
-# --- forms that cost less than the ones that are run --------------------------------------------------------------------------
+# --- forms that cost less than the ones that are run ----------------------------------------------
 
 
 def rational(rng, *shape):
@@ -378,7 +386,9 @@ def same(got, wanted):
 
 
 def order(fn, letters):
-    """The polynomial of fn(prior, curvs, alpha, **extra) on counted arrays; K columns are the letter C."""
+    """The polynomial of fn(prior, curvs, alpha, **extra) on counted arrays; K columns are the
+    letter C.
+    """
 
     def cost(**s):
         tally, P = Tally(), s["P"]
@@ -396,9 +406,11 @@ def zeros(*shape):
 
 
 class Krylov:
-    """Columns X and their images Y = A X under a fixed matrix A, in a basis that grows until it contains the images.
+    """Columns X and their images Y = A X under a fixed matrix A, in a basis that grows until it
+    contains the images.
 
-    An inner loop of I iterations with K new columns in each makes O(I²K) columns and as many products with A: O(I²K P²).
+    An inner loop of I iterations with K new columns in each makes O(I²K) columns and as many
+    products with A: O(I²K P²).
     """
 
     def __init__(self, A, X):
@@ -427,9 +439,11 @@ def columns(n, first, count):
 
 
 def bbb_krylov(prior, curvs, alpha, tally=None):
-    """BBB-FC, the whole inner loop, with G = −SSᵀ and no (P, P) inverse: Σ_i⁻¹ = Σ₀⁻¹ + X C Xᵀ and μ_i = μ₀ − Σ₀ X w.
+    """BBB-FC, the whole inner loop, with G = −SSᵀ and no (P, P) inverse: Σ_i⁻¹ = Σ₀⁻¹ + X C Xᵀ and
+    μ_i = μ₀ − Σ₀ X w.
 
-    eq:bbb-FC-nat-prec contains Σ − ΣΣ₀⁻¹Σ (Σ = Σ_{i-1}), which looks full and is Σ(Σ⁻¹ − Σ₀⁻¹)Σ = Y M (I − TM) Yᵀ: of low rank.
+    eq:bbb-FC-nat-prec contains Σ − ΣΣ₀⁻¹Σ (Σ = Σ_{i-1}), which looks full and is Σ(Σ⁻¹ − Σ₀⁻¹)Σ = Y
+    M (I − TM) Yᵀ: of low rank.
     """
     k = Krylov(prior.Sigma, prior.mu[:, None])
     C, w = zeros(1, 1), zeros(1)
@@ -451,7 +465,8 @@ def bbb_krylov(prior, curvs, alpha, tally=None):
 
 
 def bbb_mom_krylov(prior, curvs, alpha, tally=None, prec=None):
-    """BBB-FC_MOM, the whole inner loop, with G = −SSᵀ: Σ_i = Σ₀ + X C Xᵀ, given Σ₀⁻¹, which it hands on with the result.
+    """BBB-FC_MOM, the whole inner loop, with G = −SSᵀ: Σ_i = Σ₀ + X C Xᵀ, given Σ₀⁻¹, which it
+    hands on with the result.
 
     bbb-FC-mom-cov contains Σ_{i-1}⁻¹ − Σ₀⁻¹ = −Y M Yᵀ with Y = Σ₀⁻¹X.
     """
@@ -491,7 +506,9 @@ def test_bbb_fc_mom_in_a_krylov_basis(shape):
 
 @pytest.mark.parametrize("fn", [bbb_krylov, bbb_mom_krylov])
 def test_the_krylov_forms_are_quadratic_in_P(fn):
-    """In P and the number K of columns, for 1, 2, 3 iterations; products with Σ₀ or its inverse: I(I+1)/2 · K and less."""
+    """In P and the number K of columns, for 1, 2, 3 iterations; products with Σ₀ or its inverse:
+    I(I+1)/2 · K and less.
+    """
     for n_iter in (1, 2, 3):
         found = order(
             lambda prior, curvs, alpha, tally, n=n_iter: fn(prior, curvs * n, alpha, tally), "PC"
@@ -505,9 +522,11 @@ def test_the_krylov_forms_are_quadratic_in_P(fn):
 
 
 def root_times(L, A, B, z):
-    """Rows of standard normals z to rows with covariance Σ₀ + Σ₀XBXᵀΣ₀ = L (I + ABAᵀ) Lᵀ, given L Lᵀ = Σ₀ and A = LᵀX.
+    """Rows of standard normals z to rows with covariance Σ₀ + Σ₀XBXᵀΣ₀ = L (I + ABAᵀ) Lᵀ, given L
+    Lᵀ = Σ₀ and A = LᵀX.
 
-    With A = Q T and T B Tᵀ = V Diag(λ) Vᵀ the root of I + ABAᵀ is I + QV Diag(√(1+λ) − 1) (QV)ᵀ, and √(1+λ) − 1 = λ/(1 + √(1+λ)).
+    With A = Q T and T B Tᵀ = V Diag(λ) Vᵀ the root of I + ABAᵀ is I + QV Diag(√(1+λ) − 1) (QV)ᵀ,
+    and √(1+λ) − 1 = λ/(1 + √(1+λ)).
     """
     Q, T = np.linalg.qr(A)
     lam, V = np.linalg.eigh(T @ B @ T.T)
@@ -516,7 +535,9 @@ def root_times(L, A, B, z):
 
 
 def test_a_root_of_the_prior_is_a_root_of_every_iterate():
-    """With z = I the rows of the result are those of a matrix Lᵢᵀ with Lᵢ Lᵢᵀ = Σ_{t,i}: for BLR in both families, without a new factor."""
+    """With z = I the rows of the result are those of a matrix Lᵢᵀ with Lᵢ Lᵢᵀ = Σ_{t,i}: for BLR in
+    both families, without a new factor.
+    """
     rng = np.random.default_rng(0)
     P, K, alpha = 9, 2, 0.25
     prior = problems.belief("fc", rng, P)
@@ -571,16 +592,18 @@ def test_the_factor_of_a_softmax_in_linear_time():
     )
 
 
-# --- at size -----------------------------------------------------------------------------------------------------------------------
+# --- at size --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [f"{rule}-lin-hess-dlr" for rule in ("bong", "blr", "bog", "bbb")])
 def test_the_polynomial_at_size(name):
-    """At the size of the paper's CNN the tall products and the QR factors go by blocks of rows. The order stays.
+    """At the size of the paper's CNN the tall products and the QR factors go by blocks of rows. The
+    order stays.
 
-    Blocks of 4k rows and more: QR of the blocks and of their stacked factors, 2Pk²(1 + 1/4 + 1/16 + …), beside the 6Pk² of the SVD that
-    the polynomial has; a sum of blocks adds at most one addition to 16 rows of multiplications and additions. So the count is
-    between a third and 1 + 1/32 of the polynomial.
+    Blocks of 4k rows and more: QR of the blocks and of their stacked factors, 2Pk²(1 + 1/4 + 1/16 +
+    …), beside the 6Pk² of the SVD that the polynomial has; a sum of blocks adds at most one
+    addition to 16 rows of multiplications and additions. So the count is between a third and 1 +
+    1/32 of the polynomial.
     """
     sizes = dict(P=57_722, R=10, C=10) | ({"I": 1} if name[:3] in ("blr", "bbb") else {})
     assert (
@@ -590,7 +613,7 @@ def test_the_polynomial_at_size(name):
     )
 
 
-# --- the page ------------------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 def test_the_page_shows_the_table():

@@ -1,4 +1,6 @@
-"""Real data, where there are any: the folder that BONGREF_DATA names, or shared/data beside the repository."""
+"""Real data, where there are any: the folder that BONGREF_DATA names, or shared/data beside the
+repository.
+"""
 
 import gzip
 import os

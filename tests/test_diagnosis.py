@@ -41,7 +41,7 @@ def first_lines(adapter, levels, methods):
     }
 
 
-# --- steps written out in numpy, each with one mistake -------------------------------------------------------------------------
+# --- steps written out in numpy, each with one mistake --------------------------------------------
 
 
 def step_adapter(fn):
@@ -139,7 +139,7 @@ def test_a_right_step_is_not_named():
     assert not [o for o in report.failures if o.case.result == "value"]
 
 
-# --- estimates -----------------------------------------------------------------------------------------------------------------
+# --- estimates ------------------------------------------------------------------------------------
 
 
 def estimate_adapter(fn):
@@ -231,7 +231,7 @@ def test_a_wrong_estimate_is_named(fn, methods, only, words):
     assert any(words in line for line in lines), lines
 
 
-# --- updates, streams, predictions ---------------------------------------------------------------------------------------------
+# --- updates, streams, predictions ----------------------------------------------------------------
 
 
 class Static(Reference):
@@ -349,7 +349,7 @@ def test_a_factor_is_seen_where_no_form_is_known():
     assert any("g times 17/10" in line for line in lines), lines
 
 
-# --- what must not happen ------------------------------------------------------------------------------------------------------
+# --- what must not happen -------------------------------------------------------------------------
 
 
 def some(level, n=12):
@@ -405,7 +405,7 @@ def test_an_adapter_that_raises_in_its_parts_is_left_alone():
     assert outcome.status == "fail" and any("restarts" in line for line in outcome.diagnosis)
 
 
-# --- the table itself ----------------------------------------------------------------------------------------------------------
+# --- the table itself -----------------------------------------------------------------------------
 
 
 def test_keys_are_unique_and_texts_are_plain():
@@ -538,7 +538,7 @@ def _targets(mistake, case, right):
     return diagnosis.targets(case, values or right, "float64")
 
 
-# --- the pieces are right ------------------------------------------------------------------------------------------------------
+# --- the pieces are right -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("level", ["step", "estimate", "update", "stream", "predict", "predictive"])
@@ -573,7 +573,9 @@ def test_the_network_written_out_is_the_model(where):
     "name", ["tanh", "sigmoid", "silu", "softplus", "relu", "elu", "gelu", "gelu_tanh", None]
 )
 def test_the_derivatives_of_an_activation(name):
-    """By central differences: h² of the third derivative, which is at most 4, and eps/h of the value."""
+    """By central differences: h² of the third derivative, which is at most 4, and eps/h of the
+    value.
+    """
     z, h = np.linspace(-3, 3, 40), 1e-4  # 0 is not among these
     for k in (0, 1):
         up, down = (network.activation(name, z + d)[k] for d in (h, -h))

@@ -1,4 +1,6 @@
-"""help() is enough: every public function and class has a numpydoc docstring, and every example in it is run."""
+"""help() is enough: every public function and class has a numpydoc docstring, and every example in
+it is run.
+"""
 
 import doctest
 import inspect
@@ -10,8 +12,10 @@ from pathlib import Path
 import pytest
 
 MODULES = (
-    "autodiff", "checks", "curvature", "dynamics", "gaussians", "likelihoods", "likelihoods.encoding", "likelihoods.functions",
-    "linalg", "metrics", "models", "models.layers", "predictive", "routes.compare", "routes.oracle", "states", "tables",
+    "autodiff", "checks", "curvature", "dynamics", "gaussians", "likelihoods",
+     "likelihoods.encoding", "likelihoods.functions",
+    "linalg", "metrics", "models", "models.layers", "predictive", "routes.compare", "routes.oracle",
+     "states", "tables",
 )  # fmt: skip
 PACKAGE = Path(__file__).resolve().parents[1] / "bongref"
 WITH_EXAMPLES = {
@@ -105,7 +109,9 @@ def described(lines):
 
 
 def parameters(thing):
-    """The parameters of a function, a NamedTuple or a class with an own constructor, as a docstring names them."""
+    """The parameters of a function, a NamedTuple or a class with an own constructor, as a docstring
+    names them.
+    """
     if inspect.isclass(thing) and hasattr(thing, "_fields"):
         return set(thing._fields)
     if inspect.isclass(thing) and thing.__init__ is object.__init__:
@@ -185,7 +191,9 @@ def test_functions_that_refuse_say_so(module, name):
 
 
 def test_the_table_holds_all_public_names():
-    """A function or class of a public module that has no underscore is in the table, or is a part that other modules use."""
+    """A function or class of a public module that has no underscore is in the table, or is a part
+    that other modules use.
+    """
     for module in ("metrics", "predictive", "dynamics", "routes.oracle", "states"):
         home = import_module(f"bongref.{module}")
         own = {

@@ -1,4 +1,6 @@
-"""The predict step against the dense formulas F μ + b and F Σ Fᵀ + Q, the laws of the Ornstein–Uhlenbeck process, and refusals."""
+"""The predict step against the dense formulas F μ + b and F Σ Fᵀ + Q, the laws of the
+Ornstein–Uhlenbeck process, and refusals.
+"""
 
 import numpy as np
 import pytest
@@ -53,7 +55,9 @@ def as_matrix(a):
 
 
 def assert_is(got, mu, Sigma, *others):
-    """got = N(mu, Sigma), at a tolerance from the condition numbers of the covariances that were inverted."""
+    """got = N(mu, Sigma), at a tolerance from the condition numbers of the covariances that were
+    inverted.
+    """
     cond = max(float(np.linalg.cond(S)) for S in (Sigma, *others))
     for d in (
         difference("mu", got.mu, mu, 10.0, size=1.0),
@@ -66,7 +70,7 @@ def assert_is(got, mu, Sigma, *others):
 kinds = pytest.mark.parametrize("kind", ["fc", "diag", "dlr"])
 
 
-# --- every family against the dense formula ---------------------------------------------------------------------------
+# --- every family against the dense formula -------------------------------------------------------
 
 
 @pytest.mark.eq("algo:predict", "sec:pseudocode#3", "sec:pseudocode#4")
@@ -157,7 +161,7 @@ def test_many_small_steps_are_one_large_one(kind, n):
     assert_is(many, once.mu, dense(once), dense(q))
 
 
-# --- diagonal family with full F or Q ------------------------------------------------------------------------------------
+# --- diagonal family with full F or Q -------------------------------------------------------------
 
 
 def test_diag_takes_a_full_F_when_the_result_is_diagonal():
@@ -209,7 +213,7 @@ def test_what_would_need_a_projection_is_refused(kind, dynamics, match):
     assert [a.tobytes() for a in q] == kept
 
 
-# --- Static and OU ----------------------------------------------------------------------------------------------------------
+# --- Static and OU --------------------------------------------------------------------------------
 
 
 @kinds
@@ -267,7 +271,7 @@ def test_ou_near_one_keeps_its_digits():
     assert difference("Q", Q, exact, 1.0).agrees
 
 
-# --- bad input -----------------------------------------------------------------------------------------------------------------
+# --- bad input ------------------------------------------------------------------------------------
 
 NAN = float("nan")
 
@@ -356,7 +360,7 @@ def test_bad_dynamics_are_refused(kind, dynamics, error, match):
             ValueError,
             r"state.var must have shape \(2,\), got \(3,\)",
         ),
-        (np.zeros(2), TypeError, "state must be a FC, Diag or DLR state, got ndarray"),
+        (np.zeros(2), TypeError, "state must be an FC, Diag or DLR state, got ndarray"),
     ],
 )
 def test_bad_states_are_refused(q, error, match):

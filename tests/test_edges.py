@@ -12,7 +12,9 @@ from bongref.routes.exact import rational
 
 
 def test_digits_of_a_dense_hessian_in_dlr_are_those_of_the_hessian_given():
-    """A float64 −g gᵀ is not exactly negative semi-definite; the mean takes it as it is, not its factor."""
+    """A float64 −g gᵀ is not exactly negative semi-definite; the mean takes it as it is, not its
+    factor.
+    """
     g = np.array([-28.7, 31.6])
     G, Ups = -np.outer(g, g), np.array([1e-3, 1e-3])
     prior = {"mu": [0, 0], "Ups": Ups, "W": [[0.0], [0.0]]}
@@ -157,7 +159,7 @@ def test_trace_of_the_displayed_bog_lin_hess_dlr_has_the_result():
     assert {"mu", "Ups", "W"} <= names and "_" not in names
 
 
-# --- numbers at the ends of the range of float64 --------------------------------------------------------------------------
+# --- numbers at the ends of the range of float64 --------------------------------------------------
 
 
 def _scaled_states(rng, size):
@@ -191,13 +193,16 @@ def test_kl_of_very_small_and_very_large_variances(size):
     for q in _scaled_states(rng, size):
         for p in _scaled_states(rng, size * 8):
             want = _kl_in_60_digits(q, p)
-            # the terms that cancel are at most log|Σ| ~ 1400, and the trace and the quadratic form with cond < 1e3
+            # the terms that cancel are at most log|Σ| ~ 1400, and the trace and the quadratic form
+            # with cond < 1e3
             tol = 64 * np.finfo(float).eps * (1e3 * max(want, 1) + 1400)
             assert abs(br.kl(q, p) - want) <= tol, (q, p)
 
 
 def test_states_of_denormal_variance():
-    """1 / 1e-320 is beyond the largest float; the divergence of a state from itself is 0 all the same."""
+    """1 / 1e-320 is beyond the largest float; the divergence of a state from itself is 0 all the
+    same.
+    """
     tiny, one = 1e-320, np.ones(2)
     narrow = [br.FC(0 * one, tiny * np.eye(2)), br.Diag(0 * one, tiny * one)]
     wide = br.DLR(0 * one, tiny * one, np.zeros((2, 1)))
@@ -213,7 +218,9 @@ def test_states_of_denormal_variance():
 
 
 def test_the_oracle_loses_no_small_component():
-    """Entries from 1e-100 to 1e100: 30 digits are not enough for the SVD, and the oracle takes more."""
+    """Entries from 1e-100 to 1e100: 30 digits are not enough for the SVD, and the oracle takes
+    more.
+    """
     pytest.importorskip("mpmath")
     rng = np.random.default_rng(0)
 

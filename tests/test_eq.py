@@ -1,4 +1,6 @@
-"""`bongref eq`: by id, by the number that the PDF prints, by glob, by words; what it shows, and in which forms."""
+"""`bongref eq`: by id, by the number that the PDF prints, by glob, by words; what it shows, and in
+which forms.
+"""
 
 import json
 import re
@@ -306,7 +308,8 @@ def test_html_of_a_section_and_of_a_glob_shows_the_formulas():
 def test_without_matplotlib_html_has_the_source():
     code = (
         "import sys; sys.modules['matplotlib'] = None; from bongref import paper, reports;"
-        "page = reports.html(paper.document('eq:bong')); assert '<svg' not in page and 'boldsymbol' in page"
+        "page = reports.html(paper.document('eq:bong')); assert '<svg' not in page and "
+        "'boldsymbol' in page"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)
 

@@ -125,8 +125,8 @@ def test_diagonal_family_is_fc_when_prior_and_hessian_are_diagonal(name, size):
         f"{rule}-mc-hess-{family}", **({"alpha": p.m.params["alpha"]} if rule != "bong" else {})
     )
     if family == "fc" and rule in ("bog", "bbb"):
-        # plain gradients in natural parameters mix: the gradient in the precision has the outer product of Σg and μ, so that only
-        # with μ = 0 does the full family stay diagonal
+        # plain gradients in natural parameters mix: the gradient in the precision has the outer
+        # product of Σg and μ, so that only with μ = 0 does the full family stay diagonal
         prior, current = (q._replace(mu=np.zeros(size.P)) for q in (prior, current))
     full = [FC(q.mu, np.diag(q.var)) for q in (prior, current)]
     got, wanted = (
@@ -146,7 +146,9 @@ def test_diagonal_family_is_fc_when_prior_and_hessian_are_diagonal(name, size):
 @given(size=sizes(max_P=4, max_log_cond=1.0))
 @settings(max_examples=8)
 def test_natural_and_moment_forms_agree_to_first_order(rule, family, size):
-    """In exact arithmetic: the difference of the two falls by four when the step is halved, up to a term of the next order."""
+    """In exact arithmetic: the difference of the two falls by four when the step is halved, up to a
+    term of the next order.
+    """
     p = make(f"{rule}-mc-ef-{family}", size, alpha=0.5)
     other = br.method(p.m.name + "_mom", **p.m.params)
     gaps = []
@@ -171,7 +173,9 @@ def test_natural_and_moment_forms_agree_to_first_order(rule, family, size):
 @pytest.mark.filterwarnings("ignore::bongref.errors.Diverging")  # Y is not drawn from this model
 @pytest.mark.parametrize("seed", range(3))
 def test_bong_lin_hess_fc_is_the_kalman_filter(seed):
-    """Against a textbook filter with its own predict and update, and static against the batch posterior."""
+    """Against a textbook filter with its own predict and update, and static against the batch
+    posterior.
+    """
     rng = np.random.default_rng(seed)
     D, C, T = 3, 2, 20
     P = C * D

@@ -1,4 +1,6 @@
-"""The estimators against autograd of the log-likelihood, against each other, and against exact expectations."""
+"""The estimators against autograd of the log-likelihood, against each other, and against exact
+expectations.
+"""
 
 import numpy as np
 import pytest
@@ -125,7 +127,9 @@ def test_linear_h_gaussian_is_linear_f_delta(kind, seed, C):
 
 
 def test_lower_cholesky_factor_of_the_precision_is_wrong_beyond_one_output():
-    """chol(R⁻¹) must satisfy AᵀA = R⁻¹; a lower factor, L Lᵀ = R⁻¹, put in its place gives another G unless C = 1."""
+    """chol(R⁻¹) must satisfy AᵀA = R⁻¹; a lower factor, L Lᵀ = R⁻¹, put in its place gives another
+    G unless C = 1.
+    """
     for C in (1, 3):
         model, lik, x, y, mu, _ = problem("gaussian-full", 0, C)
         J, Ri = model.jac(mu, x), np.linalg.inv(lik.var(model(mu, x)))
@@ -161,7 +165,9 @@ def test_hutchinson_is_unbiased(kind):
 
 
 def logistic(P=3, seed=0):
-    """Logistic regression: expectations over q are one-dimensional integrals along x, by Gauss–Hermite quadrature."""
+    """Logistic regression: expectations over q are one-dimensional integrals along x, by
+    Gauss–Hermite quadrature.
+    """
     rng = np.random.default_rng(seed)
     q = br.FC(rng.standard_normal(P), spd(rng, P, 1.0))
     x, y = rng.standard_normal(P), np.ones(1)
@@ -200,7 +206,9 @@ def test_monte_carlo_estimators_against_exact_expectations():
 
 
 def test_virtual_observation_of_lin_ef():
-    """The mean of G over the virtual observations, each class with its probability, is the expected Hessian."""
+    """The mean of G over the virtual observations, each class with its probability, is the expected
+    Hessian.
+    """
     model, lik, x, y, mu, _ = problem("categorical", 4)
     p = lik.mean(model(mu, x))
     virtual = [
@@ -216,7 +224,9 @@ def test_virtual_observation_of_lin_ef():
 @pytest.mark.parametrize("kind", LIKELIHOODS)
 @pytest.mark.parametrize("hess", ["mc_hess", "mc_ef", "lin_hess", "lin_ef"])
 def test_a_batch_is_one_likelihood(kind, hess):
-    """The log-likelihoods of a mini-batch add up: so do g and the Hessians, and the empirical Fisher is of the sum."""
+    """The log-likelihoods of a mini-batch add up: so do g and the Hessians, and the empirical
+    Fisher is of the sum.
+    """
     model, lik, x, _, mu, samples = problem(kind, 5)
     rng = np.random.default_rng(3)
     X = x + 0.5 * rng.standard_normal((3, len(x)))

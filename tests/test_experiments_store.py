@@ -1,4 +1,6 @@
-"""The store of results: lines with checksums, one writer, what survives a crash, and what is refused."""
+"""The store of results: lines with checksums, one writer, what survives a crash, and what is
+refused.
+"""
 
 import hashlib
 import json
@@ -15,7 +17,8 @@ from bongref.experiments import records, store
 
 def record(k, **more):
     return {
-        "id": f"{k:016x}", "status": "done", "rows": [{"t": 1, "nlpd": math.inf}], "calibration": {},
+        "id": f"{k:016x}", "status": "done", "rows": [{"t": 1, "nlpd": math.inf}],
+         "calibration": {},
         "timing": {"total": 1.0}, "command": "bongref run", "versions": {}, **more,
     }  # fmt: skip
 
@@ -147,11 +150,14 @@ with store.writer(sys.argv[1]) as out:
 
 
 def test_a_full_disk_loses_nothing(tmp_path):
-    """The system refuses to write beyond a limit: half a line is taken back, all others are there."""
+    """The system refuses to write beyond a limit: half a line is taken back, all others are
+    there.
+    """
     one = len(records.to_line(record(0))) + 1
     limit = 5 * one + one // 2
     done = subprocess.run(
-        [sys.executable, "-c", FULL, tmp_path, str(limit)], capture_output=True, text=True, check=True,
+        [sys.executable, "-c", FULL, tmp_path, str(limit)], capture_output=True, text=True,
+         check=True,
         cwd=os.path.dirname(os.path.dirname(__file__)),
     )  # fmt: skip
     assert done.stdout.startswith("5 ")

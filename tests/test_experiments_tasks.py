@@ -15,11 +15,12 @@ from scipy.io import savemat
 
 import bongref as br
 from bongref.errors import InvalidValue
-from bongref.experiments import data, datasets, raw, tasks
+from bongref.experiments import tasks
+from bongref.experiments.data import download, generated, published
 
 
 @pytest.mark.filterwarnings("ignore::bongref.errors.Diverging")  # sixty steps are few
-@pytest.mark.parametrize("name", raw.GENERATORS)
+@pytest.mark.parametrize("name", generated.GENERATORS)
 def test_generated_tasks_repeat_and_fit_their_model(name):
     a, b = (tasks.load(name, {"n": 60, "n_test": 30}) for _ in range(2))
     assert a.facts == b.facts and np.array_equal(a.X, b.X)
@@ -152,17 +153,20 @@ def test_text_columns_and_rows_without_names(tmp_path):
 
 GOOD = [[k, (k * 7) % 11 + 0.5] for k in range(20)]
 BAD = {
-    "unknown column": (GOOD, {"target": "z"}, "target must be a column of t.csv, which has x, y, got 'z'"),
+    "unknown column": (GOOD, {"target": "z"},
+     "target must be a column of t.csv, which has x, y, got 'z'"),
     "near miss": (GOOD, {"target": "Y"}, "did you mean 'y'"),
     "no target": (GOOD, {}, "got none; e.g. --target y"),
-    "missing value": ([*GOOD, ["", 1.5]], {"target": "y"}, "1 missing or infinite value.*row 21, column 'x'.*missing=drop"),
+    "missing value": ([*GOOD, ["", 1.5]], {"target": "y"},
+     "1 missing or infinite value.*row 21, column 'x'.*missing=drop"),
     "missing target": ([*GOOD, [3, "NA"]], {"target": "y"}, "row 21, column 'y'"),
     "infinite": ([*GOOD, [3, "inf"]], {"target": "y"}, "row 21, column 'y'"),
     "constant target": ([[k, 3] for k in range(20)], {"target": "y"}, "target must vary"),
     "constant number": ([[k, 3.5] for k in range(20)], {"target": "y"}, "target must vary"),
     "short row": ([*GOOD, [3]], {"target": "y"}, "2 values in every row.*got 1 in row 21"),
     "unknown parameter": (GOOD, {"target": "y", "sede": 1}, "t.csv takes .*got 'sede'"),
-    "text": ([[f"w{k}", k + 0.5] for k in range(30)], {"target": "y"}, "at most 20 values, got 30.*drop=x"),
+    "text": ([[f"w{k}", k + 0.5] for k in range(30)], {"target": "y"},
+     "at most 20 values, got 30.*drop=x"),
     "test share": (GOOD, {"target": "y", "test": 50}, "test must be a share"),
     "drop": (GOOD, {"target": "y", "drop": "q"}, "drop must be a column"),
     "nothing left": (GOOD, {"target": "y", "drop": "x"}, "columns besides the target"),
@@ -218,8 +222,8 @@ def idx(array):
 @pytest.fixture
 def known(monkeypatch):
     """A catalogue of ours, so that small files have right checksums."""
-    catalogue = json.loads(json.dumps(datasets.catalogue()))
-    monkeypatch.setattr(datasets, "catalogue", lambda: catalogue)
+    catalogue = json.loads(json.dumps(published.catalogue()))
+    monkeypatch.setattr(published, "catalogue", lambda: catalogue)
     return catalogue
 
 
@@ -371,15 +375,17 @@ def test_a_download_goes_on_where_it_was_cut(server, tmp_path):
     target = tmp_path / "data" / "a.gz"
     handler.cut = True
     with pytest.raises(OSError, match="what has come is kept, and the same command goes on"):
-        data.download(f"{url}/a.gz", target, right)
+        download.download(f"{url}/a.gz", target, right)
     part = target.with_name("a.gz.part")
     assert not target.exists() and part.stat().st_size == size // 2
-    assert data.download(f"{url}/a.gz", target, right).read_bytes() == (www / "a.gz").read_bytes()
+    assert (
+        download.download(f"{url}/a.gz", target, right).read_bytes() == (www / "a.gz").read_bytes()
+    )
     assert handler.log == [0, size // 2] and not part.exists()
-    data.download(f"{url}/a.gz", target, right)
+    download.download(f"{url}/a.gz", target, right)
     assert len(handler.log) == 2  # it is there and right: nothing is asked for
     target.write_bytes(b"damaged")
-    data.download(f"{url}/a.gz", target, right)
+    download.download(f"{url}/a.gz", target, right)
     assert gzip.decompress(target.read_bytes()) == content
 
 
@@ -390,7 +396,7 @@ def test_a_server_without_ranges_starts_again(server, tmp_path):
     target = tmp_path / "b.mat"
     target.with_name("b.mat.part").write_bytes(b"01234")
     right = hashlib.sha256(b"0123456789").hexdigest()
-    assert data.download(f"{url}/b.mat", target, right).read_bytes() == b"0123456789"
+    assert download.download(f"{url}/b.mat", target, right).read_bytes() == b"0123456789"
 
 
 def test_a_wrong_file_never_gets_its_name(server, tmp_path):
@@ -398,10 +404,10 @@ def test_a_wrong_file_never_gets_its_name(server, tmp_path):
     (www / "c.mat").write_bytes(b"something else")
     target = tmp_path / "c.mat"
     with pytest.raises(InvalidValue, match=r"must have the SHA-256 0000.*the file was not kept"):
-        data.download(f"{url}/c.mat", target, "0" * 64)
+        download.download(f"{url}/c.mat", target, "0" * 64)
     assert not target.exists() and not target.with_name("c.mat.part").exists()
     with pytest.raises(OSError, match="cannot be downloaded"):
-        data.download(f"{url}/nothing", target, None)
+        download.download(f"{url}/nothing", target, None)
 
 
 def test_data_get_by_name(server, tmp_path, known, capsys):
@@ -410,15 +416,15 @@ def test_data_get_by_name(server, tmp_path, known, capsys):
         name = file["path"].replace("/", "-")
         (www / name).write_bytes(gzip.compress(b"1,2\n"))
         file["url"], file["sha256"] = f"{url}/{name}", hashlib.sha256(b"1,2\n").hexdigest()
-    paths = data.get("uci-yacht", str(tmp_path / "d"))
+    paths = download.get("uci-yacht", str(tmp_path / "d"))
     assert [p.is_file() for p in paths] == [True, True]
-    assert "uci-yacht     2 of 2 files" in data.listing(str(tmp_path / "d"))
+    assert "uci-yacht     2 of 2 files" in download.listing(str(tmp_path / "d"))
     with pytest.raises(InvalidValue, match="did you mean 'mnist'"):
-        data.get("mnit", str(tmp_path))
+        download.get("mnit", str(tmp_path))
 
 
 def test_every_set_of_the_catalogue_is_a_task_and_has_addresses():
-    assert set(datasets.catalogue()) <= set(tasks.NAMES)
-    for entry in datasets.catalogue().values():
+    assert set(published.catalogue()) <= set(tasks.NAMES)
+    for entry in published.catalogue().values():
         for file in entry["files"]:
             assert file["url"].startswith("https://") and len(file["sha256"] or "0" * 64) == 64

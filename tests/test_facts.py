@@ -1,4 +1,6 @@
-"""Facts as data: every JSON file has a schema that it passes and that can fail, and is shipped with the package."""
+"""Facts as data: every JSON file has a schema that it passes and that can fail, and is shipped with
+the package.
+"""
 
 import configparser
 import json
@@ -13,7 +15,7 @@ from bongref.paper import KINDS, claims, errata
 ROOT = Path(__file__).resolve().parents[1]
 FACTS = sorted(
     p
-    for folder in ("experiments", "guide", "paper", "theory")
+    for folder in ("experiments/data", "guide", "paper", "theory")
     for p in (ROOT / "bongref" / folder).glob("*.json")
 )
 NAMES = {
@@ -113,7 +115,7 @@ def test_schemas_and_code_have_the_same_words():
     assert words("errata.json", "kind") == errata.KINDS and words("equations.json", "kind") == KINDS
 
 
-# --- what is shipped --------------------------------------------------------------------------------------------------------------
+# --- what is shipped ------------------------------------------------------------------------------
 
 
 def shipped(text):

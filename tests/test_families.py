@@ -1,4 +1,6 @@
-"""The gradients, chain rules and Fishers that the sections display, against autograd of the functions that they are gradients of."""
+"""The gradients, chain rules and Fishers that the sections display, against autograd of the
+functions that they are gradients of.
+"""
 
 import numpy as np
 import pytest
@@ -45,7 +47,9 @@ def sym(a):
 
 
 def through(family, f):
-    """f(μ, Σ) as a function of (first, second), natural or dual parameters; matrices enter by their symmetric part."""
+    """f(μ, Σ) as a function of (first, second), natural or dual parameters; matrices enter by their
+    symmetric part.
+    """
     if family == "natural":
         return lambda a, b: f(anp.dot(anp.linalg.inv(-(b + b.T)), a), anp.linalg.inv(-(b + b.T)))
     return lambda a, b: f(a, (b + b.T) / 2 - anp.outer(a, a))
@@ -57,14 +61,18 @@ def diagonal(f):
 
 
 def same(got, wanted, cond, what, sizes=None):
-    """Agreement relative to the size of what is wanted, or of the terms that it is a difference of."""
+    """Agreement relative to the size of what is wanted, or of the terms that it is a difference
+    of.
+    """
     for k, (a, b) in enumerate(zip(got, wanted, strict=True)):
         diff = compare.difference(f"{what}[{k}]", a, b, cond, size=sizes[k] if sizes else 0.0)
         assert diff.agrees, str(diff)
 
 
 def entropy(mu, Sigma):
-    """Up to a constant; its gradients are the size of the terms that the gradients of a KL are differences of."""
+    """Up to a constant; its gradients are the size of the terms that the gradients of a KL are
+    differences of.
+    """
     return anp.linalg.slogdet(Sigma)[1] / 2 + 0 * anp.sum(mu)
 
 
@@ -76,7 +84,8 @@ def terms(change, point):
 def pair(family, size):
     rng = np.random.default_rng(size.seed)
     q, prior = (belief(family, rng, size.P, size.R, size.log_cond) for _ in range(2))
-    # first derivatives through an inverse lose cond of the covariance, and so do the sizes that they are compared by
+    # first derivatives through an inverse lose cond of the covariance, and so do the sizes that
+    # they are compared by
     cond = max(compare.matrix_condition(q), compare.matrix_condition(prior)) ** 2
     return q, prior, curvature("mc-ef", family, rng, size.P, size.K), cond
 
@@ -234,7 +243,8 @@ def test_gradients_of_the_moment_families(size):
 def test_fisher_matrices(size):
     q, _, curv, cond = pair("fc_mom", size)
     family = definition._FCMoment(q)
-    # coordinates of the definition: μ and Σ turned to the eigenvectors, Σ in an orthonormal basis of the symmetric matrices
+    # coordinates of the definition: μ and Σ turned to the eigenvectors, Σ in an orthonormal basis
+    # of the symmetric matrices
     T = np.kron(family.turn, family.turn) @ family.basis.reshape(len(family.basis), -1).T
     P = size.P
     change = np.block([[family.turn, np.zeros((P, T.shape[1]))], [np.zeros((P * P, P)), T]])
@@ -321,7 +331,9 @@ def test_update_in_natural_parameters_translates_to_the_step(rule, size):
 
 
 def test_printed_gradient_is_not_symmetric():
-    """2Σgμᵀ, as printed, is the gradient over all matrices; only its symmetric part keeps the precision symmetric."""
+    """2Σgμᵀ, as printed, is the gradient over all matrices; only its symmetric part keeps the
+    precision symmetric.
+    """
     p = make("bog-lin-hess-fc", Size(3, 4, 1, 2, 1.0))
     Sg = p.prior.Sigma @ p.curv.g
     printed = np.linalg.inv(p.prior.Sigma) - 4 * 0.1 * np.outer(Sg, p.prior.mu)

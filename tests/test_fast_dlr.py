@@ -123,7 +123,9 @@ def smallest_kept(rule, p):
 @given(p=problems())
 @settings(max_examples=10 if SLOW else 100)
 def test_step_is_the_reference_step(rule, p):
-    """A step of bong or blr is refused only where a direction that is kept is too small for W̃ᵀW̃ to show it."""
+    """A step of bong or blr is refused only where a direction that is kept is too small for
+    W̃ᵀW̃ to show it.
+    """
     got, status = compiled(rule, *p.states, p.curv)
     assert status == OK or (
         status == UNSUPPORTED and rule in ("bong", "blr") and smallest_kept(rule, p) < 1e-5
@@ -250,7 +252,9 @@ def tilted(rng, cond, P=20, K=6):
 
 
 def graded(rng, cond, P=20, K=6):
-    """W̃ whose rows have sizes from 1 to 1/√cond, and so have its columns before they are rotated."""
+    """W̃ whose rows have sizes from 1 to 1/√cond, and so have its columns before they are
+    rotated.
+    """
     W = (
         np.geomspace(1, cond**-0.5, P)[:, None]
         * rng.standard_normal((P, K))
@@ -361,7 +365,9 @@ def test_projection_of_most_problems_is_not_refused():
     [[1.0] * 6, [9, 5, 1, 1, 1, 0.5], [1e3, 1, 1, 1, 1e-3, 0], [1, 0, 0, 0, 0, 0], [0] * 6],
 )
 def test_projection_with_equal_singular_values(spectrum):
-    """Which of them are kept is free; the diagonal is kept, and what is discarded has the size that it must have."""
+    """Which of them are kept is free; the diagonal is kept, and what is discarded has the size
+    that it must have.
+    """
     rng = np.random.default_rng(3)
     U, Q = (np.linalg.qr(rng.standard_normal((n, 6)))[0] for n in (20, 6))
     W, spectrum = (U * spectrum) @ Q.T, np.array(spectrum, dtype=float)

@@ -41,7 +41,10 @@ class Stream(NamedTuple):
     dynamics: object
 
     def __repr__(self) -> str:
-        return f"{self.m!r}, P={len(self.prior.mu)}, K={self.curvs[0][0].S.shape[1]}, T={len(self.curvs)}, {type(self.dynamics).__name__}"
+        return (
+            f"{self.m!r}, P={len(self.prior.mu)}, K={self.curvs[0][0].S.shape[1]}, "
+            f"T={len(self.curvs)}, {type(self.dynamics).__name__}"
+        )
 
 
 def dynamics_of(kind, rng, P):
@@ -527,7 +530,9 @@ def test_an_inner_loop_of_bbb_that_needs_a_longer_basis(size, monkeypatch):
 @pytest.mark.parametrize("often", [0, 2, 100])
 @pytest.mark.parametrize("kind", ["static", "ou"])
 def test_an_inverse_that_is_updated_along(often, kind):
-    """As the precision is computed anew now and then, or in every update, the numbers are the same."""
+    """As the precision is computed anew now and then, or in every update, the numbers are the
+    same.
+    """
     s = small_stream("bbb-lin-ef-fc_mom", 60, 1, 4, T=8, kind=kind)
     q = Filter(s, 1)
     for t, curvs in enumerate(s.curvs):

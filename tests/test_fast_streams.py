@@ -1,4 +1,6 @@
-"""Whole streams, compiled and by the reference: the same beliefs for the same seed, the same refusals, the same rows."""
+"""Whole streams, compiled and by the reference: the same beliefs for the same seed, the same
+refusals, the same rows.
+"""
 
 from __future__ import annotations
 
@@ -93,8 +95,11 @@ def case(name, model_kind, lik_kind, dynamics, seed, T=6, activation="gelu") -> 
     C = int(rng.integers(2, 4)) if lik_kind == "categorical" else int(rng.integers(1, 4))
     if name.endswith("-dlr"):
         C = min(
-            C, 2
-        )  # three outputs of a linear model have three equal singular values, of which rank 2 keeps any two
+            C,
+            2,
+            # three outputs of a linear model have three equal singular values, of which rank 2
+            # keeps any two
+        )
     model, m = network(model_kind, C, activation), method(name)
     lik, Y = observations(lik_kind, C, T, rng)
     X = rng.standard_normal((T, *model.in_shape))
@@ -133,7 +138,9 @@ def outcome(c: Case, backend: str, **kw):
 
 
 def assert_agree(c: Case, **kw):
-    """The compiled stream is the reference at 64 · cond · eps, cond measured on the whole stream by changing the prior and every x."""
+    """The compiled stream is the reference at 64 · cond · eps, cond measured on the whole stream
+    by changing the prior and every x.
+    """
     wanted, stopped = outcome(c, "reference", **kw)
     got, stopped_too = outcome(c, "fast", **kw)
     moved = lambda prior, X: outcome(c._replace(prior=prior, X=X), "reference", **kw)
@@ -191,7 +198,9 @@ def test_given_samples(name):
 @pytest.mark.parametrize("name", [n for n in COMPILED if "mc-ef-fc" in n])
 @pytest.mark.parametrize("dynamics", ["static", "ou"])
 def test_many_samples_of_a_full_covariance(name, dynamics):
-    """More samples than parameters: the factor that a step ends with is the one that the next draws from."""
+    """More samples than parameters: the factor that a step ends with is the one that the next
+    draws from.
+    """
     c = case(name, "mlp", "gaussian", dynamics, 4, T=5)
     assert_agree(c._replace(m=br.method(name, **{**c.m.params, "n_samples": 40})))
 
@@ -234,7 +243,7 @@ def test_mini_batches(name):
         assert d.agrees, d
 
 
-# --- what is refused, and by whom ---------------------------------------------------------------------------------------------------
+# --- what is refused, and by whom -----------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -285,7 +294,7 @@ def test_nothing_that_was_given_changes():
         assert all(np.array_equal(a, b) for a, b in zip(kept, (*c.prior, c.X), strict=True))
 
 
-# --- rows, interruptions, repetition ----------------------------------------------------------------------------------------------
+# --- rows, interruptions, repetition --------------------------------------------------------------
 
 
 def keep_states(seen):
@@ -391,7 +400,9 @@ def test_any_number_of_samples(model, name, dynamics, n_samples):
 
 
 def test_a_users_model_whose_belief_is_lost_ends_as_in_the_reference():
-    """No samples can be drawn from a covariance that is not positive definite: the model is not asked for gradients there."""
+    """No samples can be drawn from a covariance that is not positive definite: the model is not
+    asked for gradients there.
+    """
     model = br.models.wrap(
         lambda theta, x: anp.tanh(theta[:2] @ x) * theta[2:], n_params=3, n_outputs=1, in_shape=(2,)
     )
@@ -448,7 +459,9 @@ def test_every_bit_generator_gives_its_own_stream_and_stands_where_the_reference
 
 
 def exact_filter(family, X, y, mu, var, noise):
-    """bong on a linear model with Gaussian noise, in fractions: the Kalman filter, or its diagonal form."""
+    """bong on a linear model with Gaussian noise, in fractions: the Kalman filter, or its
+    diagonal form.
+    """
     to = lambda a: np.vectorize(Fraction, otypes=[object])(a)
     X, y, mu, noise = to(X), to(y), to(mu), Fraction(noise)
     P = len(mu)
@@ -471,8 +484,9 @@ def exact_filter(family, X, y, mu, var, noise):
 @pytest.mark.parametrize("ratio", [1e8, 1e12, 1e14, 1e16])
 @pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-lin-hess-diag"])
 def test_a_sharp_observation_keeps_the_digits_of_the_reference(name, ratio):
-    """Prior variance over noise variance up to 1e16: over some streams the largest error, from exact
-    fractions, is at most 16 times the reference's; a stream that it refuses is refused at the same step.
+    """Prior variance over noise variance up to 1e16: over some streams the largest error, from
+    exact fractions, is at most 16 times the reference's; a stream that it refuses is refused at the
+    same step.
     """
     worst = np.zeros((2, 2))  # of the reference and of the compiled path, of μ and of Σ
     for seed in range(6):

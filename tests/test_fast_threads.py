@@ -1,4 +1,6 @@
-"""Threads: the same bits with any number of them, and safe after a fork, in several Python threads, in worker processes."""
+"""Threads: the same bits with any number of them, and safe after a fork, in several Python
+threads, in worker processes.
+"""
 
 from __future__ import annotations
 
@@ -92,7 +94,7 @@ def test_the_limit_of_blas_holds_in_every_python_thread():
         assert blas_threads() == before
 
 
-# --- where users run Python --------------------------------------------------------------------------------------------------------
+# --- where users run Python -----------------------------------------------------------------------
 
 SETTING = """
 import os, sys, numpy as np, bongref as br
@@ -177,7 +179,7 @@ def test_with_one_thread(tmp_path):
     )
 
 
-# --- the threads of BLAS -----------------------------------------------------------------------------------------------------------
+# --- the threads of BLAS --------------------------------------------------------------------------
 
 
 def blas():

@@ -1,4 +1,6 @@
-"""The compiled path through the conformance vectors: exact or 50-digit values that know nothing of either path."""
+"""The compiled path through the conformance vectors: exact or 50-digit values that know nothing
+of either path.
+"""
 
 import pytest
 

@@ -1,4 +1,6 @@
-"""Updates and streams against closed forms, hand-written loops, and each other; traces; interruptions; lost positive definiteness."""
+"""Updates and streams against closed forms, hand-written loops, and each other; traces;
+interruptions; lost positive definiteness.
+"""
 
 import cProfile
 import dataclasses
@@ -43,7 +45,9 @@ SOME = [
 
 
 def make(name, **params):
-    """The method with few samples and iterations, and a learning rate that keeps positive definiteness at the priors below."""
+    """The method with few samples and iterations, and a learning rate that keeps positive
+    definiteness at the priors below.
+    """
     rule, mc, _, family = name.split("-")
     small = {"alpha": 0.05 if rule == "blr" else 1e-4} if rule != "bong" else {}
     small |= {"n_iter": 2} if rule in ("blr", "bbb") else {}
@@ -76,11 +80,13 @@ def frozen(q):
     return [a.tobytes() for a in q]
 
 
-# --- one update ---------------------------------------------------------------------------------------------------------
+# --- one update -----------------------------------------------------------------------------------
 
 
 def closed_form(mu0, Sigma0, X, Y, R):
-    """The posterior of y = W x + noise with covariance R, from the normal equations, and the largest condition number on the way."""
+    """The posterior of y = W x + noise with covariance R, from the normal equations, and the
+    largest condition number on the way.
+    """
     info, rhs = np.linalg.inv(Sigma0), np.linalg.solve(Sigma0, mu0)
     for x, y in zip(X, Y, strict=True):
         H = np.kron(np.eye(len(R)), x)
@@ -120,7 +126,8 @@ def test_linear_gaussian_posterior_by_mini_batch_and_one_by_one_in_any_order(nam
     )
     X, Y = rng.standard_normal((N, 3)), rng.standard_normal((N, 2))
     mu, Sigma, cond = closed_form(mu0, Sigma0, X, Y, R)
-    # of a quadratic the mean of the gradients is the gradient at the mean of the samples: a pair around mu is enough
+    # of a quadratic the mean of the gradients is the gradient at the mean of the samples: a pair
+    # around mu is enough
     given = lambda q: (
         {"samples": q.mu + np.array([[1.0], [-1.0]]) * rng.standard_normal(n)}
         if "mc" in name
@@ -190,7 +197,9 @@ def test_the_empirical_fisher_of_a_batch_is_of_the_summed_log_likelihood(lik):
 )
 @pytest.mark.parametrize("name", DERIVED)
 def test_an_update_is_estimators_and_steps_in_a_loop(name):
-    """algo:update written out, with the samples that the generator would give; the samples come from q_{t,i-1}."""
+    """algo:update written out, with the samples that the generator would give; the samples come
+    from q_{t,i-1}.
+    """
     lik = LIKS["gaussian"]
     m, (X, Y) = make(name), stream(lik, 1)
     prior, rng, form = (
@@ -349,7 +358,9 @@ def test_lost_positive_definiteness_is_reported_with_its_iteration():
 
 
 def test_iterations_stop_where_there_is_nothing_to_linearise_at():
-    """A mean that overflows in the first of four iterations: reported, not raised, and no estimate is asked for at it."""
+    """A mean that overflows in the first of four iterations: reported, not raised, and no estimate
+    is asked for at it.
+    """
     asked = []
 
     def jac(theta, x):
@@ -380,7 +391,7 @@ def test_overflow_in_the_model_is_an_error_that_says_so():
         )
 
 
-# --- traces ------------------------------------------------------------------------------------------------------------------
+# --- traces ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", DERIVED)
@@ -500,7 +511,7 @@ def test_a_traced_stream_is_the_same_stream():
     np.testing.assert_array_equal({s.name: s for s in b.info.traces[-1]}["mu"].value, b.state.mu)
 
 
-# --- streams -----------------------------------------------------------------------------------------------------------------
+# --- streams --------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("sec:pseudocode#1", "sec:pseudocode#2")
@@ -678,7 +689,7 @@ def test_the_prequential_score_is_of_the_prior_before_the_update(kind):
         assert (d := difference("prequential", row[f"prequential-{kind}"], w, 10.0)).agrees, d
 
 
-# --- losing positive definiteness -----------------------------------------------------------------------------------------------
+# --- losing positive definiteness -----------------------------------------------------------------
 
 
 def test_a_run_that_loses_positive_definiteness():
@@ -693,7 +704,8 @@ def test_a_run_that_loses_positive_definiteness():
     assert 2 <= bad < 49  # good steps before, and steps that were not reached
     with pytest.raises(
         br.NotPositiveDefinite,
-        match=f"bog-lin-hess-diag_mom: step {bad + 1}: the update gave a state that is not positive definite",
+        match=f"bog-lin-hess-diag_mom: step {bad + 1}: the update gave a state that is not "
+        f"positive definite",
     ) as caught:
         run(m, MLP, lik, prior, X, Y, every=1, metrics=br.metrics.on(X, Y, "rmse"))
     error = caught.value
@@ -726,7 +738,7 @@ def test_overflow_in_a_stream_names_the_step():
     assert "step 3" in str(caught.value)
 
 
-# --- interruptions ---------------------------------------------------------------------------------------------------------------
+# --- interruptions --------------------------------------------------------------------------------
 
 
 class Stop:
@@ -866,7 +878,7 @@ def test_resume_refuses_what_is_not_a_result_of_this_run():
     assert_same(run(m, MLP, lik, belief(m), X, Y, resume=done).state, done.state)
 
 
-# --- the bar, the backend, standard output -------------------------------------------------------------------------------------
+# --- the bar, the backend, standard output --------------------------------------------------------
 
 
 class Terminal(io.StringIO):
@@ -994,7 +1006,7 @@ def test_forms_agree_and_are_named():
         br.update("bbb-lin-ef-fc", MLP, lik, prior, X[0], Y[0], form="efficient")
 
 
-# --- checkpoints ---------------------------------------------------------------------------------------------------------------
+# --- checkpoints ----------------------------------------------------------------------------------
 
 
 class Killed(BaseException):
@@ -1004,7 +1016,9 @@ class Killed(BaseException):
 @pytest.mark.parametrize("bits", [np.random.PCG64, np.random.MT19937, np.random.Philox])
 @pytest.mark.parametrize("name", ["bong-mc-ef-dlr", "blr-lin-hess-fc", "bbb-mc-hess-diag"])
 def test_a_killed_run_goes_on_from_its_checkpoint(name, bits, tmp_path):
-    """A run that dies between two checkpoints goes on in a new process, here a new generator, to the same end bit by bit."""
+    """A run that dies between two checkpoints goes on in a new process, here a new generator, to
+    the same end bit by bit.
+    """
     lik = LIKS["gaussian"]
     m, (X, Y) = make(name), stream(lik, 7)
     prior, path = belief(m), tmp_path / "run.npz"

@@ -1,4 +1,6 @@
-"""Samples, KL, log-density, validity and marginal variances against dense textbook formulas and against moments of samples."""
+"""Samples, KL, log-density, validity and marginal variances against dense textbook formulas and
+against moments of samples.
+"""
 
 import tracemalloc
 from fractions import Fraction
@@ -46,7 +48,9 @@ def dlr_zero_W(rng, P=5, R=2):
 
 
 def dlr_negative(rng, P=5, R=2):
-    """Two Υ at or below 0, made up for by W: what the small rows leave of its large ones is above 0.5 (their norm is below 1)."""
+    """Two Υ at or below 0, made up for by W: what the small rows leave of its large ones is above
+    0.5 (their norm is below 1).
+    """
     q = dlr(rng, P, R)
     q.W[:] *= 0.5 / np.linalg.norm(q.W)
     q.W[[1, 3]] = [[2.0, 0.5], [-0.3, 1.5]]
@@ -80,7 +84,7 @@ def agree(quantity, got, wanted, cond, size=0.0):
     assert d.agrees, d
 
 
-# --- samples ---------------------------------------------------------------------------------------------------------
+# --- samples --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("make", [*STATES.values(), dlr_no_positive], ids=[*STATES, "dlr no Ups>0"])
@@ -145,11 +149,11 @@ def test_sample_refuses():
         ValueError, match=r"state must be positive definite, got var with smallest entry -1"
     ):
         br.sample(Diag(np.zeros(2), np.array([1.0, -1.0])), 2, np.random.default_rng(0))
-    with pytest.raises(TypeError, match="state must be a FC, Diag or DLR state, got dict"):
+    with pytest.raises(TypeError, match="state must be an FC, Diag or DLR state, got dict"):
         br.sample({"mu": 0}, 2, np.random.default_rng(0))
 
 
-# --- KL ----------------------------------------------------------------------------------------------------------------
+# --- KL -------------------------------------------------------------------------------------------
 
 
 def dense_kl(q, p):
@@ -208,11 +212,11 @@ def test_kl_refuses_other_sizes():
         ValueError, match="q and p must have the same number of parameters, got 5 and 4"
     ):
         br.kl(fc(rng), diag(rng, 4))
-    with pytest.raises(TypeError, match="p must be a FC, Diag or DLR state, got NoneType None"):
+    with pytest.raises(TypeError, match="p must be an FC, Diag or DLR state, got NoneType None"):
         br.kl(fc(rng), None)
 
 
-# --- log-density ---------------------------------------------------------------------------------------------------------
+# --- log-density ----------------------------------------------------------------------------------
 
 
 @states
@@ -251,7 +255,7 @@ def test_log_density_refuses():
         br.log_density(diag(np.random.default_rng(0)), np.full(5, np.nan))
 
 
-# --- validity, marginal variances and products ------------------------------------------------------------------------------
+# --- validity, marginal variances and products ----------------------------------------------------
 
 
 @given(seed=st.integers(0, 2**32), P=st.integers(1, 6), R=st.integers(1, 3))
@@ -271,7 +275,9 @@ def test_is_valid_is_positive_definiteness(seed, P, R):
 
 
 def test_the_draws_above_are_of_both_kinds():
-    """Negative Υ that W makes up for, negative Υ that it does not, more of them than W has columns, Υ = 0."""
+    """Negative Υ that W makes up for, negative Υ that it does not, more of them than W has columns,
+    Υ = 0.
+    """
     W = np.array([[1.0], [1.0], [0.0]])
     for Ups, valid in [
         ([-0.4, 1.0, 1.0], True),  # 1/(1 + 1) = 0.5 is left of W on the first entry
@@ -314,7 +320,7 @@ def test_marginal_variance_and_products(make):
         agree("Sigma X", covariance_times(q, X), Sigma @ X, c)
 
 
-# --- priors -------------------------------------------------------------------------------------------------------------------
+# --- priors ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("P", [3, 30])

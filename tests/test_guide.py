@@ -1,4 +1,6 @@
-"""Guidance is true: definiteness for all 78 methods, what explain says, what advice does, what recommend predicts."""
+"""Guidance is true: definiteness for all 78 methods, what explain says, what advice does, what
+recommend predicts.
+"""
 
 import json
 import re
@@ -64,7 +66,9 @@ def test_a_method_that_cannot_lose_it_does_not(name):
 
 
 def witness(name):
-    """An update of a small network, from a prior of m.prior, whose result is not positive definite."""
+    """An update of a small network, from a prior of m.prior, whose result is not positive
+    definite.
+    """
     model, small = (LINE, 0.3) if fnmatchcase(name, "bbb-*-dlr") else (NET, 1.0)
     for seed in range(30):
         rng = np.random.default_rng(seed)
@@ -261,7 +265,9 @@ def test_zero_is_a_fixed_point_of_w_for_exactly_these_methods():
 
 
 def test_the_projection_keeps_the_diagonal_of_the_precision():
-    """And not the rest, where the rank is too small for it: for exactly the methods that are said to project."""
+    """And not the rest, where the rank is too small for it: for exactly the methods that are said
+    to project.
+    """
     S, projects = np.array([[1.0, 0.5], [2.0, -1.0], [0.5, 3.0]]), set()
     for name in DERIVED:
         if name.endswith("dlr"):
@@ -475,7 +481,9 @@ def test_predicted_times_grow_with_every_size():
 
 
 def test_predictions_are_close_to_the_points_that_they_were_fitted_to():
-    """Each point of the benchmarks, and of further measurements where there are any, within a factor of 2."""
+    """Each point of the benchmarks, and of further measurements where there are any, within a
+    factor of 2.
+    """
     from validation import costs_measured as measured
 
     data = measured.own_points()

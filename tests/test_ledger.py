@@ -1,4 +1,6 @@
-"""The ledger of the paper's equations is complete, well formed, and tied to the code and the tests."""
+"""The ledger of the paper's equations is complete, well formed, and tied to the code and the
+tests.
+"""
 
 import hashlib
 import importlib.util
@@ -85,7 +87,9 @@ def test_the_paper_is_cited_as_it_calls_itself():
 
 
 def test_numbers_are_those_that_latex_prints():
-    """`validation/printed_numbers.py` compiled the paper and read them from LaTeX's own .aux file and log."""
+    """`validation/printed_numbers.py` compiled the paper and read them from LaTeX's own .aux file
+    and log.
+    """
     printed = json.loads((ROOT / "validation" / "printed_numbers.json").read_text(encoding="utf-8"))
     derived = {
         e.id: str(e.number)
@@ -383,7 +387,8 @@ def test_import_is_light():
     """Nothing is read, and nothing that only shows it is imported."""
     code = (
         "import sys, bongref.paper as p; assert p.source.read.cache_info().misses == 0;"
-        "assert not {'bongref.paper.pages', 'bongref.paper.lookup', 'bongref.reports'} & set(sys.modules);"
+        "assert not {'bongref.paper.pages', 'bongref.paper.lookup', 'bongref.reports'} & "
+        "set(sys.modules);"
         "assert len(p.CLAIMS) > 90 and len(p.ERRATA) > 70 and p.REASONS and 'show' in dir(p)"
     )
     subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True)

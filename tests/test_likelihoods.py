@@ -1,4 +1,6 @@
-"""The families against 60-digit arithmetic, against autograd of A, against sums and integrals, and bad input."""
+"""The families against 60-digit arithmetic, against autograd of A, against sums and integrals, and
+bad input.
+"""
 
 import copy
 import itertools
@@ -56,7 +58,9 @@ def close(got, want, rtol, what, atol=TINY):
 
 
 def exact(lik, o, y):
-    """mean, var, factor, A, residual and log p at one o (C,) and y (C,), in the working precision of mpmath."""
+    """mean, var, factor, A, residual and log p at one o (C,) and y (C,), in the working precision
+    of mpmath.
+    """
     C, o, y = len(o), [mp.mpf(float(v)) for v in o], [int(v) for v in y]
     diag = lambda d: [d[i] if i == j else mp.mpf(0) for i in range(C) for j in range(C)]
     if lik.name == "bernoulli":
@@ -84,7 +88,7 @@ def exact(lik, o, y):
     return {"mean": mean, "var": R, "factor": L, "A": A, "residual": residual, "log_prob": lp}
 
 
-# --- (a) extreme logits ------------------------------------------------------------------------------------------
+# --- (a) extreme logits ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("o", EXTREME, ids=str)
@@ -109,7 +113,8 @@ def test_extreme_logits_keep_every_digit(lik, o):
             close(lik.info(o_), want["var"], ULPS, "info")
             close(lik.info_factor(o_), want["factor"], ULPS, "info_factor")
             close(lik.A(o_), want["A"], ULPS, "A", atol=TINY + ULPS * terms)
-            # for Poisson y − e^o and y o − e^o − log y! are differences: accurate relative to their terms
+            # for Poisson y − e^o and y o − e^o − log y! are differences: accurate relative to their
+            # terms
             terms = max(1.0, *(float(k) for k in y)) if lik.name == "poisson" else 0.0
             close(
                 lik.residual(o_, y_), want["residual"], ULPS, "residual", atol=TINY + ULPS * terms
@@ -128,7 +133,9 @@ def test_extreme_logits_keep_every_digit(lik, o):
 @pytest.mark.parametrize("o", EXTREME, ids=str)
 @pytest.mark.parametrize("lik", [lk.Bernoulli(), lk.Categorical()], ids=name)
 def test_derivatives_of_log_prob_keep_their_digits(lik, o):
-    """Autograd of log_prob gives y − p and −R with the small entries right: no 1 − p is formed on the way."""
+    """Autograd of log_prob gives y − p and −R with the small entries right: no 1 − p is formed on
+    the way.
+    """
     o, y = np.array(o), np.array([0.0, 0.0, 1.0])
     with mp.workdps(700):
         want = exact(lik, o, y)
@@ -144,12 +151,13 @@ def test_poisson_log_prob_at_large_counts(y, shift):
     with mp.workdps(60):
         rate = mp.exp(mp.mpf(o))
         want = y * mp.mpf(o) - rate - mp.loggamma(y + 1)
-        # c · cond · eps, cond = |o (y − e^o) / log p|; below 16 the three terms are added as they are
+        # c · cond · eps, cond = |o (y − e^o) / log p|; below 16 the three terms are added as they
+        # are
         cond = float(abs(mp.mpf(o) * (y - rate) / want))
         close(got, want, 4 * EPS * (cond + (60 if y < 16 else 4)), "log_prob")
 
 
-# --- (b) mean and var are the derivatives of A -------------------------------------------------------------------
+# --- (b) mean and var are the derivatives of A ----------------------------------------------------
 
 
 def logits(C, low=-30.0, high=30.0):
@@ -170,7 +178,9 @@ def test_mean_and_var_are_derivatives_of_A(lik, o):
 @given(o=logits(3))
 @settings(max_examples=25, deadline=None)
 def test_A_by_its_textbook_form(o):
-    """A against the unshifted formulas, which are right in this range, and autograd of them against mean and var."""
+    """A against the unshifted formulas, which are right in this range, and autograd of them against
+    mean and var.
+    """
     plain = {
         "bernoulli": lambda e: anp.sum(anp.log(1 + anp.exp(e))),
         "categorical": lambda e: anp.log(anp.sum(anp.exp(e))),
@@ -185,7 +195,7 @@ def test_A_by_its_textbook_form(o):
         np.testing.assert_allclose(lik.var(o), hessian(A)(o), rtol=0, atol=tol)
 
 
-# --- (c) factors ---------------------------------------------------------------------------------------------------
+# --- (c) factors ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lik", LIKS, ids=name)
@@ -223,7 +233,7 @@ def test_gaussian_info_factor_is_the_inverse_transpose():
     )
 
 
-# --- (d) densities sum to one ----------------------------------------------------------------------------------------
+# --- (d) densities sum to one ---------------------------------------------------------------------
 
 
 def test_discrete_densities_sum_to_one():
@@ -243,7 +253,9 @@ def test_discrete_densities_sum_to_one():
 
 
 def test_gaussian_density_integrates_to_one():
-    """Gauss–Hermite would be circular; the trapezoidal rule on ±12 standard deviations is exact to rounding."""
+    """Gauss–Hermite would be circular; the trapezoidal rule on ±12 standard deviations is exact to
+    rounding.
+    """
     s = np.linspace(-12, 12, 121)
     for lik, C in [(lk.Gaussian(0.3), 1), (lk.Gaussian(R3[:2, :2]), 2)]:
         std = np.sqrt(np.diag(lik.var(np.zeros(C))))
@@ -276,7 +288,7 @@ def test_prob_mean_outside_the_mean_domain():
         assert poi.prob_mean(np.array([h]), np.array([y])) == want
 
 
-# --- (e) score -------------------------------------------------------------------------------------------------------
+# --- (e) score ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lik", LIKS, ids=name)
@@ -315,7 +327,7 @@ def test_forward_mode_equals_reverse_mode(f):
         np.testing.assert_allclose(make_jvp(f)(o)(e)[1], column, rtol=0, atol=8 * EPS)
 
 
-# --- (f) sampling ----------------------------------------------------------------------------------------------------
+# --- (f) sampling ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("lik", LIKS, ids=name)
@@ -343,7 +355,7 @@ def test_poisson_samples_beyond_the_generator_are_finite():
     assert np.all(np.abs(y[1:5] - rate) <= 6 * np.sqrt(rate) + 4 * EPS * rate)
 
 
-# --- (g) encode and construction -------------------------------------------------------------------------------------
+# --- (g) encode and construction ------------------------------------------------------------------
 
 
 def test_encode_accepts():

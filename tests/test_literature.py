@@ -1,4 +1,6 @@
-"""The literature's filters, by their own definitions, against the methods of this package: which names hold, how far off the others are."""
+"""The literature's filters, by their own definitions, against the methods of this package: which
+names hold, how far off the others are.
+"""
 
 import itertools
 
@@ -65,7 +67,9 @@ class Stream:
         return state
 
     def compare(self, theirs, name, prior, **params):
-        """Their stream, ours, and for every step the conditions of the stream up to it, with what solving with R can lose."""
+        """Their stream, ours, and for every step the conditions of the stream up to it, with what
+        solving with R can lose.
+        """
         ours = lambda q, t: self.ours(name, q, t, **params)
         loss = 1.0
         for t, (got, wanted) in enumerate(
@@ -126,12 +130,14 @@ def test_aliases_are_methods_and_the_others_say_why():
     assert literature.aliases() is not literature.ALIASES
 
 
-# --- R-VGA -------------------------------------------------------------------------------------------------------------------
+# --- R-VGA ----------------------------------------------------------------------------------------
 
 
 @given(size=sizes(max_P=6, max_log_cond=2))
 def test_both_schemes_of_rvga_are_the_kalman_filter_if_it_is_exact(size):
-    """Linear regression: the Hessian is constant, and samples with mean 0 give the gradient at the mean."""
+    """Linear regression: the Hessian is constant, and samples with mean 0 give the gradient at the
+    mean.
+    """
     rng = np.random.default_rng(size.seed)
     prior = belief("fc", rng, size.P, log_cond=size.log_cond)
     model, lik = br.models.linear(size.P, 1), br.likelihoods.Gaussian(var=0.5)
@@ -190,7 +196,7 @@ def test_rvga_is_not_in_the_empirical_fisher_row_where_the_table_has_it():
     assert all(units(got, cell(prior), cond, key) > APART for key in ("mu", "Sigma"))
 
 
-# --- the EKF of conditional moments ----------------------------------------------------------------------------------------
+# --- the EKF of conditional moments ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", LIKELIHOODS)
@@ -209,7 +215,9 @@ def test_online_natural_gradient_is_the_kalman_filter(kind):
 
 
 def test_what_a_softmax_does_to_the_kalman_form():
-    """All C outputs: H and R have the null vector 1, and so has the matrix to invert. Its pseudo-inverse is ours; 10⁻³ I is not."""
+    """All C outputs: H and R have the null vector 1, and so has the matrix to invert. Its
+    pseudo-inverse is ours; 10⁻³ I is not.
+    """
     s = Stream("categorical", T=1)
     prior = s.prior("fc")
     full = linearise(s.model, s.lik, s.X[0], s.Y[0], prior.mu)
@@ -227,7 +235,7 @@ def test_what_a_softmax_does_to_the_kalman_form():
     assert all(units(jitter, wanted, cond, key) > APART for key in ("mu", "Sigma"))
 
 
-# --- diagonal EKFs -----------------------------------------------------------------------------------------------------------
+# --- diagonal EKFs --------------------------------------------------------------------------------
 
 
 def observation(rng, P, C):
@@ -239,7 +247,9 @@ def observation(rng, P, C):
 
 @given(seed=st.integers(0, 2**32 - 1), P=st.integers(1, 6), C=st.integers(1, 3))
 def test_each_diagonal_filter_minimises_its_divergence_to_the_posterior_of_the_ekf(seed, P, C):
-    """KL(q|p): VD-EKF; KL(p|q): FD-EKF. A step of h away from a minimum costs, here at least h²/8 of the curvature."""
+    """KL(q|p): VD-EKF; KL(p|q): FD-EKF. A step of h away from a minimum costs, here at least h²/8
+    of the curvature.
+    """
     rng = np.random.default_rng(seed)
     prior, lin = belief("diag", rng, P, log_cond=1.0), observation(rng, P, C)
     p = literature.cm_ekf(FC(prior.mu, np.diag(prior.var)), lin)
@@ -280,7 +290,7 @@ def test_vd_ekf_is_bong_lin_hess_diag_where_the_information_is_diagonal(seed, P)
     )
 
 
-# --- LO-FI ---------------------------------------------------------------------------------------------------------------------
+# --- LO-FI ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", LIKELIHOODS)
@@ -311,11 +321,13 @@ def test_prediction_of_lofi(size, gamma, noise):
     )
 
 
-# --- Bayes by backprop ------------------------------------------------------------------------------------------------------
+# --- Bayes by backprop ----------------------------------------------------------------------------
 
 
 class Backprop:
-    """One observation of a network, a prior, a current belief, and f as Blundell et al. write it."""
+    """One observation of a network, a prior, a current state, and f as Blundell et al. write
+    it.
+    """
 
     def __init__(self, seed=0):
         self.s = Stream("bernoulli", T=1, seed=seed)
@@ -377,7 +389,9 @@ def test_over_a_pair_of_samples_its_mean_is_that_of_bbb_diag_mom():
 
 @given(seed=st.integers(0, 2**32 - 1))
 def test_in_expectation_it_is_bbb_diag_mom_through_the_chain_rule(seed):
-    """Linear regression: ε over {±1}^P has the moments that a quadratic f needs. Δρ = 2σ σ'(ρ) Δσ², by ∂σ²/∂ρ."""
+    """Linear regression: ε over {±1}^P has the moments that a quadratic f needs. Δρ = 2σ σ'(ρ) Δσ²,
+    by ∂σ²/∂ρ.
+    """
     rng, P, alpha = np.random.default_rng(seed), 3, 0.1
     prior, q = (belief("diag", rng, P, log_cond=1.0) for _ in range(2))
     lin = observation(rng, P, 2)
@@ -406,7 +420,7 @@ def test_in_expectation_it_is_bbb_diag_mom_through_the_chain_rule(seed):
         assert diff.agrees, diff
 
 
-# --- by how much the other names miss ------------------------------------------------------------------------------------------
+# --- by how much the other names miss -------------------------------------------------------------
 
 
 def not_vd_ekf():
@@ -481,7 +495,9 @@ def test_a_name_that_is_no_alias_misses_by_what_it_says(name):
 
 
 def test_the_smallest_problem_on_which_vd_ekf_is_another_filter():
-    """Prior N(0, I), H = [1, 1], R = 1, e = 1, by hand: K = 1/(1 + 2) for each parameter, σ² = 1/(1 + 1) and σ² · 1 for the cell."""
+    """Prior N(0, I), H = [1, 1], R = 1, e = 1, by hand: K = 1/(1 + 2) for each parameter, σ² = 1/(1
+    + 1) and σ² · 1 for the cell.
+    """
     lin = Lin(np.zeros(1), np.ones((1, 2)), np.eye(1), np.ones(1))
     got = literature.vd_ekf(Diag(np.zeros(2), np.ones(2)), lin)
     cell = br.step(

@@ -1,4 +1,6 @@
-"""Mirror descent by two routes each: the Bregman divergence, the linearised problem, the implicit update, exact VB, the true posterior."""
+"""Mirror descent by two routes each: the Bregman divergence, the linearised problem, the implicit
+update, exact VB, the true posterior.
+"""
 
 import pickle
 import sys
@@ -57,7 +59,7 @@ def curv_of(e, q):
     return Curv(e.g, G=e.G) if isinstance(q, FC) else Curv(e.g, d=np.diag(e.G).copy())
 
 
-# --- the exponential family ----------------------------------------------------------------------------------------------
+# --- the exponential family -----------------------------------------------------------------------
 
 
 @pytest.mark.eq("sec:MD-formulation#1")
@@ -129,7 +131,9 @@ def test_the_bregman_divergence_is_the_kl_of_the_second_argument_from_the_first(
 
 @pytest.mark.eq("eq:KL-bregman")
 def test_the_other_order_is_another_divergence():
-    """D_Φ(ψ₀, ψ) for N(0, 1) and N(0, 4): KL(N(0, 4) | N(0, 1)) = ½(4 − 1 − log 4), not ½(¼ − 1 + log 4)."""
+    """D_Φ(ψ₀, ψ) for N(0, 1) and N(0, 4): KL(N(0, 4) | N(0, 1)) = ½(4 − 1 − log 4), not ½(¼ − 1 +
+    log 4).
+    """
     narrow, wide = (
         fc_nat.natural(FC(np.zeros(1), np.eye(1))),
         fc_nat.natural(FC(np.zeros(1), 4 * np.eye(1))),
@@ -148,14 +152,16 @@ def test_natural_parameters_and_back(family, size):
     same(mirror.dual(q), MODULES[family].dual(q), cond_of(q), "dual")
 
 
-# --- explicit ----------------------------------------------------------------------------------------------------------------
+# --- explicit -------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:MD-opt-problem", "eq:MD-iterated")
 @pytest.mark.parametrize("alpha, seed", [(1.0, 0), (0.3, 1), (2.5, 2)])
 @FAMILIES
 def test_the_linearised_problem_is_solved_by_the_mirror_step(family, alpha, seed):
-    """For a gradient that is no likelihood's: a vector and a positive definite matrix, so that the minimum exists."""
+    """For a gradient that is no likelihood's: a vector and a positive definite matrix, so that the
+    minimum exists.
+    """
     rng = np.random.default_rng(seed)
     start = belief(family, rng, 3, log_cond=1.0)
     B = rng.standard_normal((3, 3))
@@ -173,7 +179,9 @@ def test_the_linearised_problem_is_solved_by_the_mirror_step(family, alpha, seed
 @EVERY
 @FAMILIES
 def test_the_linearised_problem_of_an_observation_is_solved_by_bong(family, name):
-    """Four routes: the numerical minimum, the mirror step, the family's bong, and the rule by autograd and the Fisher."""
+    """Four routes: the numerical minimum, the mirror step, the family's bong, and the rule by
+    autograd and the Fisher.
+    """
     lik, prior, x, y = problem(family, name, seed=3)
     curv = curv_of(expectations.expected(lik, prior, x, y), prior)
     d1, d2 = MODULES[family].ell_rho(prior, curv)
@@ -202,7 +210,7 @@ def test_without_a_gaussian_at_the_end_of_the_step_there_is_no_minimum():
         mirror.solve_linearised(start, d_rho)
 
 
-# --- expectations ------------------------------------------------------------------------------------------------------------
+# --- expectations ---------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("sec:MD-formulation#9")
@@ -308,14 +316,16 @@ def test_expected_gradient_and_hessian_are_gradients_of_the_expectation(name):
     )
 
 
-# --- implicit ------------------------------------------------------------------------------------------------------------------
+# --- implicit -------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:bong-implicit", "eq:online-VB-as-MD", "eq:online-variational-loss")
 @EVERY
 @FAMILIES
 def test_the_implicit_update_is_exact_online_vb(family, name):
-    """It satisfies its equation; the gradient of the loss in ψ vanishes there; Newton on the loss goes to the same place."""
+    """It satisfies its equation; the gradient of the loss in ψ vanishes there; Newton on the loss
+    goes to the same place.
+    """
     lik, prior, x, y = problem(family, name, seed=5)
     solution = mirror.implicit(lik, prior, x, y)
     q, cond = solution.state, cond_of(prior, solution.state)
@@ -366,7 +376,9 @@ def test_the_loss_at_the_prior_is_the_expected_negative_log_likelihood():
 @pytest.mark.eq("eq:bong-implicit")
 @EVERY
 def test_the_one_dimensional_form_gives_the_same_update(name):
-    """Implicit RVGA: μ_t = μ + Σ g_t and Σ_t⁻¹ = Σ⁻¹ − G_t with the expectations under the result."""
+    """Implicit RVGA: μ_t = μ + Σ g_t and Σ_t⁻¹ = Σ⁻¹ − G_t with the expectations under the
+    result.
+    """
     for seed in range(4):
         lik, prior, x, y = problem("fc", name, seed, P=3)
         scalar, full = mirror.implicit_scalar(lik, prior, x, y), mirror.implicit(lik, prior, x, y)
@@ -382,7 +394,9 @@ def test_the_one_dimensional_form_gives_the_same_update(name):
 @pytest.mark.eq("eq:online-VB-as-MD", "eq:bong-implicit", "eq:bong-as-linearized-optimization")
 @FAMILIES
 def test_implicit_and_explicit_are_bayes_where_the_likelihood_is_conjugate(family):
-    """Gaussian likelihood: both are the posterior, for Diag with inputs that keep it diagonal. Otherwise they differ."""
+    """Gaussian likelihood: both are the posterior, for Diag with inputs that keep it diagonal.
+    Otherwise they differ.
+    """
     lik, prior, x, y = problem(family, "gaussian", seed=7)
     x = x if family == "fc" else np.array([0.8, 0.0])
     Sigma = gaussians.covariance(prior)
@@ -425,7 +439,9 @@ def test_blr_starts_with_bong_and_ends_at_the_implicit_update(family):
 
 @FAMILIES
 def test_a_hard_problem_converges(family):
-    """Poisson with a broad prior: the explicit update is far off, nats from exact VB; the implicit one is found to rounding."""
+    """Poisson with a broad prior: the explicit update is far off, nats from exact VB; the implicit
+    one is found to rounding.
+    """
     prior = (
         FC(np.array([0.5, -0.3]), np.diag([4.0, 3.0]))
         if family == "fc"
@@ -439,7 +455,9 @@ def test_a_hard_problem_converges(family):
 
 
 def test_a_residual_is_not_excused_by_the_condition_of_an_iterate():
-    """The first steps from a very broad prior have cond(Σ) beyond 1/eps: the iteration goes on to the solution, or says that it failed."""
+    """The first steps from a very broad prior have cond(Σ) beyond 1/eps: the iteration goes on to
+    the solution, or says that it failed.
+    """
     x, y = np.array([1.0, 0.1]), 3
     broad = lambda var: FC(np.zeros(2), np.array([[var, 1.0], [1.0, 2.0]]))
     wanted = mirror.implicit_scalar(Poisson(), broad(70.0), x, y).state
@@ -485,11 +503,13 @@ def test_refusals():
         posteriors.posterior(Bernoulli(), FC(np.zeros(3), np.eye(3)), np.ones(3), 1)
 
 
-# --- the true posterior --------------------------------------------------------------------------------------------------------
+# --- the true posterior ---------------------------------------------------------------------------
 
 
 def test_the_grid_against_the_posterior_of_one_observation():
-    """Z(m) = E σ(m + s z): log p(y) = log Z, mean μ + Σx (log Z)', covariance Σ + Σx (log Z)'' xᵀΣ."""
+    """Z(m) = E σ(m + s z): log p(y) = log Z, mean μ + Σx (log Z)', covariance Σ + Σx (log Z)''
+    xᵀΣ.
+    """
     lik, prior, x, _ = problem("fc", "bernoulli", seed=10)
     (m,), (v,) = expectations.output(prior, x[None])
     z, w = expectations.nodes(np.sqrt(v))
@@ -544,7 +564,9 @@ def test_the_grid_is_fine_enough_and_the_divergence_is_the_integral_over_it(comp
 
 
 def test_rows_of_the_comparison(compared):
-    """Exact VB two ways, BONG two ways, BLR ends at exact VB; nothing is nearer to the posterior than VB on all data."""
+    """Exact VB two ways, BONG two ways, BLR ends at exact VB; nothing is nearer to the posterior
+    than VB on all data.
+    """
     rows = {(r.t, r.method, r.alpha, r.n_iter): r for r in compared.rows}
     assert len(rows) == len(compared.rows) == 2 * (4 + 2 * 3)
     rounding = compare.C * compare.EPS
@@ -615,7 +637,9 @@ def test_the_command(capsys):
 
 
 def test_jacobian_of_the_equation_is_the_one_newton_uses():
-    """The Newton step of the implicit equation has the equation's own derivative: its error is quadratic in the start's."""
+    """The Newton step of the implicit equation has the equation's own derivative: its error is
+    quadratic in the start's.
+    """
     lik, prior, x, y = problem("fc", "bernoulli", seed=12)
     equation = mirror._Equation(lik, prior, *expectations.data(lik, prior, x, y))
     psi = fc_nat.natural(mirror.implicit(lik, prior, x, y).state)

@@ -1,4 +1,6 @@
-"""The models against hand-written NumPy, scipy's correlation, finite differences, loops over a batch, and bad input."""
+"""The models against hand-written NumPy, scipy's correlation, finite differences, loops over a
+batch, and bad input.
+"""
 
 import copy
 import itertools
@@ -16,7 +18,8 @@ from bongref import models
 from bongref.errors import BongrefError
 
 EPS = np.finfo(np.float64).eps
-# Central differences with one Richardson step: truncation h⁴, rounding EPS/h; best at h = EPS^(1/5), error EPS^(4/5)
+# Central differences with one Richardson step: truncation h⁴, rounding EPS/h; best at h =
+# EPS^(1/5), error EPS^(4/5)
 STEP, FD = EPS**0.2, 64 * EPS**0.8
 
 SMALL = {
@@ -43,7 +46,9 @@ def draw(model, seed=0, n=None):
 
 
 def differences(f, theta):
-    """The derivative of f (any shape) in each coordinate of theta, last axis P, by Richardson's central differences."""
+    """The derivative of f (any shape) in each coordinate of theta, last axis P, by Richardson's
+    central differences.
+    """
 
     def central(h):
         return np.stack(
@@ -58,7 +63,7 @@ def assert_near(got, want, tol):
     np.testing.assert_allclose(got, want, rtol=0, atol=tol * max(1.0, np.max(np.abs(want))))
 
 
-# --- (a) sizes ---------------------------------------------------------------------------------------------------
+# --- (a) sizes ------------------------------------------------------------------------------------
 
 
 def test_parameter_counts():
@@ -68,7 +73,7 @@ def test_parameter_counts():
     assert models.linear(4, 3, bias=True).n_params == 15
 
 
-# --- (b) Jacobians -----------------------------------------------------------------------------------------------
+# --- (b) Jacobians --------------------------------------------------------------------------------
 
 
 @small
@@ -153,7 +158,7 @@ def test_vjp_is_v_times_jac(model):
     assert_near(model.vjp(theta, x[0], v[0]), v[0] @ model.jac(theta, x[0]), tol)
 
 
-# --- (c) the convolution -----------------------------------------------------------------------------------------
+# --- (c) the convolution --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kernel", [(5, 5), (3, 2), (1, 4)])
@@ -218,7 +223,7 @@ def test_odd_sizes_pool_without_the_last_row():
     np.testing.assert_array_equal(got, x[0, :4, :, 0].reshape(2, 2, 3, 2).mean(axis=(1, 3)))
 
 
-# --- (d) a batch is a loop ---------------------------------------------------------------------------------------
+# --- (d) a batch is a loop ------------------------------------------------------------------------
 
 
 @small
@@ -235,7 +240,7 @@ def test_batch_equals_loop(model):
     assert model(theta, x[:1]).shape == (1, C)
 
 
-# --- (e) second derivatives --------------------------------------------------------------------------------------
+# --- (e) second derivatives -----------------------------------------------------------------------
 
 
 @small
@@ -275,7 +280,7 @@ def test_linear_functions_have_zero_hessian_without_a_warning():
         models.grad(lambda t: t * t)(np.ones(3))
 
 
-# --- (f) layout --------------------------------------------------------------------------------------------------
+# --- (f) layout -----------------------------------------------------------------------------------
 
 
 @small
@@ -317,7 +322,7 @@ def test_built_in_models_copy_and_pickle(kind):
         model.kind = "other"
 
 
-# --- (g) initial values ------------------------------------------------------------------------------------------
+# --- (g) initial values ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("scheme", ["lecun_normal", "he_normal", "xavier_uniform", "zeros"])
@@ -344,7 +349,7 @@ def test_init_statistics(scheme):
     assert np.array_equal(model.init(np.random.default_rng(12), scheme), theta)
 
 
-# --- (h) wrap ----------------------------------------------------------------------------------------------------
+# --- (h) wrap -------------------------------------------------------------------------------------
 
 
 def test_wrap_scalar_function_and_batches():
@@ -403,7 +408,8 @@ def test_wrap_of_plain_numpy_says_what_to_do(f):
     ):
         with pytest.raises(
             TypeError,
-            match=r"f must be written with .*autograd\.numpy.*, got a function that autograd cannot .*jac=",
+            match=r"f must be written with .*autograd\.numpy.*, got a function that autograd "
+            r"cannot .*jac=",
         ):
             call()
 
@@ -416,7 +422,7 @@ def test_an_error_inside_a_wrapped_function_is_shown_as_it_is():
         models.wrap(f, n_params=1).jac(np.ones(1), 1.0)
 
 
-# --- (i) bad input -----------------------------------------------------------------------------------------------
+# --- (i) bad input --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -487,7 +493,8 @@ def test_wrong_types_are_refused():
         models.wrap(lambda t, x: t, n_params=1, jac=3)
     with pytest.raises(
         TypeError,
-        match=r"rng must be a numpy\.random\.Generator or a seed .*, got str 'a'; use .*default_rng",
+        match=r"rng must be a numpy\.random\.Generator or a seed .*, got str 'a'; use "
+        r".*default_rng",
     ):
         SMALL["linear"].init("a")
     np.testing.assert_array_equal(

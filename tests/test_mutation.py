@@ -1,4 +1,6 @@
-"""The kit can tell: every mistake that was put into a copy of the updates by hand is caught, and nearly every one is named."""
+"""The kit can tell: every mistake that was put into a copy of the updates by hand is caught, and
+nearly every one is named.
+"""
 
 import importlib.util
 import json
@@ -12,7 +14,9 @@ WRITTEN = json.loads(
     (ROOT / "validation" / "results" / "mutation.json").read_text(encoding="utf-8")
 )
 PARTS = 12  # of the list, each a test of its own
-BLIND = 0.9  # the same of the blind ones, of which all that the vectors catch but a few were named when the search had been widened
+# the same of the blind ones, of which all that the vectors catch but a few were named when the
+# search had been widened
+BLIND = 0.9
 
 
 def _load():
@@ -46,7 +50,9 @@ def test_nearly_every_one_is_named():
 
 
 def test_mistakes_in_another_implementation():
-    """One in sixteen of the blind ones that were named when written; validation/mutation.py runs all of them."""
+    """One in sixteen of the blind ones that were named when written; validation/mutation.py runs
+    all of them.
+    """
     found = [mutation.judge_blind(m) for m in [m for m in mutation.blind() if m["says"]][::16]]
     assert [r.what for r in found if not r.caught] == []
     assert sum(r.right for r in found) >= BLIND * len(found), [
@@ -93,7 +99,9 @@ def test_the_page_says_what_was_written():
     rows = [
         f"| {hand['mutants']} | {hand['caught']} | {hand['named']} |",
         f"| {auto['caught']:,} | {auto['mutants'] - auto['equivalent']:,} | not judged |",
-        f"| {sum(o['mutants'] for o in first)} | {sum(o['mutants'] - o['not caught'] for o in first)} | {sum(o['named'] for o in first)} |",
+        f"| {sum(o['mutants'] for o in first)} | "
+        f"{sum(o['mutants'] - o['not caught'] for o in first)} | "
+        f"{sum(o['named'] for o in first)} |",
         f"| {blind['today']['mutants']} | {blind['today']['caught']} | {blind['today']['named']} |",
     ]
     assert [row for row in rows if row not in page] == []

@@ -1,4 +1,6 @@
-"""The certified values of the NIST Statistical Reference Datasets: the data entered right, and every route's digits."""
+"""The certified values of the NIST Statistical Reference Datasets: the data entered right, and
+every route's digits.
+"""
 
 import re
 import runpy
@@ -30,12 +32,14 @@ def as_printed(value: Fraction, printed: str) -> Decimal:
     )
 
 
-# --- the facts -----------------------------------------------------------------------------------------------------------------
+# --- the facts ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_data_reproduce_every_certified_digit(name):
-    """Least squares in fractions from the data entered here, rounded to the digits printed: one wrong digit anywhere would show."""
+    """Least squares in fractions from the data entered here, rounded to the digits printed: one
+    wrong digit anywhere would show.
+    """
     d = DATA[name]
     beta, Sigma = nist.least_squares(d)
     r = d.y - d.X @ beta
@@ -63,7 +67,7 @@ def test_sizes_and_families():
     assert np.array_equal(y4 - y1, 100 * (y3 - y1)) and np.array_equal(y5 - y1, 10000 * (y3 - y1))
 
 
-# --- exact arithmetic -------------------------------------------------------------------------------------------------------------
+# --- exact arithmetic -----------------------------------------------------------------------------
 
 
 @pytest.mark.eq(
@@ -82,7 +86,9 @@ def test_exact_route_has_every_digit(name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_influence_of_the_prior_is_what_the_docstring_says(name):
-    """β − μ = (XᵀX)⁻¹β/v₀ to first order: the second is ‖(XᵀX)⁻¹‖/v₀ of it; and v₀ is the smallest power of ten that will do."""
+    """β − μ = (XᵀX)⁻¹β/v₀ to first order: the second is ‖(XᵀX)⁻¹‖/v₀ of it; and v₀ is the smallest
+    power of ten that will do.
+    """
     d, digits = DATA[name], 25
     e = nist.vague(d, digits)
     (beta, Sigma), q, v0 = nist.least_squares(d), nist.exact(d, digits), Fraction(10) ** e
@@ -97,7 +103,9 @@ def test_influence_of_the_prior_is_what_the_docstring_says(name):
 @pytest.mark.eq("sec:lbong-fc#1", "sec:lbong-fc#2", "eq:bong-FC-mean", "eq:bong-FC-prec")
 @pytest.mark.parametrize("name", ["NoInt1", "Pontius", "Longley", "Wampler5"])
 def test_one_at_a_time_is_the_mini_batch_to_the_last_digit(name):
-    """Without rounding the stream loses nothing: what it loses in float64 is rounding and no property of the method."""
+    """Without rounding the stream loses nothing: what it loses in float64 is rounding and no
+    property of the method.
+    """
     d = DATA[name]
     P, v0 = d.X.shape[1], Fraction(10) ** nist.vague(d, 25)
     prior = FC(np.array([Fraction(0)] * P, dtype=object), np.diag([v0] * P))
@@ -109,13 +117,15 @@ def test_one_at_a_time_is_the_mini_batch_to_the_last_digit(name):
 
 
 def test_storing_filip_in_float64_costs_half_of_its_digits():
-    """The exact solution for the rounded data: κ eps of the coefficients, and no float64 code can know better."""
+    """The exact solution for the rounded data: κ eps of the coefficients, and no float64 code can
+    know better.
+    """
     d = DATA["Filip"]
     stored = nist.row("Filip", "exact, float64 X").coefficient
     assert nist.expected_digits(d, "qr") <= stored <= nist.row("Filip", "exact").coefficient - 5
 
 
-# --- float64 ---------------------------------------------------------------------------------------------------------------------
+# --- float64 --------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:bong-FC-mean", "eq:bong-FC-prec", "sec:lbong-fc#1", "sec:lbong-fc#2")
@@ -142,7 +152,9 @@ def test_float_routes_have_the_digits_of_the_covariance(name, route):
 
 
 def test_the_digits_expected_say_something():
-    """The bounds are not empty, but for Filip through the normal equations, which have no digit to lose."""
+    """The bounds are not empty, but for Filip through the normal equations, which have no digit to
+    lose.
+    """
     assert all(nist.expected_digits(d, "qr") > 3 for d in DATA.values())
     assert all(
         (nist.expected_digits(d, "mini-batch") > 0) == (name != "Filip") for name, d in DATA.items()
@@ -172,7 +184,7 @@ def test_scaling_costs_no_rounding():
         assert np.array_equal(nist.scales(d, False), np.ones(X.shape[1]))
 
 
-# --- the table --------------------------------------------------------------------------------------------------------------------
+# --- the table ------------------------------------------------------------------------------------
 
 
 def test_digits():

@@ -1,4 +1,6 @@
-"""Filter: the steps of run one at a time, predictions against closed forms and quadrature, and a state that survives what goes wrong."""
+"""Filter: the steps of run one at a time, predictions against closed forms and quadrature, and a
+state that survives what goes wrong.
+"""
 
 import copy
 import functools
@@ -437,7 +439,8 @@ def test_copies_go_on_alike(name, tmp_path):
     br.save(tmp_path / "f.npz", f)
     copies = [
         copy.copy(f) if name.startswith("bong-lin") else copy.deepcopy(f), copy.deepcopy(f),
-        pickle.loads(pickle.dumps(f)), joblib.load(tmp_path / "f.joblib"), br.load(tmp_path / "f.npz"),
+        pickle.loads(pickle.dumps(f)), joblib.load(tmp_path / "f.joblib"),
+         br.load(tmp_path / "f.npz"),
     ]  # fmt: skip
     f.learn_many(X[5:], Y[5:])
     for g in copies:
@@ -491,26 +494,32 @@ REFUSED = [
     ("learn_one([1.0, nan], 1.0)", V, "x must be finite, got nan at index (1,); impute"),
     ("learn_one(np.array([1.0, inf]), 1.0)", V, "x must be finite, got inf"),
     ("learn_one(['a', 'b'], 1.0)", T, "x must be an array of real numbers"),
-    ("learn_one([[1.0, 2.0]], [1.0])", V, "x must be one input, got a batch of shape (1, 2); use learn_many"),
+    ("learn_one([[1.0, 2.0]], [1.0])", V,
+     "x must be one input, got a batch of shape (1, 2); use learn_many"),
     ("learn_one(None, 1.0)", V, "x must be given"),
-    ("learn_one([1.0, 2.0], nan)", V, "y must be finite real numbers, got nan; use None for a missing"),
+    ("learn_one([1.0, 2.0], nan)", V,
+     "y must be finite real numbers, got nan; use None for a missing"),
     ("learn_one([1.0, 2.0], 'a')", T, "y must be finite real numbers, got str"),
     ("learn_one([1.0, 2.0], [1.0, 2.0])", V, "y must have shape (1,) or ()"),
-    ("learn_one({'a': 1.0}, 1.0)", V, "features must be 2 names, one for each input of the model, got 1: ['a']"),
+    ("learn_one({'a': 1.0}, 1.0)", V,
+     "features must be 2 names, one for each input of the model, got 1: ['a']"),
     ("learn_one({'a': 1.0, 3: 1.0}, 1.0)", T, "features must be a sequence of names (strings)"),
     ("learn_one({'a': 1.0, 'b': 'x'}, 1.0)", T, "x['b'] must be a real number, got str 'x'"),
     ("learn_one({'a': 1.0, 'b': None}, 1.0)", V, "x['b'] must be given, got None; impute"),
     ("learn_one({'a': 1.0, 'b': nan}, 1.0)", V, "x['b'] must be finite, got nan"),
     ("learn_many([[1.0, 2.0]], [1.0, 2.0])", V, "X and Y must have the same length, got 1 and 2"),
-    ("learn_many([[1.0, 2.0], [nan, 1.0]], [1.0, 2.0])", V, "step 2 (X[1], Y[1]): x must be finite"),
+    ("learn_many([[1.0, 2.0], [nan, 1.0]], [1.0, 2.0])", V,
+     "step 2 (X[1], Y[1]): x must be finite"),
     ("learn_many([], [])", V, "X must not be empty"),
     ("learn_many([[[1.0, 2.0]]], [[1.0]])", V, "x must be one input, got a batch"),
-    (f"learn_many({ROWS}, [1.0, 2.0])", V, "X[1]: x must have exactly the features ['a', 'b'], got no 'b'"),
+    (f"learn_many({ROWS}, [1.0, 2.0])", V,
+     "X[1]: x must have exactly the features ['a', 'b'], got no 'b'"),
     ("predict_one([1.0])", V, "x must have shape (2,)"),
     ("predict_many([])", V, "X must not be empty"),
     ("predict_many([1.0, 2.0])", V, "X[0]: x must have shape (2,)"),
     ("predict_many([[1.0, nan]])", V, "x must be finite"),
-    ("log_score([1.0, 2.0], None)", V, "y must be given, got None; a missing observation has no score"),
+    ("log_score([1.0, 2.0], None)", V,
+     "y must be given, got None; a missing observation has no score"),
     ("log_score([1.0, 2.0], 'a')", T, "y must be finite real numbers"),
 ]  # fmt: skip
 
@@ -547,16 +556,20 @@ ARGUMENTS = [
     ("Filter('bong-lin-hess-fcc', LIN, GAUSS)", V, "name must be RULE"),
     ("Filter('bong-lin-hess-fc', 3, GAUSS)", T, "model must be made by bongref.models"),
     ("Filter('bong-lin-hess-fc', LIN, 3)", T, "lik must be a likelihood"),
-    ("Filter('bong-lin-hess-fc', LIN, GAUSS, 3)", T, "prior must be a FC state"),
+    ("Filter('bong-lin-hess-fc', LIN, GAUSS, 3)", T, "prior must be an FC state"),
     ("Filter('bong-lin-hess-fc', LIN, GAUSS, dynamics=3)", T, "dynamics must be Static(), OU(...)"),
     ("Filter('bong-lin-hess-fc', LIN, GAUSS, rng='a')", T, "rng must be a numpy.random.Generator"),
     ("Filter('bong-mc-ef-fc', LIN, GAUSS)", T, "bong-mc-ef-fc draws samples: rng"),
     ("Filter('bong-lin-hess-fc', LIN, GAUSS, backend='gpu')", V, "backend must be 'auto'"),
-    ("Filter('bong-mc-hess-fc', LIN, GAUSS, rng=1, backend='fast')", V, "backend='fast': bong-mc-hess-fc needs"),
-    ("Filter('bong-lin-hess-fc', LIN, br.likelihoods.Categorical())", V, "n_outputs must be an integer >= 2"),
+    ("Filter('bong-mc-hess-fc', LIN, GAUSS, rng=1, backend='fast')", V,
+     "backend='fast': bong-mc-hess-fc needs"),
+    ("Filter('bong-lin-hess-fc', LIN, br.likelihoods.Categorical())", V,
+     "n_outputs must be an integer >= 2"),
     ("Filter('bong-lin-hess-fc', LIN, GAUSS, features=['a'])", V, "features must be 2 names"),
-    ("Filter('bong-lin-hess-fc', LIN, GAUSS, features=['a', 'a'])", V, "features must be different names"),
-    ("Filter('bong-lin-hess-fc', LIN, GAUSS, features='ab')", T, "features must be a sequence of names"),
+    ("Filter('bong-lin-hess-fc', LIN, GAUSS, features=['a', 'a'])", V,
+     "features must be different names"),
+    ("Filter('bong-lin-hess-fc', LIN, GAUSS, features='ab')", T,
+     "features must be a sequence of names"),
 ]  # fmt: skip
 
 
@@ -591,3 +604,19 @@ def test_a_dict_gives_the_array_of_its_values(value):
     row = np.array([float(value), 0.5])
     np.testing.assert_array_equal(f._inputs.one({"a": value, "b": 0.5}), row)
     np.testing.assert_array_equal(f._inputs.one({"b": 0.5, "a": value}), row)
+
+
+def test_a_frame_with_the_columns_of_an_earlier_one_in_another_order_is_refused():
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame([[1.0, 2.0], [3.0, 4.0]], columns=["a", "b"], index=[7, 7])
+    f = br.Filter("bong-lin-hess-fc", LIN, GAUSS).learn_many(frame, [1.0, 2.0])
+    same = br.Filter("bong-lin-hess-fc", LIN, GAUSS).learn_many(frame.to_numpy(), [1.0, 2.0])
+    assert np.array_equal(f.state.mu, same.state.mu)
+    for call in (
+        lambda: f.learn_many(frame[["b", "a"]], [1.0, 2.0]),
+        lambda: f.predict_many(frame[["b", "a"]]),
+        lambda: f.learn_one(frame[["b", "a"]].iloc[0], 1.0),
+    ):
+        with pytest.raises(br.InvalidValue, match=r"in the order of the first ones, \['a', 'b'\]"):
+            call()
+    assert f.t == 2 and f.predict_many(frame.rename(columns={"a": "c"})).mean.shape == (2, 1)

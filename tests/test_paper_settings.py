@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from bongref.cli import main as bongref
-from bongref.experiments import arguments, space
+from bongref.experiments import arguments
+from bongref.experiments.tuning import space
 from validation import paper
 from validation.paper.__main__ import main
 
@@ -39,7 +40,7 @@ def test_settings_say_what_they_are(study, size):
 @pytest.mark.parametrize(("study", "size"), ALL)
 def test_every_command_of_a_study_is_accepted(study, size, tmp_path, capsys, monkeypatch):
     """Runs are listed with --dry; tuning is planned. Where data are absent, that is the message."""
-    from bongref.experiments import tune_cli
+    from bongref.experiments.tuning import cli as tune_cli
 
     parser = argparse.ArgumentParser()
     arguments.add(parser.add_subparsers())

@@ -1,4 +1,6 @@
-"""The comparison with other implementations, without any of them: the page, the findings, the causes, the command."""
+"""The comparison with other implementations, without any of them: the page, the findings, the
+causes, the command.
+"""
 
 import importlib
 import json
@@ -51,7 +53,7 @@ def case_of(id):
     return next(case for case in cases() if case.id == id)
 
 
-# --- the page and the results --------------------------------------------------------------------------------------------------------
+# --- the page and the results ---------------------------------------------------------------------
 
 
 def test_the_page_is_what_the_results_and_findings_make():
@@ -93,7 +95,7 @@ def test_no_path_of_a_machine():
         assert not any(f"/{word}/" in text for word in ("work", "tmp", "root", "home")), file.name
 
 
-# --- the findings ----------------------------------------------------------------------------------------------------------------------
+# --- the findings ---------------------------------------------------------------------------------
 
 
 def test_findings_have_their_fields():
@@ -134,7 +136,7 @@ def test_every_cause_belongs_to_a_finding_and_the_other_way_round():
         assert all(BY_ID[id]["cause"] in used or BY_ID[id]["cause"] == "bbb_dlr" for id in ids)
 
 
-# --- the causes ---------------------------------------------------------------------------------------------------------------------------
+# --- the causes -----------------------------------------------------------------------------------
 
 
 def applicable(ids):
@@ -296,7 +298,7 @@ def test_the_causes_that_no_vector_sees():
     )
 
 
-# --- the command and the adapters ----------------------------------------------------------------------------------------------------
+# --- the command and the adapters -----------------------------------------------------------------
 
 
 def test_the_list_says_what_is_missing():

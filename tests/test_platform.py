@@ -1,4 +1,6 @@
-"""A platform on which np.linalg does not raise: in a WebAssembly build of NumPy what LAPACK refuses comes back as NaN."""
+"""A platform on which np.linalg does not raise: in a WebAssembly build of NumPy what LAPACK refuses
+comes back as NaN.
+"""
 
 import re
 from pathlib import Path

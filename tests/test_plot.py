@@ -1,4 +1,6 @@
-"""The pictures show the numbers: lines, bands, shares and ellipses are recomputed by other means."""
+"""The pictures show the numbers: lines, bands, shares and ellipses are recomputed by other
+means.
+"""
 
 import subprocess
 import sys

@@ -1,4 +1,6 @@
-"""The vectors as tests of another suite: ``pytest --pyargs bongref.conformance``, in a process and a folder of its own."""
+"""The vectors as tests of another suite: ``pytest --pyargs bongref.conformance``, in a process and
+a folder of its own.
+"""
 
 import subprocess
 import sys
@@ -68,7 +70,9 @@ def cases(*methods):
 
 
 def test_every_case_is_a_test(suite, tmp_path):
-    """Right and wrong ones, what is not offered, known failures and what is known wrongly; a warning of the adapter is none of these."""
+    """Right and wrong ones, what is not offered, known failures and what is known wrongly; a
+    warning of the adapter is none of these.
+    """
     steps, streams = cases("bong-lin-hess-fc", "bong-lin-hess-diag")
     (tmp_path / "gaps.txt").write_text(
         "step/bong-lin-hess-fc/plain  # the sign\nstep/bong-lin-hess-fc/zero-gradient\n"
@@ -179,7 +183,9 @@ def test_bad_options_stop_it_with_a_message(suite, argv, match):
 
 
 def test_other_suites_do_not_pay(suite, tmp_path):
-    """The plugin is found in every session of pytest, and imports neither numpy nor autograd there."""
+    """The plugin is found in every session of pytest, and imports neither numpy nor autograd
+    there.
+    """
     (tmp_path / "test_light.py").write_text(
         "import sys\ndef test_light():\n    assert 'bongref.pytest_plugin' in sys.modules\n"
         "    assert not {'numpy', 'autograd'} & set(sys.modules)\n"
@@ -189,10 +195,16 @@ def test_other_suites_do_not_pay(suite, tmp_path):
 
 
 def test_importing_bongref_does_not_import_the_kit():
-    code = "import sys, bongref, bongref.cli; print([m for m in sys.modules if m.startswith('bongref.conformance') or m == 'pytest'])"
+    code = (
+        "import sys, bongref, bongref.cli; print([m for m in sys.modules if "
+        "m.startswith('bongref.conformance') or m == 'pytest'])"
+    )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
-    code = "import sys, bongref.conformance; print([m for m in ('pytest', 'mpmath', 'numba') if m in sys.modules])"
+    code = (
+        "import sys, bongref.conformance; print([m for m in ('pytest', 'mpmath', 'numba') if m "
+        "in sys.modules])"
+    )
     assert (
         subprocess.run(
             [sys.executable, "-c", code], capture_output=True, text=True, check=True

@@ -1,4 +1,6 @@
-"""The precise route of the vectors against bongref's own: autograd, its likelihoods, estimators, filter and predictives."""
+"""The precise route of the vectors against bongref's own: autograd, its likelihoods, estimators,
+filter and predictives.
+"""
 
 import math
 
@@ -95,7 +97,7 @@ def curvs_agree(got: Curv, wanted: Curv, cond=16.0):
     near("diag G", curvature.diagonal(got), wanted["diag G"], cond)
 
 
-# --- models ------------------------------------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -117,7 +119,9 @@ def test_jets_are_the_derivatives_by_autograd(name):
 @pytest.mark.parametrize("name", ["tanh", "relu", "gelu", "gelu_tanh"])
 @pytest.mark.parametrize("at", [-30.0, -1.5, -0.3, 0.0, 0.7, 4.0, 30.0])
 def test_derivatives_of_activations_are_those_by_high_order_differences(name, at):
-    """mp.diff at 120 digits knows nothing of the formulas; relu has derivative 0 at 0 by definition."""
+    """mp.diff at 120 digits knows nothing of the formulas; relu has derivative 0 at 0 by
+    definition.
+    """
     f = {
         "tanh": mp.tanh,
         "relu": lambda x: x if x > 0 else mp.zero,
@@ -154,7 +158,7 @@ def test_a_model_that_does_not_fit_is_refused():
         precise.jet({**model, "kind": "wrap"}, np.zeros(15), np.zeros(2))
 
 
-# --- likelihoods -------------------------------------------------------------------------------------------------------------
+# --- likelihoods ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", LIKELIHOODS)
@@ -177,7 +181,9 @@ def test_likelihoods_are_those_of_bongref(name, scale):
 @pytest.mark.parametrize("name", LIKELIHOODS)
 @pytest.mark.parametrize("scale", [1.0, 100.0])
 def test_score_and_information_are_the_derivatives_of_the_log_density(name, scale):
-    """By differences of order 2 at 400 digits, also where the classes are saturated; B Bᵀ = info, jac_mean = ∂mean."""
+    """By differences of order 2 at 400 digits, also where the classes are saturated; B Bᵀ = info,
+    jac_mean = ∂mean.
+    """
     if name == "poisson" and scale > 1:
         scale = 5.0
     lik, rng = LIKELIHOODS[name], np.random.default_rng(3)
@@ -248,7 +254,7 @@ def test_softmax_at_saturated_logits_is_known_exactly():
     ) / (1 + math.exp(-40))
 
 
-# --- estimators --------------------------------------------------------------------------------------------------------------
+# --- estimators -----------------------------------------------------------------------------------
 
 
 def estimated(hess, model, lik, theta, x, y, samples):
@@ -297,7 +303,7 @@ def test_estimators_of_a_convolution(hess):
     curvs_agree(estimated(hess, model, lik, theta, x, y, samples), got)
 
 
-# --- steps and updates -------------------------------------------------------------------------------------------------------
+# --- steps and updates ----------------------------------------------------------------------------
 
 SELECTED = [
     f"{rule}-{hess}-{family}"
@@ -310,7 +316,9 @@ SELECTED = [
 
 
 def problem(name, likelihood="bernoulli", T=None, seed=6):
-    """A method, a small model with a likelihood, a prior, a stream of T observations (or one) and the samples."""
+    """A method, a small model with a likelihood, a prior, a stream of T observations (or one) and
+    the samples.
+    """
     rng = np.random.default_rng([seed, br.methods().index(name)])
     model = br.models.mlp([1, 2, 1], activation="tanh")
     lik = br.likelihoods.Gaussian(0.5) if likelihood == "gaussian" else LIKELIHOODS[likelihood]
@@ -416,7 +424,9 @@ def test_validity_of_dlr_states_is_that_of_the_floats(seed):
 
 
 def test_the_linear_gaussian_update_is_bayes_rule_exactly():
-    """One weight: prior N(m, v), y = x θ + noise of variance r gives precision 1/v + x²/r, in rationals."""
+    """One weight: prior N(m, v), y = x θ + noise of variance r gives precision 1/v + x²/r, in
+    rationals.
+    """
     model = neutral_model(br.models.linear(1, 1))
     for name in ("bong-lin-hess-fc", "bong-lin-hess-diag", "bong-lin-hess-dlr"):
         fc = {"mu": [0.5], "Sigma": [[2.0]]}
@@ -438,7 +448,9 @@ def test_the_linear_gaussian_update_is_bayes_rule_exactly():
 
 
 def test_a_batch_and_a_stream_of_it_agree_for_the_linear_gaussian_model():
-    """Conjugate: filtering three observations one by one is the update with the batch, to 55 digits."""
+    """Conjugate: filtering three observations one by one is the update with the batch, to 55
+    digits.
+    """
     rng = np.random.default_rng(7)
     model, lik = (
         neutral_model(br.models.linear(3, 2)),
@@ -456,7 +468,7 @@ def test_a_batch_and_a_stream_of_it_agree_for_the_linear_gaussian_model():
             assert all(abs(u - v) < mp.mpf(10) ** -55 for u, v in zip(a.flat, b.flat, strict=True))
 
 
-# --- dynamics and streams ----------------------------------------------------------------------------------------------------
+# --- dynamics and streams -------------------------------------------------------------------------
 
 P = 4
 VEC = np.array([0.5, 1.25, 0.75, 2.0])
@@ -556,7 +568,7 @@ def test_every_method_runs():
         assert all(isinstance(v, mp.mpf) for a in out for v in a.flat), name
 
 
-# --- predictives -------------------------------------------------------------------------------------------------------------
+# --- predictives ----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", ["plugin", "mc", "lin_mc"])
@@ -648,7 +660,7 @@ def test_ties_and_edges_of_the_bins():
         )
 
 
-# --- rounding and stability --------------------------------------------------------------------------------------------------
+# --- rounding and stability -----------------------------------------------------------------------
 
 
 def test_numbers_are_rounded_once():

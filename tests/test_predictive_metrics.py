@@ -1,4 +1,6 @@
-"""Predictive distributions and metrics against scipy, closed forms, slow loops and cases worked out by hand."""
+"""Predictive distributions and metrics against scipy, closed forms, slow loops and cases worked out
+by hand.
+"""
 
 import math
 
@@ -55,7 +57,7 @@ def agree(quantity, got, wanted, cond=1e3, size=0.0):
     assert d.agrees, d
 
 
-# --- the four predictives by hand ---------------------------------------------------------------------------------------
+# --- the four predictives by hand -----------------------------------------------------------------
 
 
 @liks
@@ -145,7 +147,7 @@ def test_the_variance_is_the_law_of_total_variance(lik, kind):
     agree("var", pred.var, second.mean(axis=0) - h.mean(axis=0) ** 2, size=float(np.max(second)))
 
 
-# --- linear-Gaussian: the closed form ------------------------------------------------------------------------------------
+# --- linear-Gaussian: the closed form -------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:hbar", "eq:fbar")
@@ -198,7 +200,7 @@ def test_far_observations_have_a_finite_density_by_every_kind():
         agree("log p", pred.log_density(Y), [want])
 
 
-# --- lin_mc of classes -----------------------------------------------------------------------------------------------------
+# --- lin_mc of classes ----------------------------------------------------------------------------
 
 
 def test_categorical_masses_of_lin_mc_average_to_hbar_and_sum_to_one():
@@ -234,7 +236,7 @@ def test_densities_that_underflow_are_infinite_and_not_nan():
     agree("nlpd", metrics.nlpd(pred, [1]), 800.0)
 
 
-# --- error, ECE, RMSE ---------------------------------------------------------------------------------------------------------
+# --- error, ECE, RMSE -----------------------------------------------------------------------------
 
 
 def classes(p, of_means=True):
@@ -306,7 +308,8 @@ def test_ece_by_hand():
         size=1.0,
     )
     agree("overconfident", metrics.ece(classes([[0.9, 0.1]] * 2), [0, 1]), 0.4)
-    # 0.52 and 0.58 are in different bins: |1 − 0.52|/2 + |0 − 0.58|/2, and in one of two bins |0.5 − 0.55|
+    # 0.52 and 0.58 are in different bins: |1 − 0.52|/2 + |0 − 0.58|/2, and in one of two bins |0.5
+    # − 0.55|
     agree("two bins", metrics.ece(classes([[0.52, 0.48], [0.58, 0.42]]), [0, 1]), 0.53)
     agree(
         "wide bins", metrics.ece(classes([[0.52, 0.48], [0.58, 0.42]]), [0, 1], n_bins=2), 0.05, 1e2
@@ -356,14 +359,15 @@ def test_class_metrics_refuse_what_has_no_classes(name, metric):
     m, state, X, Y = setting("fc", lik)
     with pytest.raises(
         ValueError,
-        match=f"the likelihood must be Categorical, or Bernoulli with one output, for error and ece, got {name} with 2",
+        match=f"the likelihood must be Categorical, or Bernoulli with one output, for error and "
+        f"ece, got {name} with 2",
     ):
         getattr(metrics, metric)(predictive.plugin(MODEL, lik, state, X), Y)
     with pytest.raises(ValueError, match="the likelihood must be Categorical"):
         br.run(m, MODEL, lik, state, X, Y, metrics=metrics.on(X, Y, metric))
 
 
-# --- metrics of a stream ---------------------------------------------------------------------------------------------------------
+# --- metrics of a stream --------------------------------------------------------------------------
 
 
 @families
@@ -422,7 +426,9 @@ def test_kl_to_and_prequential():
 
 
 def test_a_wrapped_function_of_a_number():
-    """One input without dimensions is one input for every predictive and for the prequential score."""
+    """One input without dimensions is one input for every predictive and for the prequential
+    score.
+    """
     lik, m = br.likelihoods.Gaussian(0.5), br.method("bong-lin-hess-fc")
     model = br.models.wrap(lambda t, x: t[0] + anp.sin(t[1] * x), 2)
     state = br.FC(np.array([0.1, 1.0]), 0.01 * np.eye(2))
@@ -450,7 +456,8 @@ def test_a_wrapped_function_of_a_number():
         (
             lambda: metrics.on(0, 0, "nlpd-exact"),
             ValueError,
-            "nlpd, error, ece, rmse, nonpositive, nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f",
+            "nlpd, error, ece, rmse, nonpositive, nlpd_positive and optionally -plugin, "
+            "-mc, -lin_mc, -lin_mc_f",
         ),
         (lambda: metrics.on(0, 0), ValueError, "names must be made of"),
         (lambda: metrics.on(0, 0, 3), TypeError, "names must be strings such as 'nlpd-mc', got 3"),
@@ -467,7 +474,7 @@ def test_a_wrapped_function_of_a_number():
         (
             lambda: metrics.kl_to({"mu": 0}),
             TypeError,
-            "exact must be a FC, Diag or DLR state, got dict",
+            "exact must be an FC, Diag or DLR state, got dict",
         ),
         (
             lambda: metrics.kl_to(br.Diag(np.zeros(2), -np.ones(2))),
@@ -489,7 +496,8 @@ def test_bad_predictives(fn):
         (
             {},
             TypeError,
-            r"rng must be a numpy\.random\.Generator or a seed .*, got NoneType None; use rng=numpy",
+            r"rng must be a numpy\.random\.Generator or a seed .*, got NoneType None; use "
+            r"rng=numpy",
         ),
         (
             {"rng": np.random},
@@ -510,7 +518,7 @@ def test_bad_predictives(fn):
     ]:
         with pytest.raises(error, match=match):
             fn(MODEL, lik, state, X, **kw)
-    with pytest.raises(TypeError, match="state must be a FC, Diag or DLR state, got tuple"):
+    with pytest.raises(TypeError, match="state must be an FC, Diag or DLR state, got tuple"):
         fn(MODEL, lik, tuple(state), X, rng=np.random.default_rng(0))
     with pytest.raises(ValueError, match=rf"state.mu must have shape \({P},\), got \(3,\)"):
         fn(MODEL, lik, br.FC(np.zeros(3), np.eye(3)), X, rng=np.random.default_rng(0))
@@ -526,7 +534,7 @@ def test_bad_predictives(fn):
         predictive.plugin(MODEL, lik, state, X).log_density(Y[:3])
 
 
-# --- what comes in ------------------------------------------------------------------------------------------------------------
+# --- what comes in --------------------------------------------------------------------------------
 
 
 def test_a_call_with_a_method_still_works_and_says_that_it_is_deprecated():
@@ -555,7 +563,9 @@ def test_a_call_with_a_method_still_works_and_says_that_it_is_deprecated():
 
 @pytest.mark.parametrize("rate", [700.0, 709.0, 710.0, 1e4])
 def test_a_rate_beyond_the_largest_float_has_an_infinite_variance(rate):
-    """No NaN and no warning; just below, the mean and the variance of a Poisson are the same number."""
+    """No NaN and no warning; just below, the mean and the variance of a Poisson are the same
+    number.
+    """
     for values in (np.full((1, 1, 1), rate), np.array([[[rate]], [[0.0]]])):
         pred = Predictive("mc", br.likelihoods.Poisson(), values)
         if rate < 709.8:

@@ -1,4 +1,6 @@
-"""The SVD projection of DLR: the diagonal is kept, it is idempotent, and it stays accurate where the printed subtraction cancels."""
+"""The SVD projection of DLR: the diagonal is kept, it is idempotent, and it stays accurate where
+the printed subtraction cancels.
+"""
 
 import numpy as np
 import pytest
@@ -59,7 +61,9 @@ def test_projection_is_the_best_of_its_rank(problem):
 
 
 def test_projection_stays_accurate_where_the_printed_subtraction_cancels():
-    """cond(W̃) = 1e10: what Υ gains is of the size of 1e-20, which a difference of numbers of the size of 1 cannot hold."""
+    """cond(W̃) = 1e10: what Υ gains is of the size of 1e-20, which a difference of numbers of the
+    size of 1 cannot hold.
+    """
     rng = np.random.default_rng(0)
     P, K, rank = 8, 4, 2
     U, V = (np.linalg.qr(rng.standard_normal((n, K)))[0] for n in (P, K))

@@ -1,4 +1,6 @@
-"""README.md and docs/ run: every snippet, the output printed below it, the tables, and the two commands at the top."""
+"""README.md and docs/ run: every snippet, the output printed below it, the tables, and the two
+commands at the top.
+"""
 
 import ast
 import contextlib
@@ -25,7 +27,9 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 
 def blocks(page):
-    """(language, text, line, output) of each fenced block; output is the text block that follows at once, or None."""
+    """(language, text, line, output) of each fenced block; output is the text block that follows at
+    once, or None.
+    """
     text = page.read_text(encoding="utf-8")
     found = list(FENCE.finditer(text))
     for one, after in zip(found, [*found[1:], None], strict=False):
@@ -48,7 +52,9 @@ def shell(text):
 
 
 def python(text, page, line, namespace):
-    """What a block prints, run in the namespace of its page; tracebacks name the page and its line."""
+    """What a block prints, run in the namespace of its page; tracebacks name the page and its
+    line.
+    """
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
         exec(compile("\n" * (line - 1) + text, str(page), "exec"), namespace)
@@ -67,7 +73,9 @@ def test_there_are_pages():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda p: p.name)
 def test_snippets_print_what_the_page_says(page, tmp_path, monkeypatch):
-    """A block that begins with the name of a file is that file too, for the commands that follow."""
+    """A block that begins with the name of a file is that file too, for the commands that
+    follow.
+    """
     namespace = {"__name__": "snippet"}
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
@@ -100,7 +108,9 @@ def imports(text):
 
 
 def without_their_imports(page):
-    """(line, text, statements) of the blocks that use what only another block of the page imports."""
+    """(line, text, statements) of the blocks that use what only another block of the page
+    imports.
+    """
     python_blocks = [
         (text, line) for language, text, line, _ in blocks(page) if language == "python"
     ]
@@ -108,7 +118,8 @@ def without_their_imports(page):
     for text, line in python_blocks:
         known |= imports(text)
         used = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
-        bound = {n.id for n in ast.walk(ast.parse(text)) if isinstance(getattr(n, "ctx", None), ast.Store)
+        bound = {n.id for n in ast.walk(ast.parse(text)) if isinstance(getattr(n, "ctx", None),
+         ast.Store)
                  and isinstance(n, ast.Name)}  # fmt: skip
         lacking = sorted((used & set(known)) - set(imports(text)) - bound)
         if lacking:
@@ -200,7 +211,7 @@ def test_each_block_of_the_readme_stands_alone():
             )
 
 
-# --- the two commands ----------------------------------------------------------------------------------------------------
+# --- the two commands -----------------------------------------------------------------------------
 
 
 def test_the_two_commands():
@@ -227,7 +238,8 @@ def test_ci_runs_the_test_command_of_the_readme():
         for line in text.splitlines()
     ]
     assert [line for line in fenced if re.search(pattern, line)] == [
-        'python -m venv .venv && . .venv/bin/activate && pip install -e ".[test]" && python -m pytest'
+        'python -m venv .venv && . .venv/bin/activate && pip install -e ".[test]" && '
+        "python -m pytest"
     ]
     assert 'eval "$command"' in script
     for tool in (
@@ -250,11 +262,13 @@ def test_the_extras_of_the_commands_exist():
     assert {"exact", "test", "dev"} <= set(re.findall(r"^(\w+) =", extras, re.MULTILINE))
 
 
-# --- the audit -----------------------------------------------------------------------------------------------------------
+# --- the audit ------------------------------------------------------------------------------------
 
 
 def test_the_excerpt_of_the_audit_is_what_the_audit_prints():
-    """The same header, rows, cells that do not apply and verdicts; the numbers are rounding and may differ, below 1."""
+    """The same header, rows, cells that do not apply and verdicts; the numbers are rounding and may
+    differ, below 1.
+    """
     (excerpt,) = [
         text for _, text, _, _ in blocks(ROOT / "docs" / "audit.md") if text.startswith("method  ")
     ]
@@ -284,7 +298,7 @@ def test_the_tolerance_is_the_one_described():
     assert compare.EPS == 2.0**-52
 
 
-# --- the tables of methods --------------------------------------------------------------------------------------------------
+# --- the tables of methods ------------------------------------------------------------------------
 
 
 def test_the_table_of_costs():
@@ -313,7 +327,7 @@ def test_the_table_of_parameters():
     }
 
 
-# --- the symbols ------------------------------------------------------------------------------------------------------------
+# --- the symbols ----------------------------------------------------------------------------------
 
 
 def resolve(path):
@@ -329,7 +343,9 @@ def resolve(path):
 
 
 def symbol_rows():
-    """(equations, names in code, variable) of each row of the symbol table; a row with a variable names one function."""
+    """(equations, names in code, variable) of each row of the symbol table; a row with a variable
+    names one function.
+    """
     text = (ROOT / "docs" / "symbols.md").read_text(encoding="utf-8")
     for line in text.splitlines():
         cells = [c.strip() for c in line.strip("|").split("|")]

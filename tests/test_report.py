@@ -1,4 +1,6 @@
-"""bongref report: numbers by a second route, what is never averaged away, a page for every reader."""
+"""bongref report: numbers by a second route, what is never averaged away, a page for every
+reader.
+"""
 
 import json
 import math
@@ -11,10 +13,12 @@ import pytest
 
 import bongref as br
 from bongref.cli import main
-from bongref.experiments import report, report_calibration, report_data, store
-from bongref.experiments.report_data import boards
+from bongref.experiments import store
+from bongref.experiments.report import calibration, statistics
+from bongref.experiments.report import page as report
+from bongref.experiments.report.statistics import by_task
 
-figures = pytest.importorskip("bongref.experiments.report_figures")
+figures = pytest.importorskip("bongref.experiments.report.drawing")
 pytest.importorskip("matplotlib", reason="bongref report needs Matplotlib")
 
 
@@ -111,9 +115,9 @@ def test_a_run_that_diverged_is_counted_beside_every_mean(made, page):
 
 
 def test_curves_are_means_over_the_runs_that_remain():
-    (board,) = boards(fake.small())
-    blr = next(g for g in board.groups if g.method == "blr-lin-hess-diag")
-    points = report_data.curve(blr, "error")
+    (results,) = by_task(fake.small())
+    blr = next(g for g in results.groups if g.method == "blr-lin-hess-diag")
+    points = statistics.curve(blr, "error")
     assert [(p.t, p.n, p.diverged, p.of) for p in points] == [
         (50, 3, 0, 3),
         (100, 3, 0, 3),
@@ -123,7 +127,7 @@ def test_curves_are_means_over_the_runs_that_remain():
     left = [r["rows"][3]["error"] for r in blr.runs if r["status"] == "done"]
     assert points[3].mean == pytest.approx(np.mean(left), rel=1e-14)
     assert points[3].error == pytest.approx(np.std(left, ddof=1) / np.sqrt(2), rel=1e-12)
-    ((step, value),) = report_data.crosses(blr, "error")
+    ((step, value),) = statistics.crosses(blr, "error")
     assert step == 230 and value == blr.runs[1]["rows"][2]["error"]
 
 
@@ -150,15 +154,15 @@ def test_calibration_curves_by_hand():
         "confidence": [0.0, 2.0, 9.0],
         "correct": [0, 1, 10],
     }
-    assert report_calibration.shares(counts) == ([0.5, 0.9], [0.25, 1.0])
+    assert calibration.shares(counts) == ([0.5, 0.9], [0.25, 1.0])
     uniform = {"kind": "pit", "count": [3] * 20}
-    expected, observed = report_calibration.shares(uniform)
+    expected, observed = calibration.shares(uniform)
     assert expected == pytest.approx(np.arange(1, 11) / 10) and observed == pytest.approx(expected)
     narrow = {
         "kind": "pit",
         "count": [30, *[0] * 18, 30],
     }  # all observations outside: no coverage until 1
-    assert report_calibration.shares(narrow)[1] == pytest.approx([0] * 9 + [1])
+    assert calibration.shares(narrow)[1] == pytest.approx([0] * 9 + [1])
 
 
 def test_the_difference_of_two_folders_is_paired_over_seeds():
@@ -166,14 +170,14 @@ def test_the_difference_of_two_folders_is_paired_over_seeds():
     for r in b:
         for row in r["rows"]:
             row["error"] += 0.25
-    (here,), (there,) = boards(a), boards(b)
+    (here,), (there,) = by_task(a), by_task(b)
     assert [g.id for g in here.groups] == [g.id for g in there.groups]
-    d = report_data.difference(here.groups[0], there.groups[0], "error")
+    d = statistics.difference(here.groups[0], there.groups[0], "error")
     assert d.paired.mean == pytest.approx(-0.25, rel=1e-12) and d.paired.error == pytest.approx(
         0, abs=1e-15
     )
     assert d.same == 0 and d.speed == 1.0
-    assert report_data.difference(here.groups[0], here.groups[0], "error").same == 3
+    assert statistics.difference(here.groups[0], here.groups[0], "error").same == 3
 
 
 # --- the page -------------------------------------------------------------------------------------
@@ -327,23 +331,23 @@ def many():
 
 
 def test_many_methods_are_drawn_in_panels_of_few():
-    (board,) = boards(many())
-    panels = report_data.facets(board.groups)
-    assert len(panels) == 20 and sum(len(gs) for _, gs in panels) == len(board.groups) == 82
+    (results,) = by_task(many())
+    panels = statistics.facets(results.groups)
+    assert len(panels) == 20 and sum(len(gs) for _, gs in panels) == len(results.groups) == 82
     assert {title for title, _ in panels} >= {"lin-hess-dlr", "mc-ef-fc_mom"}
     dlr = dict(panels)["lin-hess-dlr"]
-    shown = report_data.leaders(dlr, report_data.ranks(board, "error"), most=4)
+    shown = statistics.leaders(dlr, statistics.ranks(results, "error"), most=4)
     assert len(shown) == 4 and len({g.parts[0] for g in dlr if g.id in shown}) == 4
 
 
 def test_learning_rates_that_diverge_are_in_their_figure():
-    from bongref.experiments import report_plots
+    from bongref.experiments.report import figures as plots
 
-    (board,) = boards(many())
-    ((key, by_label),) = report_plots.series(board).items()
+    (results,) = by_task(many())
+    ((key, by_label),) = plots.series(results).items()
     assert key == ("lin-hess", "dlr") and list(by_label) == ["blr"]
     assert [g.params["alpha"] for g in by_label["blr"]] == [0.005, 0.01, 0.05, 0.1, 0.5]
-    drawn = report_plots.learning_rates(board, "error")
+    drawn = plots.learning_rates(results, "error")
     assert "2/2" in drawn.svg and "bong" in drawn.svg
 
 

@@ -1,4 +1,6 @@
-"""Every method by independent routes: family module = definition = exact; efficient = plain; dense G = low-rank S."""
+"""Every method by independent routes: family module = definition = exact; efficient = plain; dense
+G = low-rank S.
+"""
 
 from fractions import Fraction
 
@@ -226,7 +228,9 @@ def test_exact_refuses_a_float_that_crept_in(monkeypatch):
 @pytest.mark.parametrize("family", ["fc", "fc_mom"])
 @given(size=sizes(max_log_cond=4.0))
 def test_inner_loop_of_blr_without_inversions(family, size):
-    """The whole inner loop as a growing change of the prior, against the displayed step repeated."""
+    """The whole inner loop as a growing change of the prior, against the displayed step
+    repeated.
+    """
     p = make(f"blr-lin-hess-{family}", size)
     module, alpha = MODULES[family], p.m.params["alpha"]
     rng = np.random.default_rng(size.seed)
@@ -291,7 +295,9 @@ def test_update_takes_the_inner_loop_without_inversions(name):
 
 @pytest.mark.parametrize("rule", ["bong", "bog"])
 def test_exact_beyond_the_reach_of_fractions(rule):
-    """More than 40 parameters: mpmath takes over, with the same result to the last bit of what float64 can tell."""
+    """More than 40 parameters: mpmath takes over, with the same result to the last bit of what
+    float64 can tell.
+    """
     p = make(f"{rule}-lin-hess-fc_mom", Size(1, exact.RATIONAL_UP_TO + 1, 1, 2, 2.0))
     wanted = exact.rounded(exact.step(p.m, p.prior, None, p.curv, digits=30))
     agree(plain(p.m)(p.prior, None, p.curv), wanted, conditions(p), rule)

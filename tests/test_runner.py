@@ -1,4 +1,6 @@
-"""The runner: what it says of right, wrong, broken and partial adapters, and that nothing stops the rest."""
+"""The runner: what it says of right, wrong, broken and partial adapters, and that nothing stops the
+rest.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +44,7 @@ FC_CASE, DIAG_CASE, DLR_CASE = (
 STREAM_CASE, ESTIMATE_CASE = "stream/bong-lin-hess-fc/plane", "estimate/mc-ef/softmax"
 
 
-# --- right ------------------------------------------------------------------------------------------------------------------------
+# --- right ----------------------------------------------------------------------------------------
 
 
 def test_what_is_more_than_asked_is_fine():
@@ -97,7 +99,7 @@ def test_any_form_of_G_is_read(keys):
     assert outcome(Changed(forms), ESTIMATE_CASE).status == "pass"
 
 
-# --- wrong ------------------------------------------------------------------------------------------------------------------------
+# --- wrong ----------------------------------------------------------------------------------------
 
 
 def test_a_failure_says_what_where_and_how_much():
@@ -278,7 +280,7 @@ def test_one_broken_case_does_not_stop_the_rest():
     )
 
 
-# --- not offered --------------------------------------------------------------------------------------------------------------------
+# --- not offered ----------------------------------------------------------------------------------
 
 
 def test_what_is_missing_or_not_implemented_is_not_offered():
@@ -311,7 +313,7 @@ def test_nothing_offered_is_not_ok():
     assert not report.ok and report.offered == 0 and not report.failures
 
 
-# --- what has no Gaussian for an answer ----------------------------------------------------------------------------------------------
+# --- what has no Gaussian for an answer -----------------------------------------------------------
 
 REFUSE = "step/bong-lin-hess-fc/indefinite-prior"
 LOST = "step/bong-lin-hess-fc_mom/lost"
@@ -374,7 +376,7 @@ def test_a_method_that_is_not_implemented_has_refused():
     assert outcome(Honest(), "step/bong-mc-hess-dlr/not-derived").status == "pass"
 
 
-# --- formats, xfails, selection -----------------------------------------------------------------------------------------------------
+# --- formats, xfails, selection -------------------------------------------------------------------
 
 
 def test_float32_is_held_to_float32():
@@ -397,7 +399,8 @@ def test_xfails(tmp_path):
     wrong = Changed(lambda out: {**out, "mu": out["mu"] + 1}, calls=("step",))
     file = tmp_path / "xfails.txt"
     file.write_text(
-        "# known\nstep/bong-lin-hess-diag/*   # all of it\n\nstep/bong-lin-hess-fc/plain\nstep/gone/plain\n"
+        "# known\nstep/bong-lin-hess-diag/*   # all of "
+        "it\n\nstep/bong-lin-hess-fc/plain\nstep/gone/plain\n"
     )
     report = check(
         wrong,
@@ -451,7 +454,7 @@ def test_ctrl_c_keeps_what_was_done():
     assert report.interrupted and len(report.outcomes) == 5 and not report.ok
 
 
-# --- finding the adapter ---------------------------------------------------------------------------------------------------------------
+# --- finding the adapter --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -471,7 +474,10 @@ def test_adapters_that_are_none(target, words):
 
 
 def test_an_adapter_is_a_class_an_object_or_a_function(tmp_path, monkeypatch):
-    text = "class A:\n    dtype = 'float32'\n    def step(self, **k): return NotImplemented\nobj = A()\ndef make(): return A()\n"
+    text = (
+        "class A:\n    dtype = 'float32'\n    def step(self, **k): return NotImplemented\nobj "
+        "= A()\ndef make(): return A()\n"
+    )
     (tmp_path / "my_adapters_here.py").write_text(text)
     monkeypatch.chdir(tmp_path)
     for name in ("A", "obj", "make"):

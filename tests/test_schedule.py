@@ -1,4 +1,6 @@
-"""When metrics are taken in a stream, what its times are, and metrics of densities that are not positive."""
+"""When metrics are taken in a stream, what its times are, and metrics of densities that are not
+positive.
+"""
 
 import numpy as np
 import pytest
@@ -77,7 +79,8 @@ def test_prequential_scores_are_means_since_their_last_row(run):
 @pytest.mark.parametrize(
     ("every", "kind"),
     [([], InvalidValue), ([5, 5], InvalidValue), ([9, 3], InvalidValue), ([0, 3], InvalidValue),
-     ("often", InvalidType), ({5}, InvalidType), (2.5, (InvalidValue, InvalidType)), ([1.5], (InvalidValue, InvalidType))],
+     ("often", InvalidType), ({5}, InvalidType), (2.5, (InvalidValue, InvalidType)),
+      ([1.5], (InvalidValue, InvalidType))],
 )  # fmt: skip
 def test_what_is_not_a_schedule_is_refused(run, every, kind):
     for call in (

@@ -1,4 +1,6 @@
-"""The estimators: scikit-learn's checks, chunks of any size, other packages around them, bad input."""
+"""The estimators: scikit-learn's checks, chunks of any size, other packages around them, bad
+input.
+"""
 
 import json
 import pickle

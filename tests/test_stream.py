@@ -1,4 +1,6 @@
-"""Streams that end early or go wrong: what the errors and warnings carry and say; what a stream is read from."""
+"""Streams that end early or go wrong: what the errors and warnings carry and say; what a stream is
+read from.
+"""
 
 import builtins
 import dataclasses
@@ -44,7 +46,7 @@ def exploding():
     )
 
 
-# --- errors carry what was done ---------------------------------------------------------------------------------------------------
+# --- errors carry what was done -------------------------------------------------------------------
 
 
 def test_an_overflow_carries_step_state_and_rows():
@@ -81,7 +83,9 @@ def test_a_prequential_score_of_the_failed_step_is_not_kept(backend):
 
 
 def test_no_bare_linalg_error():
-    """An inner loop whose iterates overflow: ordinary numbers, a learning rate that is too large for them."""
+    """An inner loop whose iterates overflow: ordinary numbers, a learning rate that is too large
+    for them.
+    """
     m = br.method("blr-lin-ef-fc_mom", alpha=0.1)
     model, prior = br.models.linear(50), m.prior(np.zeros(50), 1.0)
     sharp = br.likelihoods.Gaussian(var=1e-4)  # with which the advice overflows too
@@ -141,7 +145,9 @@ def test_advice_names_only_what_the_method_has():
 
 
 def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
-    """θ doubles its own error at every step until it overflows: the message gives |mu| then and now."""
+    """θ doubles its own error at every step until it overflows: the message gives |mu| then and
+    now.
+    """
     m = br.method("bog-lin-hess-diag_mom", alpha=3.0)
     X, Y = np.ones((2000, 1)), np.ones(2000)
     model = br.models.wrap(lambda t, x: t * x, 1, 1, in_shape=(1,), jac=lambda t, x: x[None])
@@ -150,13 +156,14 @@ def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
         pytest.warns(Diverging),
         pytest.raises(
             StreamEnded,
-            match=r"the stream has diverged: the largest \|mu\| is .* after step \d+, 0 in the prior",
+            match=r"the stream has diverged: the largest \|mu\| is .* after step \d+, 0 in the "
+            r"prior",
         ),
     ):
         br.run(m, model, UNIT, prior, X, Y, backend="reference")
 
 
-# --- what a model, a likelihood or a metric raises --------------------------------------------------
+# --- what a model, a likelihood or a metric raises ------------------------------------------------
 
 
 def failing_model(how, at):
@@ -272,7 +279,7 @@ def test_every_error_is_a_bongref_error_and_its_built_in_kind():
         )  # except Exception lets Ctrl-C through
 
 
-# --- divergence -------------------------------------------------------------------------------------------------------------------
+# --- divergence -----------------------------------------------------------------------------------
 
 
 def diverging(seed, T=600):
@@ -436,7 +443,9 @@ def test_too_few_observations_say_nothing():
 
 
 def watched(state_fits_last, end, T=150):
-    """Whether a look at step T warns, the state fitting either the last or the first 100 observations."""
+    """Whether a look at step T warns, the state fitting either the last or the first 100
+    observations.
+    """
     X = np.ones((T, 2))
     Y = np.where(np.arange(T) < T - 100, -50.0, 2.0) + 0.1 * np.random.default_rng(
         0
@@ -466,7 +475,7 @@ def test_a_short_stream_is_looked_at_when_it_ends():
         br.run(m, model, UNIT, m.prior(model.init(np.random.default_rng(0)), 1.0), X, Y)
 
 
-# --- what a result carries over ----------------------------------------------------------------------------------------------
+# --- what a result carries over -------------------------------------------------------------------
 
 
 def stopped_at(n, m, X, Y, rng, **kw):
@@ -575,7 +584,7 @@ def test_another_kind_of_generator_cannot_resume():
         )
 
 
-# --- backends -----------------------------------------------------------------------------------------------------------------------
+# --- backends -------------------------------------------------------------------------------------
 
 
 def test_a_compiled_path_that_is_broken_falls_back_with_one_warning(monkeypatch):
@@ -609,7 +618,7 @@ def test_without_numba_the_reason_is_in_info(monkeypatch):
     assert result.info.backend == "reference" and "No module named 'numba'" in result.info.reason
 
 
-# --- what a stream is read from -----------------------------------------------------------------------------------------------------
+# --- what a stream is read from -------------------------------------------------------------------
 
 
 def test_a_seed_in_place_of_a_generator():
@@ -652,7 +661,9 @@ def test_frames_are_read_by_position(library):
 
 
 def test_a_missing_observation_keeps_a_stream_in_arrays():
-    """What makes it cost nothing: one None changes neither how the stream is stored nor which path takes it."""
+    """What makes it cost nothing: one None changes neither how the stream is stored nor which path
+    takes it.
+    """
     X, Y = line(50)
     with_hole = [*Y[:20], None, *Y[21:]]
     data = checks.observations(LINEAR, UNIT, X, with_hole, np.zeros(2))
@@ -664,7 +675,7 @@ def test_a_missing_observation_keeps_a_stream_in_arrays():
     assert list(np.flatnonzero(~data.seen)) == [20]
 
 
-# --- results that are resumed -----------------------------------------------------------------------------------------------------
+# --- results that are resumed ---------------------------------------------------------------------
 
 
 def tampered():
@@ -677,8 +688,10 @@ def tampered():
     yield r"resume\.info\.steps must be resume\.t = 3, got 6", r._replace(t=3, rows=[])
     yield r"resume\.info\.steps must be resume\.t = 6, got 3", r._replace(info=info(steps=3))
     for changed in ({"seconds": "x"}, {"evaluation": None}, {"compilation": np.nan}, {"steps": "6"},
-                    {"missing": 7}, {"backend": 3}, {"reason": None}, {"method": "bong-lin-hess-fc"},
-                    {"traces": [3]}, {"traces": None}, {"traces": [()] * 7}, {"seconds": -1.0}):  # fmt: skip
+                    {"missing": 7}, {"backend": 3}, {"reason": None},
+                     {"method": "bong-lin-hess-fc"},
+                    {"traces": [3]}, {"traces": None}, {"traces": [()] * 7},
+                     {"seconds": -1.0}):  # fmt: skip
         (key,) = changed
         yield rf"resume\.info\.{key} must be", r._replace(info=info(**changed))
     yield "increasing order", r._replace(rows=[{"t": 4}, {"t": 2}])

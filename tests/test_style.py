@@ -8,6 +8,8 @@ import re
 import tokenize
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bongref"
 MODULES = sorted(PACKAGE.rglob("*.py"))
@@ -105,7 +107,10 @@ def test_the_reader_of_private_names_finds_them():
     text = "from .grid import _x\nfrom . import linalg as la, _version\nfrom .fast import _jit\n"
     found = private_uses(PACKAGE / "some.py", text + "la._eliminate, la.inv, _version.__version__")
     assert found == ["bongref.fast._jit", "bongref.grid._x", "bongref.linalg._eliminate"]
-    text = "from ..curvature import Curv, _block\nimport bongref.linalg\nimport bongref as br\nbr._NAMES"
+    text = (
+        "from ..curvature import Curv, _block\nimport bongref.linalg\nimport bongref as "
+        "br\nbr._NAMES"
+    )
     found = private_uses(PACKAGE / "routes" / "some.py", text)
     assert found == ["bongref._NAMES", "bongref.curvature._block"]
 
@@ -162,11 +167,23 @@ def test_lines_are_at_most_100_wide():
         assert max(map(len, lines)) <= WIDTH, script
 
 
+@pytest.mark.parametrize("folder", ["tests", "validation"])
+def test_code_of_tests_and_validation_is_at_most_100_wide(folder):
+    """Tables and text in strings of several lines, and regular expressions, may overhang."""
+    for path in (ROOT / folder).rglob("*.py"):
+        lines = path.read_text(encoding="utf-8").splitlines()
+        wide = {i for i, line in enumerate(lines, 1) if len(line) > WIDTH} & code_lines(path)
+        overhang = {i for i in wide if re.search(r"""["'][^"']*["'],?\)?$|# noqa""", lines[i - 1])}
+        assert wide - overhang == set(), path
+
+
 # --- docstrings -----------------------------------------------------------------------------------
 
 
 def test_every_module_says_what_lives_in_it():
-    """The map of the package is made from these docstrings. _version.py is one line for setup.cfg."""
+    """The map of the package is made from these docstrings. _version.py is one line for
+    setup.cfg.
+    """
     docs = {name(p): ast.get_docstring(ast.parse(p.read_text(encoding="utf-8"))) for p in MODULES}
     assert {m for m, doc in docs.items() if not doc} == UNDOCUMENTED | {"_version.py"}
 

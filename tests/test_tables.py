@@ -1,4 +1,6 @@
-"""Streams as users have them: lists, data frames of pandas and polars, nullable columns, missing observations."""
+"""Streams as users have them: lists, data frames of pandas and polars, nullable columns, missing
+observations.
+"""
 
 import time
 import tracemalloc
@@ -87,7 +89,9 @@ def test_a_missing_observation_is_marked_and_the_rest_is_encoded(name):
     "lik", [br.likelihoods.Bernoulli(), br.likelihoods.Categorical(), br.likelihoods.Gaussian(1.0)]
 )
 def test_all_at_once_is_one_by_one(lik):
-    """The whole stream gives what each observation gives alone, in every likelihood and with mini-batches."""
+    """The whole stream gives what each observation gives alone, in every likelihood and with
+    mini-batches.
+    """
     C = 2
     model, mu = br.models.linear(2, C), np.zeros(4)
     rng = np.random.default_rng(0)
@@ -187,28 +191,44 @@ def test_mixed_labels_and_one_hot_vectors_are_one_array():
 
 V, K = InvalidValue, InvalidType
 BAD = [
-    (pd.DataFrame({"a": X[:, 0], "b": list("wxyz")}), COUNTS, K, "X['b'] must hold real numbers, got a column of"),
-    (pd.DataFrame({"a": X[:, 0], "b": pd.Series([1, None, 3, 4], dtype="Int64")}), COUNTS, V, "X must be finite, got a missing value in row 1; impute"),
-    (pd.DataFrame({"a": X[:, 0], "b": [1.0, np.nan, 3.0, 4.0]}), COUNTS, V, "step 2 (X[1], Y[1]): x must be finite, got nan at index (1,); impute"),
-    (pl.DataFrame({"a": X[:, 0], "b": [1.0, None, 3.0, 4.0]}), COUNTS, V, "X must be finite, got a missing value in row 1; impute missing inputs"),
-    (pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}).lazy(), COUNTS, K, "X must be in memory, got LazyFrame; use X.collect()"),
+    (pd.DataFrame({"a": X[:, 0], "b": list("wxyz")}), COUNTS, K,
+     "X['b'] must hold real numbers, got a column of"),
+    (pd.DataFrame({"a": X[:, 0], "b": pd.Series([1, None, 3, 4], dtype="Int64")}), COUNTS, V,
+     "X must be finite, got a missing value in row 1; impute"),
+    (pd.DataFrame({"a": X[:, 0], "b": [1.0, np.nan, 3.0, 4.0]}), COUNTS, V,
+     "step 2 (X[1], Y[1]): x must be finite, got nan at index (1,); impute"),
+    (pl.DataFrame({"a": X[:, 0], "b": [1.0, None, 3.0, 4.0]}), COUNTS, V,
+     "X must be finite, got a missing value in row 1; impute missing inputs"),
+    (pl.DataFrame({"a": X[:, 0], "b": X[:, 1]}).lazy(), COUNTS, K,
+     "X must be in memory, got LazyFrame; use X.collect()"),
     (pd.DataFrame(index=range(T)), COUNTS, V, "X must have at least one column, got none"),
     (pd.DataFrame(X[:, :1]), COUNTS, V, "step 1 (X[0], Y[0]): x must have shape (2,)"),
-    (np.array([*X.tolist()[:3], [1.0, None]], dtype=object), COUNTS, V, "X must be finite, got a missing value in row 3; impute"),
+    (np.array([*X.tolist()[:3], [1.0, None]], dtype=object), COUNTS, V,
+     "X must be finite, got a missing value in row 3; impute"),
     (np.ma.array(X, mask=X > 7), COUNTS, V, "X must have no masked entries, got MaskedArray"),
-    (X, pd.Series([3.0, np.nan, 2.0, 1.0]), V, "step 2 (X[1], Y[1]): y must be nonnegative integers, got nan; use None for a missing observation"),
-    (X, pl.Series([3.0, float("nan"), 2.0, 1.0]), V, "step 2 (X[1], Y[1]): y must be nonnegative integers, got nan; use None for"),
+    (X, pd.Series([3.0, np.nan, 2.0, 1.0]), V,
+     "step 2 (X[1], Y[1]): y must be nonnegative integers, got nan; use None for a missing "
+      "observation"),
+    (X, pl.Series([3.0, float("nan"), 2.0, 1.0]), V,
+     "step 2 (X[1], Y[1]): y must be nonnegative integers, got nan; use None for"),
     (X, pd.Series(list("wxyz")), K, "Y must hold real numbers, got a column of"),
-    (X, pd.Series(pd.date_range("2024", periods=T)), K, "Y must hold real numbers, got a column of datetime64"),
-    (X, pd.DataFrame({"a": COUNTS, "b": COUNTS}), V, "step 1 (X[0], Y[0]): y must have shape (1,) or (), got (2,)"),
-    (X, pd.DataFrame({"a": pd.Series(MISSING, dtype="Int64"), "b": COUNTS}), V, "Y[1] must be complete or missing as a whole, got one"),
-    (X, np.ma.array(COUNTS, mask=[0, 1, 0, 0]), V, "Y must have no masked entries, got MaskedArray"),
+    (X, pd.Series(pd.date_range("2024", periods=T)), K,
+     "Y must hold real numbers, got a column of datetime64"),
+    (X, pd.DataFrame({"a": COUNTS, "b": COUNTS}), V,
+     "step 1 (X[0], Y[0]): y must have shape (1,) or (), got (2,)"),
+    (X, pd.DataFrame({"a": pd.Series(MISSING, dtype="Int64"), "b": COUNTS}), V,
+     "Y[1] must be complete or missing as a whole, got one"),
+    (X, np.ma.array(COUNTS, mask=[0, 1, 0, 0]), V,
+     "Y must have no masked entries, got MaskedArray"),
     (X, COUNTS.tolist()[:3], V, "X and Y must have the same length, got 4 and 3"),
     (X, [3, 0.5, 2, None], V, "step 2 (X[1], Y[1]): y must be nonnegative integers, got 0.5"),
-    ([[1.0, 2.0], None, [1.0, 2.0], [1.0, 2.0]], COUNTS, V, "step 2 (X[1], Y[1]): x must be given, got None; impute missing inputs"),
-    ([[1.0, 2.0], pd.NA, [1.0, 2.0], [1.0, 2.0]], COUNTS, V, "step 2 (X[1], Y[1]): x must be given, got <NA>; impute missing inputs"),
+    ([[1.0, 2.0], None, [1.0, 2.0], [1.0, 2.0]], COUNTS, V,
+     "step 2 (X[1], Y[1]): x must be given, got None; impute missing inputs"),
+    ([[1.0, 2.0], pd.NA, [1.0, 2.0], [1.0, 2.0]], COUNTS, V,
+     "step 2 (X[1], Y[1]): x must be given, got <NA>; impute missing inputs"),
     (X[:, 0], COUNTS, V, "step 1 (X[0], Y[0]): x must have shape (2,)"),
-    (np.stack([X, X]), [[1, 2, 3, 4], [1, 2, 3]], V, "step 2 (X[1], Y[1]): y must have shape (4, 1) or (4,), got (3,)"),
+    (np.stack([X, X]), [[1, 2, 3, 4], [1, 2, 3]], V,
+     "step 2 (X[1], Y[1]): y must have shape (4, 1) or (4,), got (3,)"),
 ]  # fmt: skip
 
 
@@ -238,7 +258,9 @@ def test_arrow_columns():
 
 
 def test_one_missing_observation_costs_no_more_than_none():
-    """Of 300,000 observations: the same arrays, at most three times the time, and no array of Python objects left behind."""
+    """Of 300,000 observations: the same arrays, at most three times the time, and no array of
+    Python objects left behind.
+    """
     n = 300_000
     rng = np.random.default_rng(0)
     X, Y = rng.standard_normal((n, 2)), rng.poisson(1.0, n)

@@ -1,4 +1,6 @@
-"""The conformance kit on an independent adapter that is right: every case passes, in float64 and in float32."""
+"""The conformance kit on an independent adapter that is right: every case passes, in float64 and in
+float32.
+"""
 
 import pytest
 from textbook import Textbook

@@ -1,4 +1,6 @@
-"""bongref tune: the same study for any number of workers and after any kill, and what it refuses."""
+"""bongref tune: the same study for any number of workers and after any kill, and what it
+refuses.
+"""
 
 import json
 import math
@@ -16,8 +18,9 @@ import pytest
 
 import bongref as br
 from bongref.cli import main
-from bongref.experiments import execute, space, store, study, tasks, tune, workers
-from bongref.experiments.best import read_best
+from bongref.experiments import execute, store, tasks, workers
+from bongref.experiments.tuning import space, study, tune
+from bongref.experiments.tuning.best import read_best
 
 optuna = pytest.importorskip("optuna", reason="bongref tune needs Optuna")
 
@@ -46,7 +49,9 @@ def plan(**changes):
 
 
 def loss(spec):
-    """A smooth function of the parameters with its minimum inside the space; diverges at large alpha."""
+    """A smooth function of the parameters with its minimum inside the space; diverges at large
+    alpha.
+    """
     alpha, var = spec.params.get("alpha", 0.1), spec.settings["prior_var"]
     if alpha > 2:
         return None
@@ -312,7 +317,9 @@ def test_real_workers_give_the_same_best_and_run_takes_it(tmp_path, capsys):
 
 @pytest.mark.skipif(os.name == "nt", reason="there is no SIGKILL")
 def test_a_study_that_was_killed_goes_on(tmp_path):
-    """kill -9 after a few trials, again and again; then the result is that of an undisturbed study."""
+    """kill -9 after a few trials, again and again; then the result is that of an undisturbed
+    study.
+    """
     assert main(["tune", *COMMAND, "--out", str(tmp_path / "whole")]) == 0
     out, kills = tmp_path / "killed", 0
     words = [sys.executable, "-m", "bongref", "tune", *COMMAND[:-1], "--out", str(out)]
@@ -346,7 +353,8 @@ def test_a_study_of_another_task_is_refused(tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "words"),
-    [({"seed": 3}, "seed was 0 and is 3"), ({"round_size": 2}, "round was 4 and is 2"), ({"metric": "rmse"}, "metric was")],
+    [({"seed": 3}, "seed was 0 and is 3"), ({"round_size": 2}, "round was 4 and is 2"),
+     ({"metric": "rmse"}, "metric was")],
 )  # fmt: skip
 def test_other_settings_are_refused_with_what_differs(change, words, tmp_path):
     tune.tune(plan(trials=1), tmp_path, Shuffled(1, 0))

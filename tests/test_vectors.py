@@ -1,4 +1,6 @@
-"""The shipped vectors: valid under their schema, exact, complete, reproducible, and what they ought to be by a second route."""
+"""The shipped vectors: valid under their schema, exact, complete, reproducible, and what they ought
+to be by a second route.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +22,7 @@ CASES = vectors.load()
 DERIVED = [name for name in NAMES if name not in NOT_DERIVED]
 
 
-# --- form ---------------------------------------------------------------------------------------------------------------------
+# --- form -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda f: f.stem)
@@ -96,7 +98,7 @@ def test_ids_are_unique_and_flags_and_equations_known():
     assert {flag for case in CASES for flag in case.flags} == set(FLAGS), "a flag that no case has"
 
 
-# --- completeness ---------------------------------------------------------------------------------------------------------------
+# --- completeness ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("level", ["step", "update", "stream"])
@@ -193,7 +195,7 @@ def test_what_must_be_refused_is_there():
     }
 
 
-# --- exactness ---------------------------------------------------------------------------------------------------------------------
+# --- exactness ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.level == "step"], ids=lambda c: c.id)
@@ -241,7 +243,7 @@ def test_most_tolerances_are_tight():
     assert np.median(tight) < 1e-13 and max(tight) < 1e-5
 
 
-# --- the values ----------------------------------------------------------------------------------------------------------------------
+# --- the values -----------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,4 +1,6 @@
-"""The worked example in another language: it runs, agrees with every vector that it offers, and would say so if it did not."""
+"""The worked example in another language: it runs, agrees with every vector that it offers, and
+would say so if it did not.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Someone who follows only the messages gets from a wrong first call to one that works.
 
-Each walk makes a typical mistake, looks for the remedy in the message, does what it says and nothing else, and goes on until the call
-works.
+Each walk makes a typical mistake, looks for the remedy in the message, does what it says and
+nothing else, and goes on until the call works.
 """
 
 import re
@@ -77,7 +77,8 @@ def test_a_prior_of_another_family():
     _, model, prior = start("bong-lin-hess-diag")
     m = br.method("bong-lin-hess-fc")
     says(br.InvalidType, lambda: br.run(m, model, GAUSS, prior, X, Y, **REFERENCE),
-         "prior must be a FC state, got Diag", "make it with m.prior(mu, var) of the method")  # fmt: skip
+         "prior must be an FC state, got Diag",
+          "make it with m.prior(mu, var) of the method")  # fmt: skip
     prior = m.prior(prior.mu, 0.1)
     learns(model, GAUSS, br.run(m, model, GAUSS, prior, X, Y, **REFERENCE), X, Y)
 

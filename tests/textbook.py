@@ -1,6 +1,8 @@
-"""An outsider's adapter for the conformance kit: the paper's equations as they are displayed, in plain numpy, in one dtype throughout.
+"""An outsider's adapter for the conformance kit: the paper's equations as they are displayed, in
+plain numpy, in one dtype throughout.
 
-Nothing here comes from the package: matrices are inverted explicitly, derivatives are carried forward by hand, nothing is made efficient.
+Nothing here comes from the package: matrices are inverted explicitly, derivatives are carried
+forward by hand, nothing is made efficient.
 """
 
 from math import factorial, pi, sqrt
@@ -76,7 +78,9 @@ class Textbook:
         return predictive(kind, model, likelihood, state["mu"], X, samples, Y)
 
     def _cast(self, value):
-        """Every array in the dtype; numbers of Python stay what they are, and numpy does not widen for them."""
+        """Every array in the dtype; numbers of Python stay what they are, and numpy does not widen
+        for them.
+        """
         if isinstance(value, dict):
             return {key: self._cast(v) for key, v in value.items()}
         if isinstance(value, list) and any(v is None for v in value):
@@ -87,7 +91,9 @@ class Textbook:
 
 
 def check(method, prior, params):
-    """Refuse what has no update: names without a derivation, a prior that is no Gaussian, a root of 1 - alpha < 0."""
+    """Refuse what has no update: names without a derivation, a prior that is no Gaussian, a root of
+    1 - alpha < 0.
+    """
     rule, a, b, family = method.split("-")
     if family == "dlr" and rule in ("bong", "blr"):
         if (a, b) == ("mc", "hess"):
@@ -104,7 +110,7 @@ def check(method, prior, params):
         raise ValueError("the prior is not positive definite")
 
 
-# --- steps ------------------------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 
 def step(method, prior, current, curv, params):
@@ -258,11 +264,13 @@ def diagonal(curv):
     return curv["d"] if "d" in curv else np.diag(dense(curv))
 
 
-# --- models and likelihoods -------------------------------------------------------------------------------------------------------
+# --- models and likelihoods -----------------------------------------------------------------------
 
 
 def outputs(model, theta, x):
-    """f (C,), its Jacobian (C, P) and its second derivatives (C, P, P), carried from layer to layer."""
+    """f (C,), its Jacobian (C, P) and its second derivatives (C, P, P), carried from layer to
+    layer.
+    """
     P, a = len(theta), x.ravel()
     J, H = np.zeros((len(a), P), theta.dtype), np.zeros((len(a), P, P), theta.dtype)
     layers = wiring(model)
@@ -288,7 +296,9 @@ def outputs(model, theta, x):
 
 
 def wiring(model):
-    """For each layer: outputs, (output, parameter, input) of each of its products, the parameters of its biases, its pooling."""
+    """For each layer: outputs, (output, parameter, input) of each of its products, the parameters
+    of its biases, its pooling.
+    """
     parts, layers, shape = {p["name"]: p for p in model["layout"]}, [], model["in_shape"]
     for k in range(sum(p["name"][0] in "WK" for p in model["layout"])):
         weight = parts.get(f"K{k}") or parts[f"W{k}"]
@@ -356,7 +366,9 @@ def mean_of(lik, f):
 
 
 def in_outputs(lik, f, y):
-    """Of log p(y | f): its gradient in f, minus its expected Hessian, and a factor L of that, L L^T."""
+    """Of log p(y | f): its gradient in f, minus its expected Hessian, and a factor L of that, L
+    L^T.
+    """
     h = mean_of(lik, f)
     if lik["kind"] == "gaussian":
         info = np.linalg.inv(lik["R"])
@@ -367,7 +379,7 @@ def in_outputs(lik, f, y):
     return y - h, np.diag(var), np.diag(np.sqrt(var))
 
 
-# --- estimates and updates --------------------------------------------------------------------------------------------------------
+# --- estimates and updates ------------------------------------------------------------------------
 
 
 def estimate(hess, model, lik, theta, x, y, samples):
@@ -386,7 +398,9 @@ def estimate(hess, model, lik, theta, x, y, samples):
 
 
 def derivatives(model, lik, theta, x, y):
-    """The gradient, the factor of the Gauss-Newton matrix and the Hessian of the log-likelihood of a batch."""
+    """The gradient, the factor of the Gauss-Newton matrix and the Hessian of the log-likelihood of
+    a batch.
+    """
     g, S, G = 0, [], 0
     for one, label in zip(x, y, strict=True):
         f, J, H = outputs(model, theta, one)
@@ -438,7 +452,7 @@ def predict(family, state, dynamics):
     return {"mu": F @ mu + b, "Sigma": symmetric(F @ state["Sigma"] @ F.T + Q)}
 
 
-# --- predictions ------------------------------------------------------------------------------------------------------------------
+# --- predictions ----------------------------------------------------------------------------------
 
 
 def predictive(kind, model, lik, mu, X, samples, Y):

@@ -6,11 +6,12 @@
     python -m validation.costs_measured --check         # compare with streams that are not in the data
 
 The points are those of the benchmarks (validation/results/sweep.json and bench.json: P, and a CNN)
-and own ones with small P and other C, M, R and I, as far as there are any, validation/results/costs_measured.json (written after each method, so that a run can be
-stopped and goes on with what is missing); the fit is bongref/guide/costs.json. Own
-points are divided by the ratio of the two machines, by the time of a normal variate. Each point is the
-best of a few timings of ``br.run`` (``info.seconds`` over the steps). The fit has no negative
-coefficient and minimises the relative error (non-negative least squares).
+and own ones with small P and other C, M, R and I, as far as there are any,
+validation/results/costs_measured.json (written after each method, so that a run can be stopped and
+goes on with what is missing); the fit is bongref/guide/costs.json. Own points are divided by the
+ratio of the two machines, by the time of a normal variate. Each point is the best of a few timings
+of ``br.run`` (``info.seconds`` over the steps). The fit has no negative coefficient and minimises
+the relative error (non-negative least squares).
 """
 
 from __future__ import annotations
@@ -64,7 +65,9 @@ def design(name: str) -> list[dict[str, Any]]:
 
 
 def machine_ratio(data: dict[str, Any]) -> float:
-    """How many times as long as on the benchmarks' machine the probe took where the points are from."""
+    """How many times as long as on the benchmarks' machine the probe took where the points are
+    from.
+    """
     return float(data["probe seconds"]) / bench_probe()
 
 
@@ -210,7 +213,9 @@ def fit() -> dict[str, Any]:
 
 
 def bench_times() -> dict[str, float]:
-    """Microseconds of one observation on the benchmark's MLP, P = 881, for every compiled method."""
+    """Microseconds of one observation on the benchmark's MLP, P = 881, for every compiled
+    method.
+    """
     path = ROOT / "validation" / "results" / "bench.json"
     cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
     own = {k.removesuffix("@mlp"): v["ours"]["us"] for k, v in cells.items() if k.endswith("@mlp")}
@@ -254,12 +259,14 @@ def check(minutes: float = 4.0) -> list[dict[str, Any]]:
     ratios = np.array([r["us"] / r["predicted"] for r in rows])
     off = np.exp(np.abs(np.log(ratios)))
     print(
-        f"{len(rows)} streams: median factor {np.median(off):.2f}, 90 % {np.quantile(off, 0.9):.2f}, worst {off.max():.2f}"
+        f"{len(rows)} streams: median factor {np.median(off):.2f}, 90 % "
+        f"{np.quantile(off, 0.9):.2f}, worst {off.max():.2f}"
     )
     for k in np.argsort(-off)[:8]:
         r = rows[k]
         print(
-            f"  {r['method']:<24} P={r['P']:<6} measured {r['us']:.3g} us, predicted {r['predicted']:.3g} us"
+            f"  {r['method']:<24} P={r['P']:<6} measured {r['us']:.3g} us, predicted "
+            f"{r['predicted']:.3g} us"
         )
     return rows
 
@@ -281,7 +288,8 @@ def main() -> None:
     whole = fit()
     off = [r["worst factor"] for m in whole["methods"].values() for r in m.values()]
     print(
-        f"{len(whole['methods'])} methods; the fit is off by a factor of {max(off):.2f} at most, {np.median(off):.2f} in the median"
+        f"{len(whole['methods'])} methods; the fit is off by a factor of {max(off):.2f} at "
+        f"most, {np.median(off):.2f} in the median"
     )
 
 

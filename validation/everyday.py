@@ -1,4 +1,5 @@
-"""The estimators' defaults beside other models: one pass over ten data sets, five seeds, one command.
+"""The estimators' defaults beside other models: one pass over ten data sets, five seeds, one
+command.
 
     BONGREF_DATA=... python -m validation.everyday            # runs what is missing, shows progress
     BONGREF_DATA=... python -m validation.everyday --why      # other settings where the defaults are behind

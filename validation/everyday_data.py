@@ -1,4 +1,6 @@
-"""The data sets of validation/everyday.py: those of the table, and others on which defaults are chosen."""
+"""The data sets of validation/everyday.py: those of the table, and others on which defaults are
+chosen.
+"""
 
 from __future__ import annotations
 
@@ -35,7 +37,9 @@ def folder() -> Path:
 
 
 def split(name: str, seed: int) -> Split:
-    """Split ``seed`` of a set; UCI's own test masks, a random tenth (other sets: fifth) elsewhere."""
+    """Split ``seed`` of a set; UCI's own test masks, a random tenth (other sets: fifth)
+    elsewhere.
+    """
     rng = np.random.default_rng(seed)
     X, y, test = _read(name, seed, rng)
     train = rng.permutation(np.flatnonzero(~test))

@@ -1,8 +1,10 @@
-"""Kill ``bongref run`` at random moments, again and again, and compare the results: python -m validation.kills [--kills 30]
+"""Kill ``bongref run`` at random moments, again and again, and compare the results: python -m
+validation.kills [--kills 30]
 
-A grid is computed once without any interruption. Then the same command is started in new folders and killed by -9 after a random time,
-until it has been killed so often; whenever a folder's grid is finished, its results are compared with those of the first one, bit for bit,
-and every run must be there once. Exit status 1 if anything differs.
+A grid is computed once without any interruption. Then the same command is started in new folders
+and killed by -9 after a random time, until it has been killed so often; whenever a folder's grid is
+finished, its results are compared with those of the first one, bit for bit, and every run must be
+there once. Exit status 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -18,7 +20,8 @@ from pathlib import Path
 
 from bongref.experiments import records, store
 
-GRID = ["linear", "--set", "n=200", "--methods", "bong-lin-hess-diag,bong-lin-ef-diag,blr-lin-hess-diag",
+GRID = ["linear", "--set", "n=200", "--methods",
+ "bong-lin-hess-diag,bong-lin-ef-diag,blr-lin-hess-diag",
         "--alpha", "0.5,0.1,0.01", "--seeds", "20", "-q"]  # fmt: skip
 
 
@@ -28,7 +31,9 @@ def command(folder: Path, workers: int) -> list[str]:
 
 
 def run(folder: Path, workers: int, seconds: float | None = None) -> tuple[bool, float]:
-    """Start the command and kill it after some seconds; -> whether it ended by itself, and the time that it took."""
+    """Start the command and kill it after some seconds; -> whether it ended by itself, and the time
+    that it took.
+    """
     begun = time.monotonic()
     env = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     child = subprocess.Popen(command(folder, workers), env=env, stdout=subprocess.DEVNULL)
@@ -80,7 +85,8 @@ def main(argv: list[str] | None = None) -> int:
                 print(f"after {kills} kills: {wrong}")
                 return 1
     print(
-        f"{kills} kills at random moments of {life:.1f} s, in {folders} folders of {len(want)} runs, {torn} of them in the middle of a "
+        f"{kills} kills at random moments of {life:.1f} s, in {folders} folders of "
+        f"{len(want)} runs, {torn} of them in the middle of a "
         f"line: the same results every time, digest {records.digest(want)}"
     )
     return 0

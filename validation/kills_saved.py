@@ -63,7 +63,8 @@ def go(program: str, path: Path) -> None:
     if program == "run":
         m, model = br.method("bong-mc-ef-dlr", rank=3, n_samples=4), br.models.mlp([3, 8, 1])
         lik, scores = br.likelihoods.Gaussian(var=0.1), br.metrics.on(X[:50], y[:50], "nlpd-mc")
-        br.run(m, model, lik, m.prior(model.init(0), 0.3, rng=0), X, y, rng=0, every=CHUNK, metrics=scores, checkpoint=path,
+        br.run(m, model, lik, m.prior(model.init(0), 0.3, rng=0), X, y, rng=0,
+               every=CHUNK, metrics=scores, checkpoint=path,
                resume=old, progress=False)  # fmt: skip
         return
     if program == "filter":

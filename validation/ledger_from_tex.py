@@ -2,14 +2,18 @@ r"""Make `equations.json` and `paper.json` of `bongref/paper` from the paper's L
 
     python validation/ledger_from_tex.py PATH_TO_TEX
 
-equations.json: one entry per displayed row (rows ending in \nonumber belong to the row that follows), in the order of the paper.
-A row without a label is named `sec:NAME#n`: the n-th row, labelled or not, of the nearest labelled section.
+equations.json: one entry per displayed row (rows ending in \nonumber belong to the row that
+follows), in the order of the paper. A row without a label is named `sec:NAME#n`: the n-th row,
+labelled or not, of the nearest labelled section.
 
-paper.json: which LaTeX source the line numbers belong to, and the paper's sections, propositions, tables and algorithms.
+paper.json: which LaTeX source the line numbers belong to, and the paper's sections, propositions,
+tables and algorithms.
 
-The numbers are those that the PDF prints, by the rules of the document class: `article` numbers equations, tables and algorithms through,
-sections 1 to 6 and, after \appendix, A to E; `\newtheorem{theorem}{Theorem}[section]` numbers propositions within sections. Every row of
-an unstarred environment without \nonumber has a number. `validation/printed_numbers.py` checks them against a run of LaTeX itself.
+The numbers are those that the PDF prints, by the rules of the document class: `article` numbers
+equations, tables and algorithms through, sections 1 to 6 and, after \appendix, A to E;
+`\newtheorem{theorem}{Theorem}[section]` numbers propositions within sections. Every row of an
+unstarred environment without \nonumber has a number. `validation/printed_numbers.py` checks them
+against a run of LaTeX itself.
 """
 
 from __future__ import annotations
@@ -179,7 +183,9 @@ def joined(row: str) -> str:
 
 
 def rows(body: str) -> list[tuple[int, str, str]]:
-    r"""(offset, label, LaTeX) of the rows of one environment, \nonumber rows joined with the next."""
+    r"""(offset, label, LaTeX) of the rows of one environment, \nonumber rows joined with the
+    next.
+    """
     out = []
     begin, label, parts = -1, "", []
     for offset, piece in split_top(body, r"\\"):
@@ -281,15 +287,18 @@ METHODS = {
     "*-mc-*": "sec:MC#1",
     "*-mc-hess-*": "sec:MC#2",
     "*-mc-ef-*": "sec:EF#1",
-    "*-lin-*": "sec:linearized#2 sec:linearized#3 sec:linearized#4 sec:linearized#5 sec:linearized#6 sec:linearized#7 sec:linearized#8",
+    "*-lin-*": "sec:linearized#2 sec:linearized#3 sec:linearized#4 sec:linearized#5 sec:linearized#6 "
+    "sec:linearized#7 sec:linearized#8",
     "*-lin-hess-*": "sec:linearized#9 sec:linearized#10",
     "*-lin-ef-*": "sec:EF#2 sec:EF#3 sec:EF#4",
     "bong-lin-hess-fc": "sec:linearized#11 sec:linearized#12 sec:linearized#13",
-    "*": "sec:linearized#1 sec:derivations#8 sec:derivations#9 sec:derivations#10 sec:derivations#11",
+    "*": "sec:linearized#1 sec:derivations#8 sec:derivations#9 sec:derivations#10 "
+    "sec:derivations#11",
     "*-diag *-diag_mom": "sec:derivations#12",
     "bong-lin-hess-* bog-lin-hess-*": "sec:derivations#13 sec:derivations#14",
     "blr-lin-* bbb-lin-*": "sec:derivations#15 sec:derivations#17",
-    "blr-lin-hess-* bbb-lin-hess-*": "sec:derivations#16 sec:derivations#18 sec:derivations#19 sec:derivations#20 sec:derivations#21",
+    "blr-lin-hess-* bbb-lin-hess-*": "sec:derivations#16 sec:derivations#18 sec:derivations#19 sec:derivations#20 "
+    "sec:derivations#21",
 }
 USED_BY = {place: globs.split() for globs, places in METHODS.items() for place in places.split()}
 
@@ -323,7 +332,9 @@ GRADIENT_OF = {
 
 
 def methods_of(id: str, place: str, subsection: str, subsub: str, algorithm: str) -> list[str]:
-    """The methods, as globs over their names, to which a row applies; empty where the question has no sense."""
+    """The methods, as globs over their names, to which a row applies; empty where the question has
+    no sense.
+    """
     if algorithm:
         return [ALGORITHM[algorithm]]
     if place in USED_BY:
@@ -455,7 +466,9 @@ def appendix(tex: str) -> int:
 
 
 def places(tex: str) -> list[dict]:
-    """The sections, propositions, tables and algorithms with the numbers that are printed, in the order of the paper."""
+    """The sections, propositions, tables and algorithms with the numbers that are printed, in the
+    order of the paper.
+    """
     table, text, start = macros(tex), body(tex), appendix(tex)
     line, out, equations = Lines(text), [], ledger(tex)
     level = {"section": 0, "subsection": 1, "subsubsection": 2}
@@ -499,7 +512,9 @@ def places(tex: str) -> list[dict]:
 
 
 def title_of(kind: str, inner: str, table: dict[str, tuple[int, str]]) -> str:
-    """The caption of a float, its first sentence; the text of a proposition without its displayed equations."""
+    """The caption of a float, its first sentence; the text of a proposition without its displayed
+    equations.
+    """
     if kind == "proposition":
         inner = re.sub(r"(?s)\\begin\{(align|equation)\}.*?\\end\{\1\}", r"\\ldots ", inner)
         inner = re.sub(r"\\cref\{([^}]*)\}", r"\1", inner)

@@ -1,4 +1,6 @@
-"""Correct digits of every route on every dataset of NIST:  python validation/nist.py [FILE.html, .md or .json]"""
+"""Correct digits of every route on every dataset of NIST:  python validation/nist.py [FILE.html,
+.md or .json]
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ def document(rows: list[nist.Row]) -> reports.Document:
     cells = [[r.dataset, r.route, *(f"{digits:.1f}" for digits in r[2:5]), r.note] for r in rows]
     table = reports.Table(head, cells, right=(2, 3, 4))
     intro = reports.Text(
-        "Correct digits of the worst coefficient, of the worst standard deviation, of the residual one."
+        "Correct digits of the worst coefficient, of the worst standard deviation, of the "
+        "residual one."
     )
     return reports.Document(
         "NIST's certified regressions", [intro, table], data=[r._asdict() for r in rows]

@@ -1,9 +1,11 @@
 r"""The numbers that LaTeX prints, as a check of those that `ledger_from_tex.py` derives:  python validation/printed_numbers.py PATH_TO_TEX
 
-The source is one file that holds all files of the paper, each after a line `%% file: NAME`. They are taken apart, compiled with pdflatex
-(Debian: texlive-latex-extra, texlive-science), and the numbers are read from what LaTeX itself writes: the labels and the table of contents
-in the .aux file, and a line in the log for each equation number that is typeset. The conference's style file and fonts, which do not number
-anything, are replaced by empty ones. The result goes to `printed_numbers.json`; `tests/test_ledger.py` compares it with the ledger.
+The source is one file that holds all files of the paper, each after a line `%% file: NAME`. They
+are taken apart, compiled with pdflatex (Debian: texlive-latex-extra, texlive-science), and the
+numbers are read from what LaTeX itself writes: the labels and the table of contents in the .aux
+file, and a line in the log for each equation number that is typeset. The conference's style file
+and fonts, which do not number anything, are replaced by empty ones. The result goes to
+`printed_numbers.json`; `tests/test_ledger.py` compares it with the ledger.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ STUBS = {
     r"\newenvironment{ack}{\section*{Acknowledgments}}{}",
     "dsfont.sty": r"\ProvidesPackage{dsfont}\newcommand{\mathds}[1]{\mathbf{#1}}",
 }
-# each equation number that is typeset goes to the log, with the number of the line that ends its environment
+# each equation number that is typeset goes to the log, with the number of the line that ends its
+# environment
 HOOK = r"""
 \makeatletter\let\realmaketag\maketag@@@
 \def\maketag@@@#1{\ifmeasuring@\else\typeout{PRINTED \theequation}\fi\realmaketag{#1}}\makeatother
@@ -69,7 +72,8 @@ def main(path: str) -> None:
     }
     OUT.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
     print(
-        f"{len(kept)} labels, {out['equations']} equations, {len(out['sections'])} sections to {OUT.name}"
+        f"{len(kept)} labels, {out['equations']} equations, {len(out['sections'])} "
+        f"sections to {OUT.name}"
     )
 
 

@@ -1,8 +1,11 @@
-"""Tests with the oldest and the newest Numba, NumPy and SciPy that setup.cfg allows, and without Numba: python -m validation.versions
+"""Tests with the oldest and the newest Numba, NumPy and SciPy that setup.cfg allows, and without
+Numba: python -m validation.versions
 
-Each set of versions gets a virtual environment of its own, with this Python, in a folder that is removed at the end (``--keep DIR`` keeps
-it for the next run). In each: the smoke tests, the key tests of the compiled path, and ``bongref audit``. Without Numba there is no
-compiled path: the other smoke tests and the audit run, and a stream has to say in its result why it took the reference.
+Each set of versions gets a virtual environment of its own, with this Python, in a folder that is
+removed at the end (``--keep DIR`` keeps it for the next run). In each: the smoke tests, the key
+tests of the compiled path, and ``bongref audit``. Without Numba there is no compiled path: the
+other smoke tests and the audit run, and a stream has to say in its result why it took the
+reference.
 """
 
 from __future__ import annotations

@@ -13,9 +13,10 @@ from typing import Any
 from .. import checks
 from ..errors import InvalidValue
 from ..grid import method
-from . import raw, specs, store, tables, tasks
-from .best import read_best
+from . import specs, store, tasks
+from .data import files, raw
 from .specs import Spec
+from .tuning.best import read_best
 
 FOUR = ("bong-lin-hess-fc", "bong-lin-hess-dlr", "blr-lin-hess-dlr", "blr-lin-hess-diag")
 FEW_PARAMETERS = 1500  # up to which a full covariance is affordable by default
@@ -157,7 +158,7 @@ def _four(P: int) -> Sequence[str]:
 
 def load_task(args: argparse.Namespace, part: str) -> tasks.Task:
     """The task of the arguments; a file by its whole path, so that every process finds it."""
-    name = os.path.abspath(args.task) if tables.is_file(args.task) else args.task
+    name = os.path.abspath(args.task) if files.is_file(args.task) else args.task
     folder = None if args.data is None else os.path.abspath(args.data)
     return tasks.load(name, _task_params(args), part, folder)
 
@@ -298,15 +299,15 @@ def listing(matrix: list[Spec], folder: str) -> str:
 
 
 def data_get(args: argparse.Namespace) -> int:
-    from . import data
+    from .data import download
 
-    for path in data.get(args.name, args.data):
+    for path in download.get(args.name, args.data):
         print(path)
     return 0
 
 
 def data_list(args: argparse.Namespace) -> int:
-    from . import data
+    from .data import download
 
-    print(data.listing(args.data))
+    print(download.listing(args.data))
     return 0

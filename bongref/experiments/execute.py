@@ -37,7 +37,7 @@ from ..linalg import Array, strict_inv, strict_solve
 from ..models import Model
 from ..recording.results import Result
 from ..states import FC, State
-from . import calibration, foreign, tasks
+from . import adapter_runs, calibration, tasks
 from .records import Record
 from .specs import Spec, versions
 from .threads import one_thread
@@ -116,7 +116,7 @@ def _outcome(spec: Spec, task: tasks.Task, notify: Notify | None = None) -> Reco
         if spec.adapter is None:
             result = _streamed(spec, task, measures)
         else:
-            result = foreign.streamed(spec, setup(spec, task), measures)
+            result = adapter_runs.streamed(spec, setup(spec, task), measures)
     except (NotFinite, NotPositiveDefinite) as error:
         info = None if error.result is None else error.result.info
         return _record("diverged", error.step, _reason(error), error.rows, {}, info)

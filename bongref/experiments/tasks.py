@@ -24,14 +24,15 @@ import numpy as np
 from .. import checks, defaults, likelihoods, models
 from ..errors import InvalidValue
 from ..linalg import Array, lstsq
-from . import datasets, tables
-from .raw import BINARY, CLASSES, GENERATORS, REGRESSION, Raw
+from .data import files, published
+from .data.generated import GENERATORS
+from .data.raw import BINARY, CLASSES, REGRESSION, Raw, check_params
 from .specs import Facts, Source
 
 PARTS = ("test", "valid")
 VALID = 0.2  # share of the training rows that "valid" holds out
 SMALLEST_NOISE = 0.01  # of the variance of y: the least observation variance that is estimated
-NAMES = (*GENERATORS, *datasets.NAMES)
+NAMES = (*GENERATORS, *published.NAMES)
 
 
 class Task(NamedTuple):
@@ -141,29 +142,15 @@ def _raw(name: str, params: dict[str, Any], folder: str | None) -> Raw:
         check_params(name, rest, known)
         _check_sizes(rest)
         return make(np.random.default_rng(seed), **rest)
-    if name in datasets.NAMES:
-        return datasets.load(name, params, folder)
-    if tables.is_file(name):
-        return tables.load(name, params)
+    if name in published.NAMES:
+        return published.load(name, params, folder)
+    if files.is_file(name):
+        return files.load(name, params)
     near = checks.near_miss(name, NAMES)
     raise InvalidValue(
         f"task must be one of {', '.join(NAMES)}, or a file that ends in "
-        f"{', '.join(tables.ENDINGS)}, got {name!r}{near}"
+        f"{', '.join(files.ENDINGS)}, got {name!r}{near}"
     )
-
-
-def check_params(name: str, given: dict[str, Any], known: list[str]) -> None:
-    """Refuse a parameter that a task does not have.
-
-    Raises
-    ------
-    InvalidValue
-        Which lists those that it has.
-    """
-    for key in given:
-        if key not in known:
-            near = checks.near_miss(key, known)
-            raise InvalidValue(f"{name} takes {', '.join(known)}, got {key!r}{near}")
 
 
 def _check_sizes(params: dict[str, Any]) -> None:

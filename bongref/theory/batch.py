@@ -56,12 +56,30 @@ from ..linalg import (
     woodbury_solve,
 )
 from ..states import DLR, FC, Diag
+from .arguments import (
+    CURV,
+    FUNCTION,
+    GENERATOR,
+    LIKELIHOOD,
+    MODEL,
+    NONNEGATIVE,
+    NUMBER,
+    POSITIVE,
+    ROWS,
+    VECTOR,
+    array,
+    checked,
+    instance,
+    integer,
+    state,
+)
 
 Number = Any  # a float, or an exact number
 
 # --- the batch forms of BLR -----------------------------------------------------------------------
 
 
+@checked(current=state(FC), curv=CURV, alpha=NUMBER, lam=NUMBER)
 def fc(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     """Batch BLR-FC; O(P³).
 
@@ -91,6 +109,7 @@ def fc(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     return FC(mu, Sigma)
 
 
+@checked(current=state(FC), curv=CURV, alpha=NUMBER, lam=NUMBER)
 def fc_mom(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     """Batch BLR-FC_MOM; O(P³).
 
@@ -118,6 +137,7 @@ def fc_mom(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     return FC(mu, Sigma)
 
 
+@checked(current=state(Diag), curv=CURV, alpha=NUMBER, lam=NUMBER)
 def diag(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     """Batch BLR-DIAG; O(P). With MC-HESS and one sample it is VON with equal step sizes.
 
@@ -144,6 +164,7 @@ def diag(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     return Diag(mu, var)
 
 
+@checked(current=state(Diag), curv=CURV, alpha=NUMBER, lam=NUMBER)
 def diag_mom(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     """Batch BLR-DIAG_MOM; O(P).
 
@@ -171,6 +192,7 @@ def diag_mom(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     return Diag(mu, var)
 
 
+@checked(current=state(DLR), curv=CURV, alpha=NUMBER, lam=NUMBER)
 def dlr(current: DLR, curv: Curv, alpha: Number, lam: Number) -> DLR:
     """Batch BLR-DLR, the mean by the Woodbury identity; O((R+M)² P + (R+M)³).
 
@@ -208,6 +230,7 @@ def dlr(current: DLR, curv: Curv, alpha: Number, lam: Number) -> DLR:
     return DLR(mu, Ups, W)
 
 
+@checked(model=MODEL, lik=LIKELIHOOD, current=state(DLR), alpha=NUMBER, lam=NUMBER)
 def slang_lin_hess(
     model: Any, lik: Likelihood, current: DLR, x: Any, y: Any, alpha: Number, lam: Number
 ) -> DLR:
@@ -231,6 +254,7 @@ def slang_lin_hess(
     return dlr(current, lin_hess(model, lik, x, y, current.mu), alpha, lam)
 
 
+@checked(model=MODEL, lik=LIKELIHOOD, current=state(DLR), alpha=NUMBER, lam=NUMBER)
 def slang_lin_ef(
     model: Any, lik: Likelihood, current: DLR, x: Any, y: Any, alpha: Number, lam: Number
 ) -> DLR:
@@ -252,16 +276,21 @@ class Scaled(NamedTuple):
     s: Array
 
 
+@checked(q=state(Diag), n=POSITIVE, lam=NUMBER)
 def to_scaled(q: Diag, n: Number, lam: Number) -> Scaled:
     """VON's state of a Gaussian: s = (σ⁻² − λ)/N for N examples and prior precision λ."""
     return Scaled(q.mu, (1 / q.var - lam) / n)
 
 
+@checked(q=state(Scaled), n=POSITIVE, lam=NUMBER)
 def from_scaled(q: Scaled, n: Number, lam: Number) -> Diag:
     """The Gaussian from which VON draws θ: σ² = 1/(N(s + λ/N))."""
     return Diag(q.mu, 1 / (n * (q.s + lam / n)))
 
 
+@checked(
+    q=state(Scaled), ghat=VECTOR, hhat=VECTOR, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER
+)
 def von(
     q: Scaled, ghat: Array, hhat: Array, alpha: Number, beta: Number, n: Number, lam: Number
 ) -> Scaled:
@@ -288,6 +317,7 @@ def von(
     return Scaled(mu, s)
 
 
+@checked(q=state(Scaled), grads=ROWS, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER)
 def vogn(q: Scaled, grads: Array, alpha: Number, beta: Number, n: Number, lam: Number) -> Scaled:
     """One iteration of variational online Gauss–Newton; O(BP).
 
@@ -326,11 +356,22 @@ class Averaged(NamedTuple):
     t: int
 
 
+@checked(q=state(Diag), n=POSITIVE, lam=NUMBER)
 def to_averaged(q: Diag, n: Number, lam: Number) -> Averaged:
     """IVON's state of a Gaussian before the first iteration: s as in VON, m = 0, t = 0."""
     return Averaged(q.mu, (1 / q.var - lam) / n, 0 * q.mu, 0)
 
 
+@checked(
+    q=instance(Averaged),
+    theta=VECTOR,
+    ghat=VECTOR,
+    alpha=NUMBER,
+    beta=NUMBER,
+    n=POSITIVE,
+    lam=NUMBER,
+    momentum=NONNEGATIVE,
+)
 def ivon(
     q: Averaged,
     theta: Array,
@@ -384,6 +425,7 @@ def ivon(
 # --- SLANG: θ ~ N(μ, (U Uᵀ + D)⁻¹), here W for U and Υ for D -------------------------------------
 
 
+@checked(q=state(DLR), grads=ROWS, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER, eig=FUNCTION)
 def slang(
     q: DLR,
     grads: Array,
@@ -423,6 +465,7 @@ def slang(
     return DLR(mu, Ups, W)
 
 
+@checked(F=array(2), rank=integer(1))
 def exact_eig(F: Array, rank: int) -> Array:
     """V Λ^{1/2} of the top eigenpairs of F Fᵀ, from the SVD of F.
 
@@ -440,6 +483,7 @@ def exact_eig(F: Array, rank: int) -> Array:
     return out
 
 
+@checked(F=array(2), rank=integer(1), rng=GENERATOR, n_iter=integer(0), extra=integer(0))
 def fast_eig(
     F: Array, rank: int, rng: np.random.Generator, n_iter: int = 4, extra: int = 2
 ) -> Array:
@@ -467,6 +511,7 @@ def fast_eig(
     return out
 
 
+@checked(q=state(DLR), eps=VECTOR)
 def slang_sample(q: DLR, eps: Array) -> Array:
     """A draw θ = μ + D^{-1/2} (I + A X Aᵀ)⁻ᵀ ε with A = D^{-1/2} U; O(R² P).
 

@@ -58,15 +58,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import reduce
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from autograd import jacobian
 
-from ..errors import InvalidValue
+from .. import checks
 from ..linalg import Array, strict_inv, strict_solve
 from ..models import grad, hessian
 from ..routes.compare import EPS, C
+from .arguments import FUNCTION, Arguments, array, checked, choice, instance, is_traced
 from .pairs import PAIRS, Function, Pair
 
 __all__ = [
@@ -86,6 +87,13 @@ __all__ = [
     "step",
     "stream",
 ]
+PAIR = instance(Pair, remedy="; use one of bongref.conjugate.PAIRS")
+
+
+def PSI(name: str, value: Any, arguments: Arguments) -> Any:
+    """As many natural parameters as the pair has."""
+    K = len(arguments["pair"].prior)
+    return value if is_traced(value) else checks.array(name, value, shape=(K,), copy=False)
 
 
 class Local(NamedTuple):
@@ -106,12 +114,14 @@ class Step(NamedTuple):
 # --- the mechanism --------------------------------------------------------------------------------
 
 
+@checked(pair=PAIR, psi=PSI, theta=array(2))
 def log_prior(pair: Pair, psi: Array, theta: Array) -> Array:
     """log q_ψ(θ) for the rows of θ, shape (n, D) -> (n,)."""
     log_q: Array = pair.T(theta) @ psi - pair.Phi(psi)  # sec:conjugate#2
     return log_q
 
 
+@checked(pair=PAIR, psi=PSI, f=FUNCTION)
 def expectation(pair: Pair, psi: Array, f: Function) -> Array:
     """E_q[f(θ)] as an integral: the sum over the nodes of f(θ) q_ψ(θ) times the volume.
 
@@ -131,6 +141,7 @@ def expectation(pair: Pair, psi: Array, f: Function) -> Array:
     return mean
 
 
+@checked(pair=PAIR, psi=PSI, y=array())
 def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
     """ρ, F and ∇_ψ E_q[log p(y|θ)] as integrals; arguments as in :func:`step`."""
     theta, log_volume = pair.grid(psi)
@@ -142,6 +153,7 @@ def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
     return Local(rho, F, g)
 
 
+@checked(pair=PAIR, psi=PSI, y=array())
 def by_autodiff(pair: Pair, psi: Array, y: Array) -> Local:
     """ρ, F and ∇_ψ E_q[log p(y|θ)] as derivatives of Φ and of the closed form of E_q[log p]."""
     g = grad(lambda psi: pair.expected(psi, y))(psi)
@@ -151,13 +163,13 @@ def by_autodiff(pair: Pair, psi: Array, y: Array) -> Local:
 ROUTES: dict[str, Callable[..., Local]] = {"quadrature": by_quadrature, "autodiff": by_autodiff}
 
 
+@checked(pair=PAIR, psi=PSI, y=array(), route=choice("quadrature", "autodiff"))
 def local(pair: Pair, psi: Array, y: Array, route: str) -> Local:
     """ρ, F and ∇_ψ E_q[log p(y|θ)] by one of the two routes."""
-    if route not in ROUTES:
-        raise InvalidValue(f"route must be one of {', '.join(ROUTES)}, got {route!r}")
     return ROUTES[route](pair, psi, y)
 
 
+@checked(pair=PAIR, psi=PSI, y=array(), route=choice("quadrature", "autodiff"))
 def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
     """The BONG step from its definition, ψ + F⁻¹∇_ψ E_q[log p(y|θ)].
 
@@ -206,6 +218,7 @@ def rounding(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Arr
     return step(pair, psi, y, route).rounding
 
 
+@checked(pair=PAIR, psi=PSI, y=array())
 def bayes(pair: Pair, psi: Array, y: Array) -> Array:
     """Bayes' rule: ψ + τ(y), that is [χ + y; ν + 1].
 
@@ -230,6 +243,7 @@ def bayes(pair: Pair, psi: Array, y: Array) -> Array:
     return psi + tau  # eq:bayes-conjugate-update, sec:proofs#1, sec:proofs#2, sec:proofs#3
 
 
+@checked(pair=PAIR, psi=PSI, ys=array(), rule=FUNCTION)
 def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
     """ψ after all observations, one at a time.
 
@@ -249,6 +263,7 @@ def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
     return reduce(lambda psi, y: rule(pair, psi, y), ys, psi)
 
 
+@checked(pair=PAIR, psi=PSI, y=array(), to=FUNCTION, back=FUNCTION)
 def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> Array:
     """The BONG step taken in other coordinates λ: back(λ + F_λ⁻¹ ∇_λ E_q[log p(y|θ)]).
 

@@ -39,15 +39,23 @@ from ..errors import InvalidType, InvalidValue
 from ..grid import EFFICIENT, FEW, MODULES, NAMES, STATES, Increments, Method, method
 from ..linalg import inv
 from ..states import DLR, FC, Diag, State
+from .arguments import FUNCTION, Arguments, checked, choice, instance
 from .counting import Tally
 
 LETTERS = "IPRMCN"  # iterations, parameters, rank, samples, outputs, Hutchinson probes
 SMALLEST = {"P": 24, "R": 2, "M": 2, "C": 2, "N": 2, "I": 1}  # P > 2R + K at every size tried
-PARTS = ("update", "estimator", "sampling")
+PARTS, FORMS = ("update", "estimator", "sampling"), ("auto", "plain", "efficient")
+
+
+def NAME(name: str, value: Any, arguments: Arguments) -> str:
+    """The name of a method that is derived."""
+    return str(method(value).name)
+
 
 # --- the three parts of an update -----------------------------------------------------------------
 
 
+@checked(name=NAME)
 def sizes_of(name: str) -> str:
     """The letters that the cost of a method can depend on, in the order of ``LETTERS``.
 
@@ -176,6 +184,9 @@ def count_sampling(name: str, **sizes: int) -> int:
     return int(m.n_iter) * tally.total
 
 
+@checked(
+    m=instance(Method), prior=instance(FC, Diag, DLR), curv=instance(Curv), form=choice(*FORMS)
+)
 def update(m: Method, prior: State, curv: Curv, form: str = "auto") -> State:
     """The steps of :func:`bongref.update`, with the same (g, S) in each and no estimator.
 
@@ -215,6 +226,7 @@ def _large(m: Method, curv: Curv, form: str = "auto") -> str:
     return "efficient" if efficient else form
 
 
+@checked(name=NAME)
 def form_of(name: str) -> str:
     """The function that an update runs where P is large.
 
@@ -376,6 +388,7 @@ def _term(e: Exponents, c: Fraction) -> str:
     return letters if c == 1 else f"-{letters}"
 
 
+@checked(printed=instance(str))
 def parse(printed: str) -> Poly:
     """A cost as the paper prints it, as a polynomial: every coefficient and exponent as printed.
 
@@ -406,6 +419,7 @@ def parse(printed: str) -> Poly:
     return _poly(eval(product.replace("^", "**"), {"__builtins__": {}}, symbols))
 
 
+@checked(cost=FUNCTION, letters=instance(str))
 def interpolate(cost: Callable[..., int], letters: str) -> Poly:
     """The polynomial that a count is, exactly.
 
@@ -466,6 +480,7 @@ def _exponents(letters: str, e: Exponents) -> Exponents:
     return tuple(power.get(x, 0) for x in LETTERS)
 
 
+@checked(name=NAME, part=choice(*PARTS), form=choice(*FORMS))
 def polynomial(name: str, part: str = "update", form: str = "auto") -> Poly:
     """The count of one part of a method as a polynomial in its sizes.
 
@@ -491,8 +506,6 @@ def polynomial(name: str, part: str = "update", form: str = "auto") -> Poly:
     >>> print(polynomial("bong-lin-ef-dlr").leading())
     10 R^2 P
     """
-    if part not in PARTS:
-        raise InvalidValue(f"part must be one of {', '.join(PARTS)}, got {part!r}")
     return _polynomial(name, part, form)
 
 
@@ -506,6 +519,7 @@ def _polynomial(name: str, part: str, form: str) -> Poly:
     return interpolate(counts[part], sizes_of(name))
 
 
+@checked(f=instance(Poly), g=instance(Poly))
 def is_O(f: Poly, g: Poly, leading: bool = False) -> bool:
     """Whether f ≤ const · g for all sizes with P the largest of them.
 

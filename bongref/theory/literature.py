@@ -48,12 +48,26 @@ import numpy as np
 from ..curvature import Lin
 from ..linalg import Array, cholesky, strict_inv, strict_solve, thin_svd
 from ..states import DLR, FC, Diag
+from .arguments import (
+    FUNCTION,
+    LIKELIHOOD,
+    LIN,
+    MODEL,
+    NUMBER,
+    POSITIVE,
+    VECTOR,
+    array,
+    checked,
+    integer,
+    state,
+)
 
 Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
 
 # --- R-VGA ----------------------------------------------------------------------------------------
 
 
+@checked(prior=state(FC), expect=FUNCTION)
 def rvga(prior: FC, expect: Expectation) -> FC:
     """R-VGA's explicit scheme: both expectations under the prior.
 
@@ -81,6 +95,7 @@ def rvga(prior: FC, expect: Expectation) -> FC:
     return FC(prior.mu + P @ g, P)
 
 
+@checked(prior=state(FC), expect=FUNCTION, tol=POSITIVE, max_iter=integer(1))
 def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: int = 500) -> FC:
     """R-VGA's implicit scheme, which minimises KL(q_t | prior × likelihood).
 
@@ -125,6 +140,7 @@ def _size(step: Array, P: Array) -> float:
     return float(np.max(np.abs(step) / np.sqrt(np.diag(P))))
 
 
+@checked(model=MODEL, lik=LIKELIHOOD, z=array(2))
 def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
     """Expectations of the derivatives of log p(y | x, θ) as means over θ = μ + L z, Σ = L Lᵀ.
 
@@ -157,6 +173,7 @@ def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
     return expect
 
 
+@checked(x=array(1), y=NUMBER)
 def logistic(x: Array, y: float) -> Expectation:
     """Expectations for logistic regression in R-VGA's closed form.
 
@@ -185,6 +202,7 @@ def logistic(x: Array, y: float) -> Expectation:
 # --- the EKF of conditional moments ---------------------------------------------------------------
 
 
+@checked(lin=LIN)
 def minimal(lin: Lin) -> Lin:
     """The first C − 1 of C one-hot outputs, whose variance is not singular."""
     return Lin(lin.yhat[:-1], lin.H[:-1], lin.R[:-1, :-1], lin.e[:-1])
@@ -196,6 +214,7 @@ def _gain(P: Array, lin: Lin) -> Array:
     return K
 
 
+@checked(prior=state(FC), lin=LIN)
 def cm_ekf(prior: FC, lin: Lin) -> FC:
     """The EKF of conditional moments: h(θ) = E[y|θ] and R(θ) = V[y|θ] at the prior's mean.
 
@@ -216,6 +235,7 @@ def cm_ekf(prior: FC, lin: Lin) -> FC:
     return FC(prior.mu + K @ lin.e, prior.Sigma - K @ S @ K.T)
 
 
+@checked(theta=array(1), J=array(2), lin=LIN, rate=NUMBER)
 def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Array, Array]:
     """One step of Ollivier's online natural gradient.
 
@@ -244,6 +264,7 @@ def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Arr
 # --- diagonal EKFs --------------------------------------------------------------------------------
 
 
+@checked(prior=state(Diag), lin=LIN)
 def vd_ekf(prior: Diag, lin: Lin) -> Diag:
     """Variational diagonal EKF: the diagonal q with the smallest KL(q | p).
 
@@ -264,6 +285,7 @@ def vd_ekf(prior: Diag, lin: Lin) -> Diag:
     return Diag(mu, 1 / prec)
 
 
+@checked(prior=state(Diag), lin=LIN)
 def fd_ekf(prior: Diag, lin: Lin) -> Diag:
     """Fully decoupled EKF: the diagonal q with the smallest KL(p | q).
 
@@ -286,6 +308,7 @@ def fd_ekf(prior: Diag, lin: Lin) -> Diag:
 # --- LO-FI ----------------------------------------------------------------------------------------
 
 
+@checked(prior=state(DLR), lin=LIN)
 def lofi(prior: DLR, lin: Lin) -> DLR:
     """LO-FI with a diagonal Υ.
 
@@ -311,6 +334,7 @@ def lofi(prior: DLR, lin: Lin) -> DLR:
     return DLR(mu, prior.Ups + np.sum(discarded**2, axis=1), u[:, :rank] * s[:rank])
 
 
+@checked(prior=state(DLR), lin=LIN)
 def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
     """LO-FI with Υ = ηI: the gain from the singular values; the discarded columns are dropped.
 
@@ -338,6 +362,7 @@ def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
     return u, s, W_tilde
 
 
+@checked(Ups_tilde=VECTOR, W_tilde=array(2), W0=array(2), n_iter=integer(0))
 def factor_analysis(
     Ups_tilde: Array, W_tilde: Array, W0: Array, n_iter: int = 10
 ) -> tuple[Array, Array]:
@@ -345,7 +370,7 @@ def factor_analysis(
 
     With the precision as the covariance S of a factor model, one EM iteration is
     β = Wᵀ(Υ + WWᵀ)⁻¹, W ← Sβᵀ(I − βW + βSβᵀ)⁻¹, Υ ← diag(S − WβS). No iteration raises
-    KL(N(0, S) | N(0, Υ + WWᵀ)), whereas the SVD of W̃ keeps diag S and makes no KL small. O(P³) here.
+    KL(N(0, S) | N(0, Υ + WWᵀ)), whereas the SVD of W̃ keeps diag S and minimises no KL. O(P³) here.
 
     Parameters
     ----------
@@ -369,6 +394,7 @@ def factor_analysis(
     return Ups, W
 
 
+@checked(q=state(DLR), gamma=NUMBER, noise=NUMBER)
 def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
     """LO-FI's prediction for θ_t = γ θ_{t-1} + N(0, noise I).
 
@@ -397,17 +423,20 @@ class Softplus(NamedTuple):
     rho: Array
 
 
+@checked(q=state(Softplus))
 def from_softplus(q: Softplus) -> Diag:
     """σ² = log(1 + exp(ρ))²."""
     return Diag(q.mu, np.logaddexp(0, q.rho) ** 2)
 
 
+@checked(q=state(Diag))
 def to_softplus(q: Diag) -> Softplus:
     """ρ = log(exp(σ) − 1)."""
     std = np.sqrt(q.var)
     return Softplus(q.mu, std + np.log(-np.expm1(-std)))
 
 
+@checked(q=state(Softplus), prior=state(Diag), score=FUNCTION, eps=VECTOR, alpha=NUMBER)
 def bbb(
     q: Softplus, prior: Diag, score: Callable[[Array], Array], eps: Array, alpha: float
 ) -> Softplus:

@@ -44,6 +44,7 @@ from ..likelihoods import Likelihood
 from ..linalg import Array, eigvalsh, solve, sym
 from ..paper import eq
 from ..states import FC, Diag
+from .arguments import LIKELIHOOD, NUMBER, PAIR_OF_ARRAYS, POSITIVE, array, checked, integer, state
 from .expectations import (
     Gauss,
     data,
@@ -53,6 +54,8 @@ from .expectations import (
     output,
 )
 from .newton import EPS, Minimum, NotConverged, minimise, newton, size
+
+GAUSS = state(FC, Diag)
 
 C = 64.0  # an iteration has converged when its residual is c · cond · eps
 Pair = tuple[Array, Array]  # (ψ⁽¹⁾, ψ⁽²⁾), (ρ⁽¹⁾, ρ⁽²⁾) or a gradient with respect to them
@@ -75,16 +78,19 @@ def family(q: Gauss) -> ModuleType:
     return fc_nat if isinstance(q, FC) else diag_nat
 
 
+@checked(a=PAIR_OF_ARRAYS, b=PAIR_OF_ARRAYS)
 def inner(a: Pair, b: Pair) -> Any:
     """⟨a, b⟩, the sum of the products of all entries."""
     return anp.sum(a[0] * b[0]) + anp.sum(a[1] * b[1])
 
 
+@checked(a=PAIR_OF_ARRAYS, b=PAIR_OF_ARRAYS, t=NUMBER)
 def plus(a: Pair, b: Pair, t: float = 1.0) -> Pair:
     """a + t b."""
     return a[0] + t * b[0], a[1] + t * b[1]
 
 
+@checked(psi=PAIR_OF_ARRAYS)
 def log_partition(psi: Pair) -> Any:
     """Φ(ψ) = −¼ψ⁽¹⁾ᵀψ⁽²⁾⁻¹ψ⁽¹⁾ − ½log|−2ψ⁽²⁾| + (P/2) log 2π; differentiable by autograd.
 
@@ -106,6 +112,7 @@ def log_partition(psi: Pair) -> Any:
     return -quadratic / 4 - logdet / 2 + len(psi1) * math.log(2 * math.pi) / 2
 
 
+@checked(psi=PAIR_OF_ARRAYS, theta=array(1))
 def log_density(psi: Pair, theta: Array) -> float:
     """log q_ψ(θ) = ⟨ψ, T(θ)⟩ − Φ(ψ) at one θ of shape (P,)."""
     T = (theta, theta**2 if psi[1].ndim == 1 else np.outer(theta, theta))
@@ -113,6 +120,7 @@ def log_density(psi: Pair, theta: Array) -> float:
     return float(log_q)
 
 
+@checked(psi=PAIR_OF_ARRAYS)
 def mirror_map(psi: Pair) -> Pair:
     """ρ = ∇Φ(ψ), by autograd; it is E[T(θ)].
 
@@ -126,6 +134,7 @@ def mirror_map(psi: Pair) -> Pair:
     return rho[0], rho[1]
 
 
+@checked(psi_i=PAIR_OF_ARRAYS, psi=PAIR_OF_ARRAYS)
 def bregman(psi_i: Pair, psi: Pair, rho: Pair | None = None) -> Any:
     """The Bregman divergence D_Φ(ψ_i, ψ), which is KL(q_ψ | q_{ψ_i}).
 
@@ -147,6 +156,7 @@ def bregman(psi_i: Pair, psi: Pair, rho: Pair | None = None) -> Any:
     return D
 
 
+@checked(q=GAUSS, p=GAUSS)
 def kl_from_statistics(q: Gauss, p: Gauss) -> float:
     """KL(q | p) as E_q[⟨ψ_q − ψ_p, T(θ)⟩ + Φ(ψ_p) − Φ(ψ_q)], with E_q[T(θ)] = ρ_q."""
     psi_q, psi_p = family(q).natural(q), family(p).natural(p)
@@ -155,6 +165,7 @@ def kl_from_statistics(q: Gauss, p: Gauss) -> float:
     return float(D)
 
 
+@checked(psi=PAIR_OF_ARRAYS)
 def moments(psi: Pair) -> Gauss:
     """(μ, Σ) of ψ; differentiable by autograd."""
     psi1, psi2 = psi
@@ -163,6 +174,7 @@ def moments(psi: Pair) -> Gauss:
     return FC(-anp.linalg.solve(psi2, psi1) / 2, -anp.linalg.inv(psi2) / 2)
 
 
+@checked(q=GAUSS)
 def natural(q: Gauss) -> Pair:
     """ψ of (μ, Σ); differentiable by autograd."""
     if isinstance(q, Diag):
@@ -171,6 +183,7 @@ def natural(q: Gauss) -> Pair:
     return anp.dot(prec, q.mu), -prec / 2
 
 
+@checked(q=GAUSS)
 def dual(q: Gauss) -> Pair:
     """ρ of (μ, Σ); differentiable by autograd."""
     if isinstance(q, Diag):
@@ -181,6 +194,7 @@ def dual(q: Gauss) -> Pair:
 # --- explicit: the linearised problem -------------------------------------------------------------
 
 
+@checked(psi=PAIR_OF_ARRAYS, d_rho=PAIR_OF_ARRAYS, alpha=NUMBER)
 def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
     """One step of mirror descent, ψ − α∇_ρ L: the minimum of :func:`linearised`.
 
@@ -200,12 +214,14 @@ def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
     return psi
 
 
+@checked(psi_i=PAIR_OF_ARRAYS, d_rho=PAIR_OF_ARRAYS, alpha=POSITIVE)
 def linearised(psi_i: Pair, d_rho: Pair, alpha: float = 1.0) -> Callable[[Gauss], Any]:
     """The function q ↦ ⟨∇_{ρ_i} L, ρ⟩ + D_Φ(ψ_i, ψ)/α; arguments as in :func:`step`."""
     return lambda q: inner(d_rho, dual(q)) + bregman(psi_i, natural(q), dual(q)) / alpha
 
 
 @eq("eq:MD-opt-problem", "eq:bong-linearized-optimization")
+@checked(start=GAUSS, d_rho=PAIR_OF_ARRAYS, alpha=POSITIVE)
 def solve_linearised(start: Gauss, d_rho: Pair, alpha: float = 1.0) -> Minimum:
     """Minimise :func:`linearised` about ``start`` numerically, without its closed solution.
 
@@ -228,6 +244,7 @@ def solve_linearised(start: Gauss, d_rho: Pair, alpha: float = 1.0) -> Minimum:
     return minimise(linearised(family(start).natural(start), d_rho, alpha), start)
 
 
+@checked(lik=LIKELIHOOD, prior=GAUSS)
 def bong(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Gauss:
     """BONG with exact expectations, as mirror descent on L_t: one step from the prior, α = 1.
 
@@ -255,6 +272,7 @@ def bong(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Gauss:
     return cast(Gauss, family(prior).from_natural(*psi))
 
 
+@checked(lik=LIKELIHOOD, prior=GAUSS, alpha=NUMBER, n_iter=integer(1))
 def blr(lik: Likelihood, prior: Gauss, x: Any, y: Any, alpha: float, n_iter: int) -> Gauss:
     """BLR with exact expectations: damped iterations of the implicit update from the prior.
 
@@ -291,6 +309,7 @@ class Solution(NamedTuple):
     n_iter: int
 
 
+@checked(lik=LIKELIHOOD, prior=GAUSS)
 def loss(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Callable[[Gauss], Any]:
     """The online variational loss q ↦ L_t(ψ) + D_Φ(ψ_{t|t-1}, ψ); differentiable by autograd."""
     (X, Y), psi0 = data(lik, prior, x, y), family(prior).natural(prior)
@@ -304,6 +323,7 @@ def loss(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Callable[[Gauss], Any
 
 
 @eq("eq:online-VB-as-MD")
+@checked(lik=LIKELIHOOD, prior=GAUSS)
 def online_vb(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Minimum:
     """Exact online VB by numerical minimisation of :func:`loss`, without :func:`implicit`.
 
@@ -323,6 +343,7 @@ def online_vb(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Minimum:
     return minimise(loss(lik, prior, x, y), prior)
 
 
+@checked(lik=LIKELIHOOD, prior=GAUSS, max_iter=integer(1))
 def implicit(lik: Likelihood, prior: Gauss, x: Any, y: Any, *, max_iter: int = 200) -> Solution:
     """Solve ψ_t = ψ_{t|t-1} − ∇_{ρ_t} L_t(ψ_t), of a batch with the sum of its L_t.
 
@@ -434,6 +455,7 @@ def _cond(q: Gauss) -> float:
     return float(np.max(lam) / np.min(lam)) if np.min(lam) > 0 else math.inf
 
 
+@checked(lik=LIKELIHOOD, prior=state(FC), max_iter=integer(1))
 def implicit_scalar(lik: Likelihood, prior: FC, x: Any, y: Any, *, max_iter: int = 100) -> Solution:
     """The implicit update of one observation, in the form of implicit RVGA, in O(P²).
 

@@ -66,7 +66,7 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from .. import linalg
+from .. import checks, linalg
 from ..curvature import Curv
 from ..errors import Diverging, NotFinite, NotPositiveDefinite
 from ..families import fc_nat
@@ -78,6 +78,7 @@ from ..models import linear
 from ..routes.compare import EPS
 from ..states import FC
 from ..stream import run
+from .arguments import NUMBER, checked, instance, integer, state
 
 
 class Dataset(NamedTuple):
@@ -135,6 +136,7 @@ DATA: dict[str, Dataset] = _read()
 # --- digits ---------------------------------------------------------------------------------------
 
 
+@checked(got=NUMBER, certified=instance(str))
 def lre(got: Fraction | float, certified: str) -> float:
     """Correct digits, from 0 to 15.
 
@@ -151,6 +153,7 @@ def _minus_log10(x: Fraction) -> float:
     return math.log10(x.denominator) - math.log10(x.numerator)
 
 
+@checked(x=NUMBER)
 def root(x: Fraction | float) -> Fraction | float:
     """√x, of a fraction to 40 digits."""
     if isinstance(x, Fraction):
@@ -159,6 +162,7 @@ def root(x: Fraction | float) -> Fraction | float:
     return math.sqrt(x) if x >= 0 else math.nan
 
 
+@checked(d=instance(Dataset), q=state(FC))
 def measure(d: Dataset, route: str, q: FC, note: str = "") -> Row:
     """The digits of a posterior N(β, Σ) under unit noise.
 
@@ -183,11 +187,13 @@ def _least_squares(name: str) -> FC:
     return FC(Sigma @ (d.X.T @ d.y), Sigma)
 
 
+@checked(d=instance(Dataset))
 def least_squares(d: Dataset) -> FC:
     """(β, (XᵀX)⁻¹) in fractions: the answer, with no prior and no step code."""
     return _least_squares(d.name)
 
 
+@checked(d=instance(Dataset), digits=NUMBER)
 def vague(d: Dataset, digits: float, scale: Array | None = None) -> int:
     """The exponent e of the smallest prior variance 10ᵉ that is vague enough.
 
@@ -205,12 +211,14 @@ def vague(d: Dataset, digits: float, scale: Array | None = None) -> int:
     )
 
 
+@checked(d=instance(Dataset))
 def condition(d: Dataset) -> float:
     """cond(X) with columns of norm 1."""
     X = d.X.astype(float)
     return float(np.linalg.cond(X / np.linalg.norm(X, axis=0)))
 
 
+@checked(d=instance(Dataset), route=instance(str))
 def expected_digits(d: Dataset, route: str) -> float:
     """The digits that rounding and the prior leave of the worst coefficient at least.
 
@@ -232,6 +240,7 @@ def expected_digits(d: Dataset, route: str) -> float:
     return float(-np.log10(np.max(len(X) * EPS * loss / beta) + prior))
 
 
+@checked(d=instance(Dataset))
 def stream_digits(d: Dataset) -> float:
     """d = 8 − log₁₀κ, at least 1: the influence of a stream's prior in float64 is 10⁻ᵈ."""
     return max(1.0, 8.0 - math.log10(condition(d)))
@@ -246,11 +255,13 @@ def _absolute(*arrays: Array) -> tuple[Array, ...]:
 BONG = method("bong-lin-hess-fc")
 
 
+@checked(d=instance(Dataset), digits=integer(1))
 def exact(d: Dataset, digits: int = 25) -> FC:
     """The step code on fractions: one mini-batch, g = Xᵀ(y − X·0), G = −XᵀX."""
     return _exact(d.X, d.y, vague(d, digits))
 
 
+@checked(d=instance(Dataset), digits=integer(1))
 def exact_from_float(d: Dataset, digits: int = 25) -> FC:
     """The same on what float64 keeps of the data."""
     as_float = np.frompyfunc(lambda v: Fraction(float(v)), 1, 1)
@@ -263,12 +274,14 @@ def _exact(X: Array, y: Array, exponent: int) -> FC:
     return fc_nat.bong(prior, None, Curv(X.T @ y, S=X.T))
 
 
+@checked(d=instance(Dataset))
 def scales(d: Dataset, scaled: bool) -> Array:
     """1 for every column, or a power of two near its largest entry."""
     top = np.abs(d.X.astype(float)).max(axis=0)
     return 2.0 ** np.round(np.log2(top)) if scaled else np.ones(d.X.shape[1])
 
 
+@checked(d=instance(Dataset))
 def bong(
     d: Dataset,
     *,
@@ -294,6 +307,7 @@ def bong(
     return FC(q.mu / scale, q.Sigma / np.outer(scale, scale))
 
 
+@checked(d=instance(Dataset))
 def qr(d: Dataset) -> FC:
     """Householder QR: β = R⁻¹Qᵀy, (XᵀX)⁻¹ = R⁻¹R⁻ᵀ."""
     Q, R = linalg.qr(d.X.astype(float))
@@ -301,6 +315,7 @@ def qr(d: Dataset) -> FC:
     return FC(solve(R, Q.T @ d.y.astype(float)), half @ half.T)
 
 
+@checked(d=instance(Dataset))
 def lstsq(d: Dataset) -> FC:
     """numpy.linalg.lstsq as it is, which drops singular values below eps·n.
 
@@ -333,7 +348,8 @@ def row(name: str, route: str) -> Row:
 
     A stream that ends early has no digits; the note says why and at which observation.
     """
-    d = DATA[name]
+    d = DATA[checks.choice("name", name, tuple(DATA))]
+    checks.choice("route", route, tuple(ROUTES))
     try:
         return measure(d, route, ROUTES[route](d))
     except (NotPositiveDefinite, NotFinite) as end:

@@ -20,6 +20,7 @@ from autograd.extend import defvjp, primitive
 
 from ..linalg import Array, cholesky, logdet, strict_inv, strict_solve
 from ..paper import eq
+from .arguments import POSITIVE, array, checked, integer
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by this: e^-38 < eps
 
@@ -137,6 +138,7 @@ def _normal_grid(mean: Array, cov: Array) -> Grid:
 # --- the pairs ------------------------------------------------------------------------------------
 
 
+@checked(R=array(2), prior=array(1))
 def gaussian_mean(R: Any, prior: Any) -> Pair:
     """y ~ N(m, R), R known; θ = R⁻¹m, A(θ) = ½θᵀRθ, and m ~ N(χ/ν, R/ν).
 
@@ -191,6 +193,7 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
     )
 
 
+@checked(prior=array(1))
 def dirichlet_categorical(prior: Any) -> Pair:
     """y one-hot in K classes without its last entry; θ_k = log p_k/p_K, A(θ) = log(1 + Σe^θ).
 
@@ -249,6 +252,7 @@ def dirichlet_categorical(prior: Any) -> Pair:
     )
 
 
+@checked(prior=array(1))
 def gamma_poisson(prior: Any) -> Pair:
     """y ~ Poisson(λ); θ = log λ, A(θ) = e^θ, and λ ~ Gamma(shape χ, rate ν).
 
@@ -287,6 +291,7 @@ def gamma_poisson(prior: Any) -> Pair:
     )
 
 
+@checked(prior=array(1))
 def gamma_exponential(prior: Any) -> Pair:
     """y ~ Exponential(rate λ); θ = −λ, A(θ) = −log(−θ), and λ ~ Gamma(shape ν + 1, rate χ).
 
@@ -328,6 +333,7 @@ def gamma_exponential(prior: Any) -> Pair:
     )
 
 
+@checked(P=integer(1), var=POSITIVE, prior_var=POSITIVE)
 def linear_regression(P: int, var: float, prior_var: float) -> Pair:
     """y ~ N(xᵀw, σ²), σ² known; ψ = (Σ⁻¹μ, the upper triangle of Σ⁻¹).
 

@@ -18,7 +18,8 @@ from ..errors import InvalidValue
 from ..gaussians import kl, log_density
 from ..likelihoods import Likelihood
 from ..linalg import Array, cholesky, strict_solve
-from ..states import FC
+from ..states import FC, Diag
+from .arguments import LIKELIHOOD, NUMBER, POSITIVE, checked, state
 from .expectations import Gauss, data, expected, largest_std, output
 from .mirror import implicit
 
@@ -33,6 +34,7 @@ class Posterior(NamedTuple):
     log_p: Array  # (K, K): log p(θ|y)
 
 
+@checked(lik=LIKELIHOOD, prior=state(FC), fine=POSITIVE, width=POSITIVE)
 def posterior(
     lik: Likelihood, prior: FC, x: Any, y: Any, *, fine: float = 0.25, width: float = 10.0
 ) -> Posterior:
@@ -82,6 +84,7 @@ def posterior(
     return Posterior(log_evidence, mean, cov / np.sum(w), theta, log_joint - log_evidence)
 
 
+@checked(lik=LIKELIHOOD, prior=state(FC), q=state(FC, Diag), log_evidence=NUMBER)
 def kl_to_posterior(
     lik: Likelihood, prior: FC, x: Any, y: Any, q: Gauss, log_evidence: float
 ) -> float:

@@ -1,1 +1,3 @@
-"""The benchmark of the compiled streams: ``python -m validation.bench`` and ``python -m validation.bench.sweep``; see README.md here."""
+"""The benchmark of the compiled streams: ``python -m validation.bench`` and ``python -m
+validation.bench.sweep``; see README.md here.
+"""

@@ -1,7 +1,9 @@
-"""Time every cell of the grid, ours and the peer's in turn: python -m validation.bench [--bong CHECKOUT --python PATH]
+"""Time every cell of the grid, ours and the peer's in turn: python -m validation.bench [--bong
+CHECKOUT --python PATH]
 
-Other implementations that the peer's Python has are timed too, in the cells that they cover (others.py).
-Results go to validation/results/bench.json, after each cell; Ctrl-C keeps what is there, --resume goes on with what is missing.
+Other implementations that the peer's Python has are timed too, in the cells that they cover
+(others.py). Results go to validation/results/bench.json, after each cell; Ctrl-C keeps what is
+there, --resume goes on with what is missing.
 """
 
 from __future__ import annotations
@@ -51,7 +53,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument(
         "--python",
         default=python,
-        help="a Python with the peers and what they import (or BONGREF_PEER_PYTHON; default: this one)",
+        help="a Python with the peers and what they import (or BONGREF_PEER_PYTHON; default: "
+        "this one)",
     )
     p.add_argument(
         "--peer-dtype",
@@ -142,14 +145,14 @@ def printed_by(module: str, *args: str) -> Any:
     return json.loads(done.stdout)
 
 
-# --- one cell ----------------------------------------------------------------------------------------------------------------------
+# --- one cell -------------------------------------------------------------------------------------
 
 
 def prepare(
     cell: cells.Cell, ours: Worker, peers: dict[str, Worker], target: float
 ) -> dict[str, Any]:
-    """All sides ready with the same prior variance and alpha: the first pair with which neither we nor the first peer lose
-    positive definiteness."""
+    """All sides ready with the same prior variance and alpha: the first pair with which neither we
+    nor the first peer lose positive definiteness."""
 
     def ask(worker: Worker, var: float, alpha: float | None) -> dict[str, Any]:
         return worker.ask(
@@ -211,7 +214,7 @@ def missing(row: dict[str, Any] | None, sides: Iterable[str]) -> bool:
     return row is None or any("us" not in (row.get(side) or {}) for side in ("ours", *sides))
 
 
-# --- other implementations -----------------------------------------------------------------------------------------------------------
+# --- other implementations ------------------------------------------------------------------------
 
 
 def other(number: int, args: argparse.Namespace) -> Worker:
@@ -221,7 +224,9 @@ def other(number: int, args: argparse.Namespace) -> Worker:
 
 
 def compare(way: others.Way, theirs: Worker, args: argparse.Namespace) -> dict[str, Any]:
-    """A row: ours is a new process with nothing compiled (except with --quick), so that each row has its own compile time."""
+    """A row: ours is a new process with nothing compiled (except with --quick), so that each row
+    has its own compile time.
+    """
     with tempfile.TemporaryDirectory() as folder:
         env = {} if args.quick else {"NUMBA_CACHE_DIR": folder}
         ours = Worker(
@@ -244,7 +249,9 @@ def compare(way: others.Way, theirs: Worker, args: argparse.Namespace) -> dict[s
 
 
 def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> None:
-    """Time other implementations in the chosen cells, where a row has no times yet; one that cannot be imported is named and left out."""
+    """Time other implementations in the chosen cells, where a row has no times yet; one that
+    cannot be imported is named and left out.
+    """
     chosen, absent = {cell.id for cell in args.chosen}, set()
     for number, way in enumerate(others.WAYS):
         rows = {
@@ -278,11 +285,12 @@ def fill_others(doc: dict[str, Any], args: argparse.Namespace, keep: Any) -> Non
         row = rows[way.key]
         times = [report.number(report.time_of(row, side)) for side in ("ours", "peer")]
         say(
-            f"{way.cell}: {times[0]} µs, {way.peer} {times[1]} µs {report.other_notes(row, args.backend)}"
+            f"{way.cell}: {times[0]} µs, {way.peer} {times[1]} µs "
+            f"{report.other_notes(row, args.backend)}"
         )
 
 
-# --- the whole run -----------------------------------------------------------------------------------------------------------------
+# --- the whole run --------------------------------------------------------------------------------
 
 
 def start(args: argparse.Namespace, peers: dict[str, Worker]) -> dict[str, Any]:
@@ -314,7 +322,8 @@ def start(args: argparse.Namespace, peers: dict[str, Worker]) -> dict[str, Any]:
         doc["peer"] = {"name": "petergchang/bong", **peer.ask("hello")}
         if "error" in doc["peer"]:
             raise SystemExit(
-                f"the peer cannot be run: {doc['peer']['error']}; --bong names its checkout, --python a Python with jax, flax, optax"
+                f"the peer cannot be run: {doc['peer']['error']}; --bong names its "
+                f"checkout, --python a Python with jax, flax, optax"
             )
     if old:
         for key, new in (("machine", found["machine"]), ("backend", args.backend)):
@@ -420,7 +429,8 @@ def main(argv: list[str] | None = None) -> int:
     }
     if not peers:
         say(
-            "no peer: --bong or BONGREF_PEER_BONG names a checkout of petergchang/bong; only our side is timed"
+            "no peer: --bong or BONGREF_PEER_BONG names a checkout of petergchang/bong; "
+            "only our side is timed"
         )
     code = 0
     try:

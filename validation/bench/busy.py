@@ -1,7 +1,8 @@
 """Threads on a busy machine: python -m validation.bench.busy
 
-Other processes keep every processor busy for a minute, so that the load says so; then streams whose samples threads share are timed with
-the number of threads that the library chooses, and with one and with all of them. Best of the repeats, in turn; microseconds an observation.
+Other processes keep every processor busy for a minute, so that the load says so; then streams whose
+samples threads share are timed with the number of threads that the library chooses, and with one
+and with all of them. Best of the repeats, in turn; microseconds an observation.
 """
 
 from __future__ import annotations

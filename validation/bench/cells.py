@@ -1,11 +1,15 @@
-"""The cells of the benchmark: their names, parameters, networks, data, and a small model of what each costs.
+"""The cells of the benchmark: their names, parameters, networks, data, and a small model of what
+each costs.
 
-A cell is ``RULE-HESS-FAMILY@NETWORK``, for example ``bong-lin-hess-diag@mlp``. Only numpy is imported here, so that the process of a
-peer, whose Python may not have bongref, makes the same networks and data.
+A cell is ``RULE-HESS-FAMILY@NETWORK``, for example ``bong-lin-hess-diag@mlp``. Only numpy is
+imported here, so that the process of a peer, whose Python may not have bongref, makes the same
+networks and data.
 
-The cost model counts what one observation needs at least: bytes to and from the state, floating-point operations in matrix products,
-normal random numbers, and small eigenproblems. It is a model of the cheapest form that we know to be accurate, not of the code; README.md
-has it as a table. Divided by the limits of the machine (limits.py) it says how far from them a cell is, and which of them is the nearest.
+The cost model counts what one observation needs at least: bytes to and from the state,
+floating-point operations in matrix products, normal random numbers, and small eigenproblems. It is
+a model of the cheapest form that we know to be accurate, not of the code; README.md has it as a
+table. Divided by the limits of the machine (limits.py) it says how far from them a cell is, and
+which of them is the nearest.
 """
 
 from __future__ import annotations
@@ -22,7 +26,9 @@ RULES = ("bong", "blr", "bog", "bbb")
 HESSIANS = ("lin-hess", "lin-ef", "mc-ef")
 FAMILIES = ("fc", "fc_mom", "diag", "diag_mom", "dlr")
 N_ITER, N_SAMPLES, RANK = 10, 100, 10
-FEW = 4  # a full covariance is changed by columns where a whole inner loop has at most P/FEW of them, as in bongref.methods
+# a full covariance is changed by columns where a whole inner loop has at most P/FEW of them, as in
+# bongref.methods
+FEW = 4
 NOISE = 1.0  # the variance of the Gaussian likelihood
 # (prior variance, alpha) to try in this order, until neither side loses positive definiteness
 TRIES = {
@@ -34,7 +40,9 @@ TRIES = {
 
 
 class Net(NamedTuple):
-    """A network by its sizes: kernels of dense layers (n_out, n_in), of convolutions (h, w, c_in, c_out)."""
+    """A network by its sizes: kernels of dense layers (n_out, n_in), of convolutions (h, w,
+    c_in, c_out).
+    """
 
     name: str
     kernels: tuple[tuple[int, ...], ...]
@@ -111,7 +119,8 @@ def select(globs: Iterable[str]) -> list[Cell]:
         found = {cell for cell in grid() if fnmatchcase(cell.id, glob)}
         if not found:
             raise ValueError(
-                f"--cells {glob!r} matches none of the {len(grid())} cells; they are named like bong-lin-hess-diag@mlp"
+                f"--cells {glob!r} matches none of the {len(grid())} cells; they are named "
+                f"like bong-lin-hess-diag@mlp"
             )
         chosen |= found
     return [cell for cell in grid() if cell in chosen]
@@ -131,11 +140,13 @@ def params(cell: Cell, alpha: float | None) -> dict[str, Any]:
     return out
 
 
-# --- networks and data ---------------------------------------------------------------------------------------------------------
+# --- networks and data ----------------------------------------------------------------------------
 
 
 def layers(net: Net, seed: int = 0) -> list[tuple[np.ndarray, np.ndarray]]:
-    """(kernel, bias) of each layer, normal with variance 1/n_in, biases normal with variance 0.01."""
+    """(kernel, bias) of each layer, normal with variance 1/n_in, biases normal with variance
+    0.01.
+    """
     rng = np.random.default_rng(seed)
     out = []
     for shape in net.kernels:
@@ -153,13 +164,17 @@ def theta(net: Net) -> np.ndarray:
 
 
 def theta_flax(net: Net) -> np.ndarray:
-    """The same parameters as ravel_pytree orders those of flax: of each layer the bias, then the kernel, (n_in, n_out) if dense."""
+    """The same parameters as ravel_pytree orders those of flax: of each layer the bias, then the
+    kernel, (n_in, n_out) if dense.
+    """
     parts = [(bias, kernel if kernel.ndim == 4 else kernel.T) for kernel, bias in layers(net)]
     return np.concatenate([part.ravel() for pair in parts for part in pair])
 
 
 def data(net: Net, n: int) -> tuple[np.ndarray, np.ndarray]:
-    """n observations: normal inputs, normal or one-hot outputs. The first ones are the same whatever n is."""
+    """n observations: normal inputs, normal or one-hot outputs. The first ones are the same
+    whatever n is.
+    """
     size = math.prod(net.in_shape)
     rows = np.random.default_rng(1).standard_normal((n, size + 1))
     X, u = rows[:, :size], rows[:, size:]
@@ -169,7 +184,7 @@ def data(net: Net, n: int) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(X).reshape(n, *net.in_shape), np.eye(net.classes)[labels]
 
 
-# --- what an observation costs -------------------------------------------------------------------------------------------------
+# --- what an observation costs --------------------------------------------------------------------
 
 
 class Cost(NamedTuple):
@@ -179,11 +194,14 @@ class Cost(NamedTuple):
     flops: float  # in matrix products, factorisations and the network
     normals: float  # normal random numbers
     eigh: tuple[int, int]  # symmetric eigenproblems: (how many, their size)
-    working_set: float  # bytes that are touched again at every observation: they decide which bandwidth counts
+    # bytes that are touched again at every observation: they decide which bandwidth counts
+    working_set: float
 
 
 def network_flops(net: Net) -> tuple[float, float]:
-    """Operations of one forward pass and of one backward pass: 2 for each product; no input gradient at the first layer."""
+    """Operations of one forward pass and of one backward pass: 2 for each product; no input
+    gradient at the first layer.
+    """
     h, w = (net.in_shape[0], net.in_shape[1]) if len(net.in_shape) == 3 else (1, 1)
     macs = []
     for k in net.kernels:
@@ -215,13 +233,17 @@ def cost(cell: Cell, net: Net | None = None) -> Cost:
 
 
 def _diag(rule: str, P: int, K: int, R: int, mc: bool) -> tuple[float, float, float, int]:
-    """(bytes of the state, bytes moved, operations, size of the eigenproblem) of one iteration: μ and σ² are read and written."""
+    """(bytes of the state, bytes moved, operations, size of the eigenproblem) of one iteration:
+    μ and σ² are read and written.
+    """
     prior = 16.0 * P if rule in ("blr", "bbb") else 0.0
     return 16.0 * P + prior, 32.0 * P + prior, 0.0, 0
 
 
 def _dlr(rule: str, P: int, K: int, R: int, mc: bool) -> tuple[float, float, float, int]:
-    """bong and blr: two Gram matrices of the L columns of W̃, L²P each, and their rotation, 2L²P; an eigenproblem of size L."""
+    """bong and blr: two Gram matrices of the L columns of W̃, L²P each, and their rotation,
+    2L²P; an eigenproblem of size L.
+    """
     columns = R * (2 if rule in ("blr", "bbb") else 1)
     traffic = 8.0 * P * (2 * (2 + R) + (columns - R))
     draw = (
@@ -239,9 +261,11 @@ def _dlr(rule: str, P: int, K: int, R: int, mc: bool) -> tuple[float, float, flo
 def _fc(
     rule: str, P: int, K: int, R: int, mc: bool, inverses: int = 5
 ) -> tuple[float, float, float, int]:
-    """One triangle of Σ is read; products with it and the update of a triangle take 3 P² for each column that is new.
+    """One triangle of Σ is read; products with it and the update of a triangle take 3 P² for each
+    column that is new.
 
-    Where the columns of a whole inner loop are not few beside P, that is a Cholesky factor and the inverse, P³, and for bbb products.
+    Where the columns of a whole inner loop are not few beside P, that is a Cholesky factor and the
+    inverse, P³, and for bbb products.
     """
     draw = P**3 / 3 + float(K) * P * P if mc else 0.0
     few = FEW * K * (N_ITER if rule in ("blr", "bbb") else 1) <= P
@@ -263,7 +287,9 @@ FAMILY_COSTS = {"fc": _fc, "fc_mom": _fc_mom, "diag": _diag, "diag_mom": _diag, 
 
 
 def bound(cost: Cost, limits: dict[str, Any]) -> dict[str, Any]:
-    """The microseconds that each kind of work takes at the machine's limit, the one that takes longest, and their sum."""
+    """The microseconds that each kind of work takes at the machine's limit, the one that takes
+    longest, and their sum.
+    """
     place = next(
         (p for p in ("L2", "L3") if cost.working_set <= limits["bandwidth"][p]["bytes"]), "memory"
     )
@@ -279,6 +305,8 @@ def bound(cost: Cost, limits: dict[str, Any]) -> dict[str, Any]:
 
 
 def eigh_time(size: int, table: dict[str, float]) -> float:
-    """Microseconds of an eigenproblem of that size, from the nearest measured one by the cube of the size."""
+    """Microseconds of an eigenproblem of that size, from the nearest measured one by the cube of
+    the size.
+    """
     near = min(table, key=lambda n: abs(math.log(int(n) / size)))
     return table[near] * (size / int(near)) ** (0 if int(near) == size else 3)

@@ -1,7 +1,9 @@
-"""partial_fit of 1,000 rows relative to br.run on the same rows: python -m validation.bench.estimators
+"""partial_fit of 1,000 rows relative to br.run on the same rows: python -m
+validation.bench.estimators
 
-Both take the same network, the same method and standardised rows; the median of the repetitions, after one
-that compiles. A fresh estimator learns the rows from its prior, a warm one after 1,024 others. Needs a quiet machine.
+Both take the same network, the same method and standardised rows; the median of the repetitions,
+after one that compiles. A fresh estimator learns the rows from its prior, a warm one after 1,024
+others. Needs a quiet machine.
 """
 
 from __future__ import annotations

@@ -1,8 +1,11 @@
-"""Speed and memory of predictions over a test set, the reference and the compiled path in turn: python -m validation.bench.evaluation
+"""Speed and memory of predictions over a test set, the reference and the compiled path in turn:
+python -m validation.bench.evaluation
 
-The paper's CNN (P = 57,722, softmax, 10 classes) and a diagonal state; ``plugin`` on 1,000 images, ``mc`` with 20 samples, ``lin_mc``
-with 100 samples, and the metrics that an experiment asks for at once (``nlpd-plugin``, ``nlpd-mc``, ``nlpd-lin_mc`` of 10 samples).
-Each side is a process of its own. The reference is what runs where Numba is missing; ``--old CHECKOUT`` takes that of another checkout.
+The paper's CNN (P = 57,722, softmax, 10 classes) and a diagonal state; ``plugin`` on 1,000 images,
+``mc`` with 20 samples, ``lin_mc`` with 100 samples, and the metrics that an experiment asks for at
+once (``nlpd-plugin``, ``nlpd-mc``, ``nlpd-lin_mc`` of 10 samples). Each side is a process of its
+own. The reference is what runs where Numba is missing; ``--old CHECKOUT`` takes that of another
+checkout.
 """
 
 from __future__ import annotations
@@ -17,7 +20,9 @@ import numpy as np
 
 from . import cells, report, worker
 
-KINDS = {  # images of the reference and of the compiled path, samples; a unit is an image, for mc an image and sample
+# images of the reference and of the compiled path, samples; a unit is an image, for mc an image and
+# sample
+KINDS = {
     "plugin": (1000, 1000, 1),
     "mc": (50, 1000, 20),
     "lin_mc": (20, 500, 100),
@@ -33,7 +38,8 @@ class Side:
         if checkout:
             sys.path.insert(0, checkout)
         if kind == "reference":
-            sys.modules["bongref.fast"] = None  # type: ignore[assignment]  # as where it cannot be imported
+            # as where it cannot be imported
+            sys.modules["bongref.fast"] = None  # type: ignore[assignment]
         import bongref as br
 
         net = cells.NETS["cnn"]
@@ -47,7 +53,9 @@ class Side:
         return {"bongref": self.br.__version__}
 
     def prepare(self, kind: str, images: int, samples: int) -> dict[str, Any]:
-        """A call, the first of which compiles; the values at the first image are for the comparison of the two sides."""
+        """A call, the first of which compiles; the values at the first image are for the
+        comparison of the two sides.
+        """
         self.kind, self.images, self.samples = kind, images, samples
         values = self.call(KINDS[kind][0] if kind == "metrics.on" else images)
         return {

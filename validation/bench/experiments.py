@@ -1,6 +1,7 @@
 """What the harness of the experiments costs: python -m validation.bench.experiments [--quick]
 
-Four numbers, each with its limit; the exit status is 1 if one is beyond it. They go to validation/results/experiments.json.
+Four numbers, each with its limit; the exit status is 1 if one is beyond it. They go to
+validation/results/experiments.json.
 
 overhead   the time of a grid through ``bongref run``'s sweep, over that of the same ``bongref.run`` calls in a loop       at most 1.05
 speedup    the time of a grid with one worker, over that with two worker processes, their start included                  at least 1.7
@@ -36,7 +37,8 @@ def grid(n: int, seeds: int) -> list[specs.Spec]:
     task = tasks.load("teacher", {"n": n, "n_test": 500, "dim": 21, "hidden": 20})
     T = len(task.X)
     how = {
-        "steps": T, "prior_var": 1.0, "obs_var": task.facts["obs_var"], "gamma": None, "eval_samples": 100,
+        "steps": T, "prior_var": 1.0, "obs_var": task.facts["obs_var"], "gamma": None,
+         "eval_samples": 100,
         "metrics": {name: [T // 2, T] for name in ("rmse", "nlpd-plugin", "nlpd-lin_mc")},
     }  # fmt: skip
     names = ["bong-lin-hess-dlr", "bong-lin-ef-dlr", "bong-lin-hess-fc", "blr-lin-hess-dlr"]
@@ -66,7 +68,9 @@ def swept(todo: list[specs.Spec], n_workers: int = 1) -> None:
 
 
 def overhead(todo: list[specs.Spec], repeats: int) -> dict[str, Any]:
-    """Run by run, both sides in turn; the least time of each, so that a busy moment of the machine does not count."""
+    """Run by run, both sides in turn; the least time of each, so that a busy moment of the
+    machine does not count.
+    """
     least = []
     for spec in todo:
         pairs = [
@@ -104,7 +108,9 @@ def opening(record: records.Record, n: int = 100_000) -> dict[str, Any]:
 
 
 def report(todo: list[specs.Spec], n: int = 1000) -> dict[str, Any] | None:
-    """A report of n runs: those of four methods with many seeds, from computed ones with other seeds."""
+    """A report of n runs: those of four methods with many seeds, from computed ones with other
+    seeds.
+    """
     from bongref.cli import main
 
     computed = [execute.execute(s) for s in todo[:4]]
@@ -151,7 +157,8 @@ def main(argv: list[str] | None = None) -> int:
         if (value := parts[name]()) is not None:
             found[name] = {**value, "limit": LIMITS[name], "ok": judged(name, value["value"])}
             print(
-                f"{name:<10}{value['value']:8.3f}   limit {LIMITS[name]:<6} {'ok' if found[name]['ok'] else 'BEYOND'}",
+                f"{name:<10}{value['value']:8.3f}   limit {LIMITS[name]:<6} "
+                f"{'ok' if found[name]['ok'] else 'BEYOND'}",
                 flush=True,
             )
     about = {

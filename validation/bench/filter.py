@@ -1,8 +1,11 @@
-"""What one call of a Filter takes, beside river's linear models: ``python -m validation.bench.filter [--quick] [--json FILE]``.
+"""What one call of a Filter takes, beside river's linear models: ``python -m
+validation.bench.filter [--quick] [--json FILE]``.
 
-One process, one thread. Every call gets another row of the same stream of 10 features, as an array and, since river takes nothing else, as a dict.
-``predict after learn`` alternates with ``learn_one`` and has its time taken off: then nothing that a prediction needs of the state is known yet. Best and median
-of the repeats, in microseconds. The limits for the MLP with DLR-10: 100 µs for learn_one, 50 µs for predict_one.
+One process, one thread. Every call gets another row of the same stream of 10 features, as an array
+and, since river takes nothing else, as a dict. ``predict after learn`` alternates with
+``learn_one`` and has its time taken off: then nothing that a prediction needs of the state is known
+yet. Best and median of the repeats, in microseconds. The limits for the MLP with DLR-10: 100 µs for
+learn_one, 50 µs for predict_one.
 """
 
 from __future__ import annotations

@@ -1,7 +1,9 @@
-"""How long a new process takes to its first result: ``python -m validation.bench.first [--backend fast] [--bong CHECKOUT --python PATH]``.
+"""How long a new process takes to its first result: ``python -m validation.bench.first [--backend
+fast] [--bong CHECKOUT --python PATH]``.
 
-One method of each family on the MLP, in three situations: compiled code is nowhere (an empty NUMBA_CACHE_DIR), compiled code is on disk,
-and the peer, which imports jax and compiles. "process" is the whole life of the process, as the one that started it sees it.
+One method of each family on the MLP, in three situations: compiled code is nowhere (an empty
+NUMBA_CACHE_DIR), compiled code is on disk, and the peer, which imports jax and compiles. "process"
+is the whole life of the process, as the one that started it sees it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """What each second form of the compiled path gains: python -m validation.bench.forms
 
-A form is switched off, and the same stream or prediction is timed with and without it, in turn, in one process; the best of the repeats
-counts. The table is that of docs/fast.md; the lines are all lines of the functions that would go without the form.
+A form is switched off, and the same stream or prediction is timed with and without it, in turn, in
+one process; the best of the repeats counts. The table is that of docs/fast.md; the lines are all
+lines of the functions that would go without the form.
 """
 
 from __future__ import annotations
@@ -98,23 +99,28 @@ def whole_jacobian() -> Iterator[None]:
 FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]] = {
     "rows of Σ applied late": (
         many,
-        [(c, lambda c=c: run(c, 40)) for c in ("bong-lin-hess-fc@mlp", "bog-lin-hess-fc@mlp", "bong-lin-hess-fc_mom@mlp")],  # type: ignore[misc]
+        [(c, lambda c=c: run(c, 40)) for c in ("bong-lin-hess-fc@mlp", "bog-lin-hess-fc@mlp",
+         "bong-lin-hess-fc_mom@mlp")],  # type: ignore[misc]
     ),
     "blr as an increment of the prior": (
         many,
-        [(c, lambda c=c: run(c, 20)) for c in ("blr-lin-hess-fc@mlp", "blr-lin-hess-fc_mom@mlp")],  # type: ignore[misc]
+        [(c, lambda c=c: run(c, 20)) for c in ("blr-lin-hess-fc@mlp", "blr-lin-hess-fc_mom@mlp")],
+         # type: ignore[misc]
     ),
     "bbb in a basis of few directions": (
         many,
-        [(c, lambda c=c: run(c, 20)) for c in ("bbb-lin-hess-fc@mlp", "bbb-lin-hess-fc_mom@mlp")],  # type: ignore[misc]
+        [(c, lambda c=c: run(c, 20)) for c in ("bbb-lin-hess-fc@mlp", "bbb-lin-hess-fc_mom@mlp")],
+         # type: ignore[misc]
     ),
     "the loop as one kernel": (
         python_loop,
-        [(c, lambda c=c: run(c, 2000)) for c in ("bong-lin-hess-diag@mlp", "bong-lin-hess-dlr@mlp", "bong-lin-hess-fc@mlp")],  # type: ignore[misc]
+        [(c, lambda c=c: run(c, 2000)) for c in ("bong-lin-hess-diag@mlp", "bong-lin-hess-dlr@mlp",
+         "bong-lin-hess-fc@mlp")],  # type: ignore[misc]
     ),
     "samples shared by threads": (
         one_thread,
-        [(c, lambda c=c: run(c, 5)) for c in ("bong-mc-ef-diag@cnn", "bong-mc-ef-dlr@cnn")],  # type: ignore[misc]
+        [(c, lambda c=c: run(c, 5)) for c in ("bong-mc-ef-diag@cnn", "bong-mc-ef-dlr@cnn")],
+         # type: ignore[misc]
     ),
     "outputs by blocks of pixels": (
         plain_forward,

@@ -1,7 +1,9 @@
-"""What the machine can do at best, and what it is: ``python -m validation.bench.limits`` prints both as JSON.
+"""What the machine can do at best, and what it is: ``python -m validation.bench.limits`` prints
+both as JSON.
 
-Bandwidth is that of a[i] = b[i] + s·c[i] in one thread, 24 bytes for each i, with arrays that fit together into the L2 cache, into the L3
-cache, and into neither. The rate of products is that of a square float64 matrix product with one BLAS thread and with all.
+Bandwidth is that of a[i] = b[i] + s·c[i] in one thread, 24 bytes for each i, with arrays that fit
+together into the L2 cache, into the L3 cache, and into neither. The rate of products is that of a
+square float64 matrix product with one BLAS thread and with all.
 """
 
 from __future__ import annotations
@@ -54,7 +56,9 @@ def measure(quick: bool = False) -> dict[str, Any]:
 
 
 def better(a: Any, b: Any, key: str = "") -> Any:
-    """Of two measurements the better one in each entry: another process may have been in the way of either."""
+    """Of two measurements the better one in each entry: another process may have been in the way
+    of either.
+    """
     if isinstance(a, dict):
         return {k: better(a[k], b[k], f"{key} {k}") for k in a}
     if a is None or b is None:
@@ -96,7 +100,9 @@ def _eigh() -> dict[str, float]:
 
 
 def _child(function: str, threads: int) -> Any:
-    """A function of this module in a process with that many BLAS threads; 0 is what the BLAS chooses itself."""
+    """A function of this module in a process with that many BLAS threads; 0 is what the BLAS
+    chooses itself.
+    """
     env = {key: value for key, value in os.environ.items() if key not in THREADS}
     env |= dict.fromkeys(THREADS, str(threads)) if threads else {}
     command = (
@@ -109,7 +115,7 @@ def _child(function: str, threads: int) -> Any:
     )
 
 
-# --- the machine -----------------------------------------------------------------------------------------------------------------
+# --- the machine ----------------------------------------------------------------------------------
 
 
 def machine() -> dict[str, Any]:
@@ -165,7 +171,8 @@ def caches() -> dict[str, int]:
 
 def _blas() -> dict[str, Any]:
     """Which BLAS numpy uses, and with how many threads."""
-    found = np.show_config(mode="dicts")["Build Dependencies"]["blas"]  # type: ignore[index,call-overload]
+    config: Any = np.show_config(mode="dicts")  # type: ignore[call-overload]
+    found = config["Build Dependencies"]["blas"]
     out: dict[str, Any] = {
         "name": found.get("name"),
         "version": found.get("version"),

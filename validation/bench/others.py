@@ -1,7 +1,9 @@
-"""Other implementations, each in the cells that it covers: ``python -m validation.bench.others NUMBER`` answers as worker.py says.
+"""Other implementations, each in the cells that it covers: ``python -m validation.bench.others
+NUMBER`` answers as worker.py says.
 
-The number is that of one of WAYS, in a Python that has the package. The adapters in validation/peers say how each is called for its
-numbers; here it is called so that it takes the least time. All start from our parameters in our order and see the same data.
+The number is that of one of WAYS, in a Python that has the package. The adapters in
+validation/peers say how each is called for its numbers; here it is called so that it takes the
+least time. All start from our parameters in our order and see the same data.
 """
 
 from __future__ import annotations
@@ -25,7 +27,9 @@ GAUSSIAN = {"kind": "gaussian", "R": [[cells.NOISE]]}
 
 
 class Problem(NamedTuple):
-    """What a cell gives to a peer: the cell, its network as the adapters describe one, the prior and the data."""
+    """What a cell gives to a peer: the cell, its network as the adapters describe one, the prior
+    and the data.
+    """
 
     cell: cells.Cell
     model: dict[str, Any]
@@ -50,7 +54,9 @@ class Way(NamedTuple):
 
 
 def neutral(net: cells.Net) -> dict[str, Any]:
-    """The network as validation/peers describes one, with the parameters in the order of :func:`cells.theta`."""
+    """The network as validation/peers describes one, with the parameters in the order of
+    :func:`cells.theta`.
+    """
     layout, start = [], 0
     for i, k in enumerate(net.kernels):
         for name, shape in (
@@ -84,11 +90,13 @@ def prior(cell: cells.Cell, net: cells.Net, var: float) -> dict[str, np.ndarray]
     return {"mu": mu, "Ups": np.full(P, 1 / var), "W": np.zeros((P, cells.RANK))}
 
 
-# --- the packages --------------------------------------------------------------------------------------------------------------
+# --- the packages ---------------------------------------------------------------------------------
 
 
 def jitted(stream: Callable[[Any, Any, Any], tuple[Any, Any]], state: Any, X: Any, Y: Any) -> Build:
-    """A function (state, X, Y) -> (mean, anything else that has to be computed), compiled ahead of time for each length."""
+    """A function (state, X, Y) -> (mean, anything else that has to be computed), compiled ahead
+    of time for each length.
+    """
     import jax
 
     def build(n: int) -> tuple[Run, float]:
@@ -108,7 +116,9 @@ def jitted(stream: Callable[[Any, Any, Any], tuple[Any, Any]], state: Any, X: An
 
 
 def dynamax_ekf(p: Problem) -> Build:
-    """Its extended Kalman filter with θ as the state; of the outputs that it can stack, the means alone."""
+    """Its extended Kalman filter with θ as the state; of the outputs that it can stack, the
+    means alone.
+    """
     from ..peers import peer_dynamax as peer
 
     single()
@@ -150,7 +160,9 @@ def single() -> None:
 
 
 def filterpy_ekf(p: Problem, predict: bool) -> Build:
-    """Its extended Kalman filter; ŷ and H, which it takes from its user, are made before the clock starts."""
+    """Its extended Kalman filter; ŷ and H, which it takes from its user, are made before the
+    clock starts.
+    """
     from ..peers import peer_filterpy as peer
 
     R = np.array(GAUSSIAN["R"])
@@ -205,7 +217,9 @@ def filterpy_both(p: Problem) -> Build:
 
 
 def posteriors_diag(p: Problem) -> Build:
-    """Its diagonal EKF with the empirical Fisher, in place, one observation at a time; torch's threads or one, whichever is faster."""
+    """Its diagonal EKF with the empirical Fisher, in place, one observation at a time; torch's
+    threads or one, whichever is faster.
+    """
     from ..peers import peer_posteriors as peer
 
     torch, f = peer.torch, peer.network(p.model)
@@ -303,7 +317,7 @@ WAYS = (
 )
 
 
-# --- the worker ----------------------------------------------------------------------------------------------------------------
+# --- the worker -----------------------------------------------------------------------------------
 
 
 class Other:
@@ -367,11 +381,13 @@ def imported(way: Way) -> dict[str, str]:
     return {way.peer: str(getattr(module, "VERSION", None) or module.Adapter.version)}
 
 
-# --- in the process that asks ----------------------------------------------------------------------------------------------------
+# --- in the process that asks ---------------------------------------------------------------------
 
 
 def difference(way: Way, mine: dict[str, Any], theirs: dict[str, Any]) -> dict[str, Any]:
-    """How far apart the means after one observation are, over the distance from the prior's; whether that is rounding in its dtype."""
+    """How far apart the means after one observation are, over the distance from the prior's;
+    whether that is rounding in its dtype.
+    """
     if "mean" not in mine or "mean" not in theirs:
         return {}
     ours, peer, prior = (

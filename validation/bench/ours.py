@@ -1,7 +1,8 @@
 """Our side: ``python -m validation.bench.ours --backend fast`` answers as worker.py says.
 
-A repeat is one call of ``br.run`` on a stream of n observations, after a warm-up. "seconds" is the time that the compiled stream itself
-reports (``res.info.seconds``, without the checks of the inputs); that of the whole call is "whole".
+A repeat is one call of ``br.run`` on a stream of n observations, after a warm-up. "seconds" is the
+time that the compiled stream itself reports (``res.info.seconds``, without the checks of the
+inputs); that of the whole call is "whole".
 """
 
 from __future__ import annotations

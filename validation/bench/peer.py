@@ -1,9 +1,10 @@
-"""The authors' side, petergchang/bong: ``python -m validation.bench.peer --bong CHECKOUT`` in a Python with jax answers as worker.py says.
+"""The authors' side, petergchang/bong: ``python -m validation.bench.peer --bong CHECKOUT`` in a
+Python with jax answers as worker.py says.
 
-Their agents, networks, emission functions, likelihoods and scan are used as they are, in float32 (jax's default) or, with
-``--dtype float64``, in float64. Two things make it as fast as it can be:
-an outer ``jax.jit`` around their scan, which compiles anew at each call otherwise, and a transform that returns nothing, without which
-the scan stacks every state. Nothing of bongref is imported.
+Their agents, networks, emission functions, likelihoods and scan are used as they are, in float32
+(jax's default) or, with ``--dtype float64``, in float64. Two things make it as fast as it can be:
+an outer ``jax.jit`` around their scan, which compiles anew at each call otherwise, and a transform
+that returns nothing, without which the scan stacks every state. Nothing of bongref is imported.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ FAMILIES = {
 
 
 def load(checkout: str) -> dict[str, Any]:
-    """The peer's modules. It was written when jax had tree_map; what its scripts import to load data is not needed."""
+    """The peer's modules. It was written when jax had tree_map; what its scripts import to load
+    data is not needed.
+    """
     import jax
 
     jax.tree_map = jax.tree_util.tree_map
@@ -53,7 +56,9 @@ def load(checkout: str) -> dict[str, Any]:
 
 
 def emission(modules: dict[str, Any], net: cells.Net, lin: bool, dtype: str) -> dict[str, Any]:
-    """Mean, covariance and log-likelihood as their experiments make them, with our initial parameters."""
+    """Mean, covariance and log-likelihood as their experiments make them, with our initial
+    parameters.
+    """
     import jax.numpy as jnp
 
     x = jnp.zeros(net.in_shape)
@@ -156,7 +161,9 @@ class Peer:
         state = first
         for _ in range(
             3
-        ):  # each length is compiled anew; the first guesses are too small where a call has a fixed cost
+            # each length is compiled anew; the first guesses are too small where a call has a fixed
+            # cost
+        ):
             if (
                 self.n >= most
                 or seconds > target / 2

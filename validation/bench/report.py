@@ -41,7 +41,7 @@ def rounded(value: Any) -> Any:
     return value
 
 
-# --- derived numbers ---------------------------------------------------------------------------------------------------------------
+# --- derived numbers ------------------------------------------------------------------------------
 
 
 def derive(doc: Doc) -> Doc:
@@ -70,7 +70,9 @@ def time_of(row: Doc, side: str) -> float | None:
 
 
 def summary(rows: dict[str, Doc], key: str) -> Doc:
-    """The geometric mean of the ratios, the smallest and its cell, which cells are slower than the peer's, which below CLOSE."""
+    """The geometric mean of the ratios, the smallest and its cell, which cells are slower than
+    the peer's, which below CLOSE.
+    """
     ratios = {name: row[key] for name, row in rows.items() if row.get(key)}
     out: Doc = {
         "cells": len(rows),
@@ -94,7 +96,7 @@ def summary(rows: dict[str, Doc], key: str) -> Doc:
     }
 
 
-# --- text --------------------------------------------------------------------------------------------------------------------------
+# --- text -----------------------------------------------------------------------------------------
 
 TEXTS = {
     "cell",
@@ -220,8 +222,10 @@ def sentence(doc: Doc) -> str:
     """The summary in words, a line for each dtype of the peer."""
     found = {"float32": doc["summary"], "float64": doc["summary64"]}
     lines = [
-        f"{s['compared']} cells compared with the peer in {dtype}: it takes {number(s['geometric mean'])} times as long as we do in the "
-        f"geometric mean; the least ratio is {number(s['least'])} ({s['least cell']}); {_count(s['slower cells'])} slower than the "
+        f"{s['compared']} cells compared with the peer in {dtype}: it takes "
+        f"{number(s['geometric mean'])} times as long as we do in the "
+        f"geometric mean; the least ratio is {number(s['least'])} ({s['least cell']}); "
+        f"{_count(s['slower cells'])} slower than the "
         f"peer's; {_count(s['close cells'])} between 1 and {CLOSE}."
         for dtype, s in found.items()
         if s["compared"]
@@ -315,7 +319,7 @@ def first_table(doc: Doc) -> tuple[list[str], list[list[str]]]:
     return ["first result", "code", *keys, "notes"], rows
 
 
-# --- the page ----------------------------------------------------------------------------------------------------------------------
+# --- the page -------------------------------------------------------------------------------------
 
 
 def page(doc: Doc, sweep: Doc | None = None) -> str:
@@ -325,8 +329,10 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
     with_peer = bool(doc["summary"]["compared"] or doc["summary64"]["compared"])
     parts = [
         "# Benchmarks",
-        "Microseconds per observation of the compiled streams (float64), of the authors' JAX code (petergchang/bong; float32, and float64 as ours) where it "
-        "was there to be run, and what the machine would allow. This page is made by `python -m validation.bench --page` from "
+        "Microseconds per observation of the compiled streams (float64), of the authors' "
+        "JAX code (petergchang/bong; float32, and float64 as ours) where it "
+        "was there to be run, and what the machine would allow. This page is made by "
+        "`python -m validation.bench --page` from "
         "`validation/results/bench.json`; how it is measured is in `validation/bench/README.md`.",
         "" if doc["complete"] else "**This run was stopped before its end.**",
         "## Summary",
@@ -379,28 +385,39 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
 
 
 OTHERS = (
-    "Packages that compute a cell of the grid by other code, each in the cells that it covers, with the same parameters, prior and data, "
-    "ours and theirs in turn; ours is float64. Difference: of the two means after one observation, over the distance from the prior's; "
-    "where it is more than rounding in their dtype, there is no ratio. Compile, peak: ours / theirs, each row in new processes."
+    "Packages that compute a cell of the grid by other code, each in the cells that it "
+    "covers, with the same parameters, prior and data, "
+    "ours and theirs in turn; ours is float64. Difference: of the two means after one "
+    "observation, over the distance from the prior's; "
+    "where it is more than rounding in their dtype, there is no ratio. Compile, peak: ours "
+    "/ theirs, each row in new processes."
 )
 EVALUATION = (
-    "Predictions of the CNN over a test set, by the reference (what runs where Numba is missing) and by the compiled path in turn, each in a "
-    "process of its own: milliseconds for each unit; the growth of the resident set while they are made, for the images in the table "
-    "(reference / compiled); the largest difference of the values at an image, over the largest value. `metrics.on` is `nlpd-plugin`, "
-    "`nlpd-mc`, `nlpd-lin_mc` and `error` at once, which share samples and linearisation. `python -m validation.bench.evaluation` times "
+    "Predictions of the CNN over a test set, by the reference (what runs where Numba is "
+    "missing) and by the compiled path in turn, each in a "
+    "process of its own: milliseconds for each unit; the growth of the resident set while "
+    "they are made, for the images in the table "
+    "(reference / compiled); the largest difference of the values at an image, over the "
+    "largest value. `metrics.on` is `nlpd-plugin`, "
+    "`nlpd-mc`, `nlpd-lin_mc` and `error` at once, which share samples and linearisation. "
+    "`python -m validation.bench.evaluation` times "
     "these alone."
 )
 FIRST = (
-    "Cold: no compiled code on disk. Cached: compiled by an earlier process. Peer: import of jax and of the agents, then compiling for a "
+    "Cold: no compiled code on disk. Cached: compiled by an earlier process. Peer: import "
+    "of jax and of the agents, then compiling for a "
     "stream of one observation. “process” is the whole life of the process."
 )
 TRAP = (
-    "The product is 46 MFLOP, a millisecond. Some builds of OpenBLAS take a second for it with two threads; had our DLR step fallen into "
+    "The product is 46 MFLOP, a millisecond. Some builds of OpenBLAS take a second for it "
+    "with two threads; had our DLR step fallen into "
     "that, the last row would show it."
 )
 SWEEP = (
-    "MLPs 21-h-h-1 of growing width, our backend alone. The exponent is the slope of log time against log P over the larger half of the "
-    "sizes; memory is the growth of the resident set, the data apart, over 3 × state + Jacobian (K × P numbers, K = 1 or M)."
+    "MLPs 21-h-h-1 of growing width, our backend alone. The exponent is the slope of log "
+    "time against log P over the larger half of the "
+    "sizes; memory is the growth of the resident set, the data apart, over 3 × state + "
+    "Jacobian (K × P numbers, K = 1 or M)."
 )
 
 
@@ -408,14 +425,19 @@ def _legend(doc: Doc, with_peer: bool) -> list[str]:
     s = doc["settings"]
     clock = sorted({(row.get("ours") or {}).get("clock") for row in doc["cells"].values()} - {None})
     return [
-        f"* I = {cells.N_ITER} for blr and bbb, M = {cells.N_SAMPLES} samples, rank {cells.RANK}. Each time is the best of "
+        f"* I = {cells.N_ITER} for blr and bbb, M = {cells.N_SAMPLES} samples, rank "
+        f"{cells.RANK}. Each time is the best of "
         f"{s['repeats']} repeats (at least 3), ours and the peer's in turn.",
-        f"* Ours: backend `{s['backend']}`, float64; the clock is that of the {' or the '.join(clock) or 'stream'}."
+        f"* Ours: backend `{s['backend']}`, float64; the clock is that of the "
+        f"{' or the '.join(clock) or 'stream'}."
         + (" Peer: one jit around its scan, no states stacked." if with_peer else ""),
-        "* Nearest limit: of memory traffic, matrix products, normal variates and small eigenproblems the one that takes longest when each "
-        "runs at the machine's limit, from a cost model of the cheapest accurate form; fraction: that time over ours. Above 100 % the code "
+        "* Nearest limit: of memory traffic, matrix products, normal variates and small "
+        "eigenproblems the one that takes longest when each "
+        "runs at the machine's limit, from a cost model of the cheapest accurate form; "
+        "fraction: that time over ours. Above 100 % the code "
         "does with less than the model counts.",
-        "* Pairs are ours / peer's. Compile: ours is that of the cell that first uses a stream, the others of its kind find it compiled"
+        "* Pairs are ours / peer's. Compile: ours is that of the cell that first uses a "
+        "stream, the others of its kind find it compiled"
         + (" (and some were, on disk). " if s.get("compiled before") else ". ")
         + "Peak: of the resident set during the repeats, with all that the process has loaded.",
     ]
@@ -464,7 +486,9 @@ def _limit_rows(lim: Doc) -> list[list[str]]:
 
 
 def sweep_rows(sweep: Doc) -> tuple[list[str], list[list[str]]]:
-    """Of each method: the largest size, the time there, the exponent, the memory, what was left out."""
+    """Of each method: the largest size, the time there, the exponent, the memory, what was left
+    out.
+    """
     head = [
         "method",
         "largest P",
@@ -494,13 +518,15 @@ def sweep_text(sweep: Doc) -> str:
     return text_table(*sweep_rows(sweep))
 
 
-# --- figures -----------------------------------------------------------------------------------------------------------------------
+# --- figures --------------------------------------------------------------------------------------
 
 OURS, PEER, DOUBLE, LIMIT = "#0b5fa5", "#d1702a", "#e9c39b", "#777777"
 
 
 def figure(doc: Doc, file: Path) -> None:
-    """Ours, the peer and the machine's limit for every cell: one panel for each network and rule."""
+    """Ours, the peer and the machine's limit for every cell: one panel for each network and
+    rule.
+    """
     import matplotlib
 
     matplotlib.use("Agg")
@@ -519,7 +545,8 @@ def figure(doc: Doc, file: Path) -> None:
         for net in nets
     }
     fig, axes = plt.subplots(
-        len(nets), 4, figsize=(13, 1.6 + 0.24 * sum(map(len, rows.values()))), squeeze=False, sharey="row", sharex="row",
+        len(nets), 4, figsize=(13, 1.6 + 0.24 * sum(map(len, rows.values()))), squeeze=False,
+         sharey="row", sharex="row",
         gridspec_kw={"height_ratios": [len(rows[net]) for net in nets]}, layout="constrained",
     )  # fmt: skip
     for i, net in enumerate(nets):

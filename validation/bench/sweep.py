@@ -1,11 +1,13 @@
 """Cost against the number of parameters, our backend: python -m validation.bench.sweep
 
-MLPs 21-h-h-1 of growing width h: P from about 100 to 1,000,000 for the diagonal and the DLR families, to 2,000 for a full covariance, all
-rules and estimators of the grid. A point whose predicted time or memory is too large is left out, and said to be. Memory is the growth of
-the resident set while the runs go on, beyond the prior and the data that they are given, beside 3 × state + Jacobian (K × P numbers, K = 1
-or, for mc-ef, M).
+MLPs 21-h-h-1 of growing width h: P from about 100 to 1,000,000 for the diagonal and the DLR
+families, to 2,000 for a full covariance, all rules and estimators of the grid. A point whose
+predicted time or memory is too large is left out, and said to be. Memory is the growth of the
+resident set while the runs go on, beyond the prior and the data that they are given, beside 3 ×
+state + Jacobian (K × P numbers, K = 1 or, for mc-ef, M).
 
-The results are validation/results/sweep.json and a PNG beside it; ``python -m validation.bench --page`` puts both on the page.
+The results are validation/results/sweep.json and a PNG beside it; ``python -m validation.bench
+--page`` puts both on the page.
 """
 
 from __future__ import annotations
@@ -53,7 +55,9 @@ class Sweep(ours.Ours):
     warm = ""
 
     def point(self, method: str, width: int, target: float, budget: float) -> dict[str, Any]:
-        """The time of one observation at this width, with the first prior variance and alpha that keep it positive definite."""
+        """The time of one observation at this width, with the first prior variance and alpha
+        that keep it positive definite.
+        """
         import bongref as br
 
         cell = cells.parse(f"{method}@mlp")
@@ -73,7 +77,8 @@ class Sweep(ours.Ours):
             except (br.NotPositiveDefinite, FloatingPointError) as error:
                 lost = error
         raise ArithmeticError(
-            f"not positive definite after one of the steps with any of the priors tried ({type(lost).__name__})"
+            f"not positive definite after one of the steps with any of the priors tried "
+            f"({type(lost).__name__})"
         )
 
     def timed(
@@ -132,7 +137,9 @@ def exponent(points: list[dict[str, Any]]) -> float | None:
 
 
 def memory_ratio(cell: cells.Cell, points: list[dict[str, Any]]) -> float | None:
-    """Growth of the resident set over 3 × state + Jacobian at the largest size, where that is more than 4 MB."""
+    """Growth of the resident set over 3 × state + Jacobian at the largest size, where that is
+    more than 4 MB.
+    """
     if not points:
         return None
     state, jacobian = sizes(cell, points[-1]["P"])
@@ -168,7 +175,7 @@ def curve(cell: cells.Cell, side: worker.Worker, args: argparse.Namespace) -> di
     return {**found, "left out": left_out} if left_out else found
 
 
-# --- figure ------------------------------------------------------------------------------------------------------------------------
+# --- figure ---------------------------------------------------------------------------------------
 
 COLOURS = {"bong": "#0b5fa5", "blr": "#d1702a", "bog": "#2f8f4e", "bbb": "#8a4fb0"}
 STYLES = {"lin-hess": "-", "lin-ef": "--", "mc-ef": ":"}
@@ -217,7 +224,7 @@ def figure(doc: dict[str, Any], file: Path) -> None:
     plt.close(fig)
 
 
-# --- the run -----------------------------------------------------------------------------------------------------------------------
+# --- the run --------------------------------------------------------------------------------------
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:

@@ -1,7 +1,9 @@
-"""The BLAS trap: ``python -m validation.bench.trap`` prints the times of a tall Gram matrix as JSON.
+"""The BLAS trap: ``python -m validation.bench.trap`` prints the times of a tall Gram matrix as
+JSON.
 
-WᵀW of a 57,722 × 20 array is 46 MFLOP, a millisecond. Some builds of OpenBLAS take a second for it with more than one thread. A DLR step
-on the CNN forms such a product: had it fallen into the trap, its time here would be above that of the plain product's worst call.
+WᵀW of a 57,722 × 20 array is 46 MFLOP, a millisecond. Some builds of OpenBLAS take a second for it
+with more than one thread. A DLR step on the CNN forms such a product: had it fallen into the trap,
+its time here would be above that of the plain product's worst call.
 """
 
 from __future__ import annotations
@@ -20,7 +22,9 @@ REPEATS = 5
 
 
 def times(what: str, f: Callable[[], Any], scale: float = 1.0) -> dict[str, Any]:
-    """The best and the worst of a few calls after a first one; the worst is what a trap shows in."""
+    """The best and the worst of a few calls after a first one; the worst is what a trap shows
+    in.
+    """
     f()
     seen = []
     for _ in range(REPEATS):

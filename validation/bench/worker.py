@@ -1,15 +1,19 @@
-"""Processes that time cells: each side of the comparison has its own, so that memory and threads are apart.
+"""Processes that time cells: each side of the comparison has its own, so that memory and threads
+are apart.
 
-A worker stays alive between cells. It reads one JSON object for each line of standard input and answers with one line each:
+A worker stays alive between cells. It reads one JSON object for each line of standard input and
+answers with one line each:
 
     {"do": "hello"}                                                  versions
     {"do": "prepare", "cell": ..., "var": ..., "alpha": ..., "target": ..., "most": ...}   compiles, chooses how many observations one
-                                                                     repeat has so that it takes about ``target`` seconds
+                                                                     repeat has so that it takes
+                                                                     about ``target`` seconds
     {"do": "time"}                                                   one repeat: its seconds
     {"do": "mean"}                                                   the mean after one observation (not the authors' side)
     {"do": "done"}                                                   the peak of the resident set during the repeats
 
-An answer with "error" says why there is no other. This module needs the standard library only: peers import it too.
+An answer with "error" says why there is no other. This module needs the standard library only:
+peers import it too.
 """
 
 from __future__ import annotations
@@ -31,7 +35,7 @@ from typing import Any, Protocol
 ROOT = Path(__file__).parents[2]
 
 
-# --- in the worker ---------------------------------------------------------------------------------------------------------------
+# --- in the worker --------------------------------------------------------------------------------
 
 
 class Side(Protocol):
@@ -45,7 +49,9 @@ class Side(Protocol):
 
 
 def serve(make: Callable[[], Side]) -> None:
-    """Answer requests until standard input ends. What the code under test prints goes to standard error."""
+    """Answer requests until standard input ends. What the code under test prints goes to
+    standard error.
+    """
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     side, idle = None, 0
@@ -117,7 +123,7 @@ def how_many(seconds_for_one: float, target: float, most: int) -> int:
     return int(min(most, max(1.0, target / max(seconds_for_one, 1e-9))))
 
 
-# --- in the process that asks ------------------------------------------------------------------------------------------------------
+# --- in the process that asks ---------------------------------------------------------------------
 
 
 class Lost(RuntimeError):

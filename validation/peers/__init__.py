@@ -1,7 +1,9 @@
-"""Adapters of ours for other implementations (peers), for ``bongref check validation.peers.peer_NAME:Adapter`` from the repository's root.
+"""Adapters of ours for other implementations (peers), for ``bongref check
+validation.peers.peer_NAME:Adapter`` from the repository's root.
 
-A peer is never part of this repository: it is installed, or its checkout is named by an environment variable, by whoever runs the
-comparison. A module whose peer is not there raises ImportError with a message that says so.
+A peer is never part of this repository: it is installed, or its checkout is named by an environment
+variable, by whoever runs the comparison. A module whose peer is not there raises ImportError with a
+message that says so.
 """
 
 from __future__ import annotations
@@ -23,7 +25,9 @@ FINDINGS = Path(__file__).parent / "findings.json"
 
 
 class Peer(NamedTuple):
-    """An implementation: what it is called, the module of its adapters, and which cases each of these runs (all without limits)."""
+    """An implementation: what it is called, the module of its adapters, and which cases each of
+    these runs (all without limits).
+    """
 
     title: str
     module: str
@@ -89,7 +93,9 @@ def write_json(file: Path, value: Any) -> None:
 
 
 def digest(folder: Any = None) -> dict[str, Any]:
-    """Which vectors these are: how many cases, and a hash of what they ask and want; flags, which say why a case is there, are left out."""
+    """Which vectors these are: how many cases, and a hash of what they ask and want; flags, which
+    say why a case is there, are left out.
+    """
     from bongref.conformance import vectors
 
     cases = sorted(vectors.load(folder=folder), key=lambda case: case.id)
@@ -105,7 +111,9 @@ def digest(folder: Any = None) -> dict[str, Any]:
 
 
 def load(package: str, variable: str, *modules: str) -> list[ModuleType]:
-    """The modules of a peer, from the checkout that the environment variable names or from what is installed."""
+    """The modules of a peer, from the checkout that the environment variable names or from what is
+    installed.
+    """
     folder = os.environ.get(variable)
     if folder:
         if not Path(folder, package).is_dir():

@@ -28,7 +28,9 @@ from .page import page
 
 
 class Recorder:
-    """An adapter that remembers the first answer of each case; the diagnosis may make further calls."""
+    """An adapter that remembers the first answer of each case; the diagnosis may make further
+    calls.
+    """
 
     def __init__(self, adapter: Any):
         self.adapter, self.name, self.dtype, self.first = adapter, adapter.name, adapter.dtype, []
@@ -90,7 +92,9 @@ def run_adapter(
     in64: Any,
     verbose: bool,
 ) -> dict[str, Any]:
-    """One adapter through its cases: the counts, what it offers, and each failing case with its explanation."""
+    """One adapter through its cases: the counts, what it offers, and each failing case with its
+    explanation.
+    """
     recorder, answers = Recorder(made()), {}
     began = time.perf_counter()
 
@@ -179,7 +183,9 @@ def _failure(outcome: Outcome, found: Explanation | None) -> dict[str, Any]:
 
 
 def offered(outcomes: Any) -> dict[str, dict[str, dict[str, int]]]:
-    """Of each method (or estimator, family, kind) and level that is offered: how many cases pass and fail."""
+    """Of each method (or estimator, family, kind) and level that is offered: how many cases pass
+    and fail.
+    """
     out: dict[str, dict[str, dict[str, int]]] = {}
     for o in outcomes:
         if o.status in ("not offered", "not applicable") or (
@@ -207,7 +213,9 @@ def listing() -> str:
 
 
 def merged(file: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """The result in the file with these runs in the place of its own; it must be of the same peer and vectors."""
+    """The result in the file with these runs in the place of its own; it must be of the same peer
+    and vectors.
+    """
     before = json.loads(file.read_text(encoding="utf-8"))
     if any(before[key] != result[key] for key in ("version", "vectors")):
         raise SystemExit(
@@ -261,7 +269,8 @@ def main(argv: list[str] | None = None) -> int:
             )
         for row in result["beyond"]:
             print(
-                f"  {row['finding']}: {row['what']}; from the equations {row['size']}, from the cause {row['left']:.2g}"
+                f"  {row['finding']}: {row['what']}; from the equations {row['size']}, "
+                f"from the cause {row['left']:.2g}"
             )
         file = args.out / f"peer-{name}.json"
         write_json(file, merged(file, result) if args.adapters else result)

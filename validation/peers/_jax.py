@@ -1,6 +1,8 @@
-"""What the adapters for JAX implementations share: the neutral models and likelihoods written in jax.numpy, and conversions.
+"""What the adapters for JAX implementations share: the neutral models and likelihoods written in
+jax.numpy, and conversions.
 
-JAX runs in float64 here. ``precision("float32")`` switches to float32 for the calls inside it, for the adapters that are named ...32.
+JAX runs in float64 here. ``precision("float32")`` switches to float32 for the calls inside it, for
+the adapters that are named ...32.
 """
 
 from __future__ import annotations
@@ -47,10 +49,12 @@ def replaced(*changes: tuple[Any, str, Any]) -> Iterator[None]:
 
 
 class Random:
-    """Stands in for ``jax.random`` in a peer's module: a key is the number of the set of samples that it stands for.
+    """Stands in for ``jax.random`` in a peer's module: a key is the number of the set of samples
+    that it stands for.
 
-    ``fold_in(key, i)`` is the i-th inner iteration of step ``key``, ``split(key, n)`` the n steps of a stream, ``split(key)`` twice the
-    same key, and ``rademacher`` the columns of a Hadamard matrix: probes with which Hutchinson's diagonal is exact.
+    ``fold_in(key, i)`` is the i-th inner iteration of step ``key``, ``split(key, n)`` the n steps
+    of a stream, ``split(key)`` twice the same key, and ``rademacher`` the columns of a Hadamard
+    matrix: probes with which Hutchinson's diagonal is exact.
     """
 
     def __init__(self, n_iter: int = 1):
@@ -74,7 +78,7 @@ def hadamard(P: int) -> Array:
     return jnp.asarray(H[:, :P])
 
 
-# --- models ---------------------------------------------------------------------------------------------------------------
+# --- models ---------------------------------------------------------------------------------------
 
 
 ACTIVATIONS: dict[str, Callable] = {
@@ -86,7 +90,9 @@ ACTIVATIONS: dict[str, Callable] = {
 
 
 def outputs(model: dict[str, Any]) -> Callable:
-    """f(theta, x) -> (C,) for one input x, for a batch the outputs of its rows one after the other."""
+    """f(theta, x) -> (C,) for one input x, for a batch the outputs of its rows one after the
+    other.
+    """
     one = _dense(model) if model["kind"] in ("linear", "mlp") else _cnn(model)
     shape = tuple(model["in_shape"])
     size = math.prod(shape)
@@ -139,11 +145,13 @@ def _cnn(model: dict[str, Any]) -> Callable:
     return f
 
 
-# --- likelihoods --------------------------------------------------------------------------------------------------------------
+# --- likelihoods ----------------------------------------------------------------------------------
 
 
 class Likelihood(NamedTuple):
-    """Of the outputs o of one input or of a batch, one after the other: the mean of y, its covariance, log p(y | o) without constants."""
+    """Of the outputs o of one input or of a batch, one after the other: the mean of y, its
+    covariance, log p(y | o) without constants.
+    """
 
     kind: str
     mean: Callable  # o -> (N,)
@@ -187,7 +195,7 @@ def likelihood(lik: dict[str, Any], C: int) -> Likelihood:
     )
 
 
-# --- states ---------------------------------------------------------------------------------------------------------------------
+# --- states ---------------------------------------------------------------------------------------
 
 
 def array(a: Any) -> Array:
@@ -204,7 +212,9 @@ def plain(state: dict[str, Any]) -> dict[str, np.ndarray]:
 
 
 def decay(dynamics: dict[str, Any], P: int) -> tuple[float, np.ndarray] | None:
-    """(gamma, Q) of dynamics θ' = γθ + noise of covariance Q, (P,) or (P, P); None if these are of another kind."""
+    """(gamma, Q) of dynamics θ' = γθ + noise of covariance Q, (P,) or (P, P); None if these are of
+    another kind.
+    """
     kind = dynamics["kind"]
     if kind == "static":
         return 1.0, np.zeros(P)

@@ -1,6 +1,8 @@
-"""Causes that no vector can see (sampling code, the experiments' metrics, options the adapters do not use), compared with the peers.
+"""Causes that no vector can see (sampling code, the experiments' metrics, options the adapters do
+not use), compared with the peers.
 
-Each check is one random problem with a fixed seed: how far the peer is from the equations, and how far from our formula with the cause.
+Each check is one random problem with a fixed seed: how far the peer is from the equations, and how
+far from our formula with the cause.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ def _spd(rng: np.random.Generator, P: int) -> np.ndarray:
     return (Sigma + Sigma.T) / 2
 
 
-# --- petergchang/bong --------------------------------------------------------------------------------------------------------------
+# --- petergchang/bong -----------------------------------------------------------------------------
 
 
 def bong(peer: Any) -> Iterator[Row]:
@@ -98,7 +100,9 @@ def _zero_W(peer: Any) -> Iterator[Row]:
 
 
 def _nlpd(peer: Any) -> Iterator[Row]:
-    """The NLPD by 100 samples of variance 0.25 around the parameters of an MLP 2-3-C, at 20 inputs."""
+    """The NLPD by 100 samples of variance 0.25 around the parameters of an MLP 2-3-C, at 20
+    inputs.
+    """
     rng = np.random.default_rng(0)
     for lik, C in ((br.likelihoods.Gaussian(0.2), 1), (br.likelihoods.Categorical(), 3)):
         model = br.models.mlp([2, 3, C])
@@ -118,11 +122,14 @@ def _nlpd(peer: Any) -> Iterator[Row]:
             )
         else:
             cause, name = causes.nlpd_mean_logits(o, Y.argmax(axis=1)), "bong-nlpd-classification"
-        what = f"NLPD by MC, {lik.name}, MLP 2-3-{C}, 100 samples, 20 inputs: {got:.4f}, wanted {wanted:.4f}"
+        what = (
+            f"NLPD by MC, {lik.name}, MLP 2-3-{C}, 100 samples, 20 inputs: {got:.4f}, wanted "
+            f"{wanted:.4f}"
+        )
         yield Row(name, what, apart(got, wanted), apart(got, cause))
 
 
-# --- gerdm/rebayes-mini -----------------------------------------------------------------------------------------------------------------
+# --- gerdm/rebayes-mini ---------------------------------------------------------------------------
 
 
 def rebayes_mini(peer: Any) -> Iterator[Row]:
@@ -155,7 +162,9 @@ def rebayes_mini(peer: Any) -> Iterator[Row]:
 
 
 def _sampled(peer: Any, agent: Any, bel: Any) -> np.ndarray:
-    """The covariance A Aᵀ of samples that are linear in their normal draws: column k of A is the sample of the k-th unit vector."""
+    """The covariance A Aᵀ of samples that are linear in their normal draws: column k of A is the
+    sample of the k-th unit vector.
+    """
     columns, at, total = [], 0, 1
     while at < total:
         seen = 0
@@ -178,7 +187,9 @@ def _sampled(peer: Any, agent: Any, bel: Any) -> np.ndarray:
 
 
 def _inner(peer: Any, jax: Any, jnp: Any) -> Iterator[Row]:
-    """Two inner iterations of its R-VGA for one Bernoulli observation, with samples of ours in place of its own."""
+    """Two inner iterations of its R-VGA for one Bernoulli observation, with samples of ours in
+    place of its own.
+    """
     rng = np.random.default_rng(0)
     model, lik = br.models.mlp([2, 2, 1], activation="tanh"), br.likelihoods.Bernoulli()
     P = model.n_params
@@ -217,7 +228,7 @@ def _inner(peer: Any, jax: Any, jnp: Any) -> Iterator[Row]:
     )
 
 
-# --- dynamax --------------------------------------------------------------------------------------------------------------------------
+# --- dynamax --------------------------------------------------------------------------------------
 
 
 def dynamax(peer: Any) -> Iterator[Row]:
@@ -250,11 +261,13 @@ def dynamax(peer: Any) -> Iterator[Row]:
     )
 
 
-# --- posteriors -----------------------------------------------------------------------------------------------------------------------
+# --- posteriors -----------------------------------------------------------------------------------
 
 
 def posteriors(peer: Any) -> Iterator[Row]:
-    """One step of plain SGD of vi.diag and vi.dense from the prior, with noise of ours in place of theirs."""
+    """One step of plain SGD of vi.diag and vi.dense from the prior, with noise of ours in place of
+    theirs.
+    """
     import posteriors as library
     import torch
     import torchopt

@@ -1,6 +1,8 @@
-"""Where other implementations differ from the equations: each cause as a small function of ours that gives the peer's numbers.
+"""Where other implementations differ from the equations: each cause as a small function of ours
+that gives the peer's numbers.
 
-A function here is the equation that its docstring names with one deliberate change. There are five kinds, by what they replace:
+A function here is the equation that its docstring names with one deliberate change. There are five
+kinds, by what they replace:
 
 =========  ==========================================  ==========================================================================
 step       ``(prior, current, curv, alpha) -> state``  the rule in a family, as in the family modules
@@ -10,8 +12,8 @@ observe    ``(model, lik, x, y, before, mu) -> Lin``   the linearisation, given 
 move       ``(state, dynamics) -> state``              the prediction
 =========  ==========================================  ==========================================================================
 
-``explain.py`` runs them on the vectors' cases and compares with what a peer returned; ``beyond.py`` runs those that no vector can see.
-Where the peer has each is in ``findings.json``.
+``explain.py`` runs them on the vectors' cases and compares with what a peer returned; ``beyond.py``
+runs those that no vector can see. Where the peer has each is in ``findings.json``.
 """
 
 from __future__ import annotations
@@ -30,11 +32,13 @@ Array = np.ndarray
 BOOST = 1e-9  # dynamax's diagonal_boost
 
 
-# --- petergchang/bong: steps ----------------------------------------------------------------------------------------------------
+# --- petergchang/bong: steps ----------------------------------------------------------------------
 
 
 def bog_fc_unsymmetric(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
-    """BOG in FC with 4αΣgμᵀ as eq:bog-FC-nat-prec prints it, not its symmetric part: the new Σ is not symmetric (erratum E36)."""
+    """BOG in FC with 4αΣgμᵀ as eq:bog-FC-nat-prec prints it, not its symmetric part: the new Σ is
+    not symmetric (erratum E36).
+    """
     mu, Sigma = prior
     prec = np.linalg.inv(Sigma)
     new = np.linalg.inv(
@@ -44,7 +48,9 @@ def bog_fc_unsymmetric(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
 
 
 def bbb_fc_unsymmetric(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
-    """BBB in FC with the gradient over all matrices as printed, not its symmetric part; each iteration goes on from an unsymmetric Σ."""
+    """BBB in FC with the gradient over all matrices as printed, not its symmetric part; each
+    iteration goes on from an unsymmetric Σ.
+    """
     mu, Sigma = current
     prec, prec0 = np.linalg.inv(Sigma), np.linalg.inv(prior.Sigma)
     pull = curv.g + prec0 @ (prior.mu - mu)
@@ -54,7 +60,8 @@ def bbb_fc_unsymmetric(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
 
 
 def full_gain(prior: Diag, current: Diag, curv: Curv, alpha: float) -> Diag:
-    """BONG-LIN-HESS-DIAG with the mean of the full filter, μ + (diag(1/σ²) − G)⁻¹ g, in place of σ²_t ∘ g: the VD-EKF (erratum E48).
+    """BONG-LIN-HESS-DIAG with the mean of the full filter, μ + (diag(1/σ²) − G)⁻¹ g, in place of
+    σ²_t ∘ g: the VD-EKF (erratum E48).
 
     That is the Kalman gain σ²Hᵀ(R + Hσ²Hᵀ)⁻¹ times y − ŷ. Also "vdekf" of rebayes.
     """
@@ -71,7 +78,9 @@ def blr_fc_mom_sign(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
 
 
 def blr_diag_mom_sign(prior: Diag, current: Diag, curv: Curv, alpha: float) -> Diag:
-    """BLR-LIN-HESS-DIAG_MOM with +diag(HᵀR⁻¹H) in place of diag(G) = −diag(HᵀR⁻¹H): an observation widens σ²."""
+    """BLR-LIN-HESS-DIAG_MOM with +diag(HᵀR⁻¹H) in place of diag(G) = −diag(HᵀR⁻¹H): an observation
+    widens σ².
+    """
     mu, var = current
     new = var + alpha * var * (-diagonal(curv) + 1 / var - 1 / prior.var) * var
     return Diag(mu + alpha * var * (curv.g + (prior.mu - mu) / prior.var), new)
@@ -87,7 +96,8 @@ def bog_diag_scalar(prior: Diag, current: Diag, curv: Curv, alpha: float) -> Dia
 def bbb_dlr(
     prior: DLR, current: DLR, curv: Curv, alpha: float, *, cross: bool = True, sign: bool = True
 ) -> DLR:
-    """BBB in DLR with two changes: W_{t,i-1}W_{t|t-1}ᵀ for W_{t|t-1}W_{t|t-1}ᵀ in the mean, and +ΣWWᵀΣW for −ΣWWᵀΣW in W.
+    """BBB in DLR with two changes: W_{t,i-1}W_{t|t-1}ᵀ for W_{t|t-1}W_{t|t-1}ᵀ in the mean, and
+    +ΣWWᵀΣW for −ΣWWᵀΣW in W.
 
     The first shows from the second iteration on, and only if the prior's W is not 0.
     """
@@ -111,11 +121,13 @@ def bbb_dlr_cross(prior: DLR, current: DLR, curv: Curv, alpha: float) -> DLR:
     return bbb_dlr(prior, current, curv, alpha, sign=False)
 
 
-# --- what is given to a filter as mean and covariance of y -------------------------------------------------------------------------
+# --- what is given to a filter as mean and covariance of y ----------------------------------------
 
 
 def softmax_jitter(eps: float, ef: bool = False) -> Callable[..., Curv]:
-    """LIN-HESS (or LIN-EF) of a softmax with R + εI in place of R, H = RF as it is: bong has ε = 1e-5, rebayes 1e-3."""
+    """LIN-HESS (or LIN-EF) of a softmax with R + εI in place of R, H = RF as it is: bong has ε =
+    1e-5, rebayes 1e-3.
+    """
 
     def estimate(model, lik, x, y, mu: Array) -> Curv:
         lin = linearise(model, lik, x, y, mu)
@@ -125,9 +137,11 @@ def softmax_jitter(eps: float, ef: bool = False) -> Callable[..., Curv]:
 
 
 def sigmoid_clip(eps: float = 1e-5, ef: bool = False) -> Callable[..., Curv]:
-    """LIN-HESS (or LIN-EF) of a Bernoulli with the probability clipped to [ε, 1 − ε] in ŷ, in R and in H.
+    """LIN-HESS (or LIN-EF) of a Bernoulli with the probability clipped to [ε, 1 − ε] in ŷ, in R and
+    in H.
 
-    Where it is clipped its derivative is 0: the observation of a logit beyond ±11.5 has no effect, however wrong the prediction was.
+    Where it is clipped its derivative is 0: the observation of a logit beyond ±11.5 has no effect,
+    however wrong the prediction was.
     """
 
     def estimate(model, lik, x, y, mu: Array) -> Curv:
@@ -142,10 +156,11 @@ def sigmoid_clip(eps: float = 1e-5, ef: bool = False) -> Callable[..., Curv]:
 
 
 def sigmoid_rounded(model, lik, x, y, before: Array, mu: Array) -> Lin:
-    """A Bernoulli with H = p(1 − p)F from the rounded p, as a derivative of the sigmoid has it, and R = p(1 − p) from both tails.
+    """A Bernoulli with H = p(1 − p)F from the rounded p, as a derivative of the sigmoid has it, and
+    R = p(1 − p) from both tails.
 
-    1 − p keeps no digit where p is 1 to rounding: H is then 0 or wrong in its leading digits, while R and y − p are right. Far out
-    R and H underflow together.
+    1 − p keeps no digit where p is 1 to rounding: H is then 0 or wrong in its leading digits, while
+    R and y − p are right. Far out R and H underflow together.
     """
     lin = linearise(model, lik, x, y, mu)
     p = expit(model(mu, x).reshape(-1))
@@ -183,23 +198,29 @@ def singular_R(model, lik, x, y, mu: Array) -> Curv:
     return Curv(np.full(len(mu), np.nan), S=np.full((len(mu), 1), np.nan))
 
 
-# --- petergchang/bong: predictions and metrics ------------------------------------------------------------------------------------------
+# --- petergchang/bong: predictions and metrics ----------------------------------------------------
 
 
 def fc_scalar_noise(state: FC, gamma: float, q: float) -> FC:
-    """The prediction in FC with a number as the process noise added to every entry of γ²Σ, q11ᵀ, in place of qI."""
+    """The prediction in FC with a number as the process noise added to every entry of γ²Σ, q11ᵀ, in
+    place of qI.
+    """
     return FC(gamma * state.mu, gamma**2 * state.Sigma + q)
 
 
 def nlpd_mean_of_logs(log_probs: Array) -> float:
-    """NLPD of a regression as the mean over inputs and samples of −log p, (S, N), in place of −log of the mean density."""
+    """NLPD of a regression as the mean over inputs and samples of −log p, (S, N), in place of −log
+    of the mean density.
+    """
     return float(-np.mean(log_probs))
 
 
 def nlpd_mean_logits(logits: Array, labels: Array) -> float:
-    """NLPD of a classifier with the logits averaged over the samples, (S, N, C), before the softmax.
+    """NLPD of a classifier with the logits averaged over the samples, (S, N, C), before the
+    softmax.
 
-    So too for Lin-MC, whose logits are the linearised ones: their average is that of the logits at the average of the samples.
+    So too for Lin-MC, whose logits are the linearised ones: their average is that of the logits at
+    the average of the samples.
     """
     o = np.mean(logits, axis=0)
     top = o.max(axis=1, keepdims=True)
@@ -207,21 +228,25 @@ def nlpd_mean_logits(logits: Array, labels: Array) -> float:
     return float(-np.mean(log_p[np.arange(len(labels)), labels]))
 
 
-# --- probml/rebayes ------------------------------------------------------------------------------------------------------------------
+# --- probml/rebayes -------------------------------------------------------------------------------
 
 
 def no_prediction(state: Any, dynamics: Dynamics) -> Any:
-    """A stream without its predictions: the predicted state is overwritten with the one before it, so that the dynamics have no effect."""
+    """A stream without its predictions: the predicted state is overwritten with the one before it,
+    so that the dynamics have no effect.
+    """
     return state
 
 
-# --- gerdm/rebayes-mini ----------------------------------------------------------------------------------------------------------------
+# --- gerdm/rebayes-mini ---------------------------------------------------------------------------
 
 
 def expfam(eps: float = 0.0) -> Callable[..., Curv]:
-    """LIN-HESS with F, the Jacobian of the natural parameters, in the place of H = RF, that of the mean, and R + εI for R.
+    """LIN-HESS with F, the Jacobian of the natural parameters, in the place of H = RF, that of the
+    mean, and R + εI for R.
 
-    g = Fᵀ(R + εI)⁻¹(y − ŷ), G = −Fᵀ(R + εI)⁻¹F. ε: 1e-4 Bernoulli and 0.1 multinomial in fc, 0 and 0.1 in dlr.
+    g = Fᵀ(R + εI)⁻¹(y − ŷ), G = −Fᵀ(R + εI)⁻¹F. ε: 1e-4 Bernoulli and 0.1 multinomial in fc, 0 and
+    0.1 in dlr.
     """
 
     def estimate(model, lik, x, y, mu: Array) -> Curv:
@@ -233,7 +258,9 @@ def expfam(eps: float = 0.0) -> Callable[..., Curv]:
 
 
 def cov_at_y(model, lik, x, y, mu: Array) -> Curv:
-    """LIN-HESS with R as a function of the observation y in place of the prediction ŷ: for a Bernoulli or a softmax it is then singular."""
+    """LIN-HESS with R as a function of the observation y in place of the prediction ŷ: for a
+    Bernoulli or a softmax it is then singular.
+    """
     lin, y = linearise(model, lik, x, y, mu), np.asarray(y, dtype=float).reshape(-1)
     if lik.name != "poisson":
         return Curv(np.full(len(mu), np.nan), S=np.full((len(mu), 1), np.nan))
@@ -242,7 +269,8 @@ def cov_at_y(model, lik, x, y, mu: Array) -> Curv:
 
 
 def transposed_root(model, lik, x, y, mu: Array) -> Curv:
-    """LIN-HESS with LᵀL in place of R = LLᵀ, L lower: the same with one output or a diagonal R only.
+    """LIN-HESS with LᵀL in place of R = LLᵀ, L lower: the same with one output or a diagonal R
+    only.
 
     A softmax has its first C − 1 outputs.
     """
@@ -260,14 +288,18 @@ def early(model, lik, x, y, before: Array, mu: Array) -> Lin:
 
 
 def rvga(prior: FC, current: FC | None, curv: Curv, alpha: float = 1) -> FC:
-    """R-VGA's explicit step (BONG-MC-HESS-FC) with the mean moved by the prior's Σ in place of the new one."""
+    """R-VGA's explicit step (BONG-MC-HESS-FC) with the mean moved by the prior's Σ in place of the
+    new one.
+    """
     return FC(
         prior.mu + prior.Sigma @ curv.g, np.linalg.inv(np.linalg.inv(prior.Sigma) - dense(curv))
     )
 
 
 def rvga_inner(prior: FC, curvs: list[Curv]) -> FC:
-    """Its inner iterations: each starts from the result of the last one as its prior, so that the observation counts each time."""
+    """Its inner iterations: each starts from the result of the last one as its prior, so that the
+    observation counts each time.
+    """
     for curv in curvs:
         prior = rvga(prior, None, curv)
     return prior
@@ -280,17 +312,21 @@ def sample_covariance(Sigma: Array) -> Array:
 
 
 def sample_covariance_dlr(Ups: Array, W: Array) -> Array:
-    """The covariance of (I + LWᵀ)x + Lε, in place of (I − LWᵀ)x + Lε: of ``LowRankPrecisionFilter.sample_params``."""
+    """The covariance of (I + LWᵀ)x + Lε, in place of (I − LWᵀ)x + Lε: of
+    ``LowRankPrecisionFilter.sample_params``.
+    """
     L = np.linalg.solve(np.eye(W.shape[1]) + W.T @ (W / Ups[:, None]), (W / Ups[:, None]).T).T
     A = np.eye(len(Ups)) + L @ W.T
     return A @ np.diag(1 / Ups) @ A.T + L @ L.T
 
 
-# --- dynamax: 1e-9 on the diagonal of what it solves with ------------------------------------------------------------------------------
+# --- dynamax: 1e-9 on the diagonal of what it solves with -----------------------------------------
 
 
 def jitter(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
-    """The Kalman update with the gain from S + εI, and S itself in Σ − K S Kᵀ. With ε = 0 it is BONG-LIN-HESS-FC."""
+    """The Kalman update with the gain from S + εI, and S itself in Σ − K S Kᵀ. With ε = 0 it is
+    BONG-LIN-HESS-FC.
+    """
     P, H = prior.Sigma, lin.H
     S = H @ P @ H.T + lin.R
     K = np.linalg.solve(S + eps * np.eye(len(S)), H @ P).T
@@ -298,7 +334,9 @@ def jitter(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
 
 
 def jitter_woodbury(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
-    """The Kalman update with S⁻¹ by Woodbury for a diagonal R, ε added to its inner matrix I + Uᵀ R⁻¹ U, U = H chol(P)."""
+    """The Kalman update with S⁻¹ by Woodbury for a diagonal R, ε added to its inner matrix I + Uᵀ
+    R⁻¹ U, U = H chol(P).
+    """
     P, H, r = prior.Sigma, lin.H, np.diag(lin.R)
     U = H @ np.linalg.cholesky(P)
     X = U / r[:, None]
@@ -308,12 +346,16 @@ def jitter_woodbury(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
 
 
 def jitter_R(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
-    """The exact update with R + εI in place of R: the associative scan, from the second observation on."""
+    """The exact update with R + εI in place of R: the associative scan, from the second observation
+    on.
+    """
     return jitter(prior, lin._replace(R=lin.R + eps * np.eye(len(lin.R))), 0.0)
 
 
 def jitter_information(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
-    """The update of precision and precision times mean; the mean from Λ + εI, the covariance from Λ."""
+    """The update of precision and precision times mean; the mean from Λ + εI, the covariance from
+    Λ.
+    """
     prec = np.linalg.inv(prior.Sigma)
     eta = prec @ prior.mu + lin.H.T @ np.linalg.solve(lin.R, lin.e + lin.H @ prior.mu)
     prec = prec + lin.H.T @ np.linalg.solve(lin.R, lin.H)
@@ -321,7 +363,9 @@ def jitter_information(prior: FC, lin: Lin, eps: float = BOOST) -> FC:
 
 
 def jitter_information_predict(prior: FC, dynamics: Dynamics, eps: float = BOOST) -> FC:
-    """The predict step in information form: ε in the gain, (Λ + FᵀQ⁻¹F + εI)⁻¹, and once more in the mean, (Λ' + εI)⁻¹ η'."""
+    """The predict step in information form: ε in the gain, (Λ + FᵀQ⁻¹F + εI)⁻¹, and once more in
+    the mean, (Λ' + εI)⁻¹ η'.
+    """
     square = lambda a: np.diag(a) if np.ndim(a) == 1 else np.asarray(a)
     F, b, Q = matrices(dynamics, len(prior.mu))
     F, Q_prec, I = square(F), np.linalg.inv(square(Q)), np.eye(len(prior.mu))
@@ -332,19 +376,23 @@ def jitter_information_predict(prior: FC, dynamics: Dynamics, eps: float = BOOST
     return FC(np.linalg.solve(ahead + eps * I, eta), np.linalg.inv(ahead))
 
 
-# --- posteriors ----------------------------------------------------------------------------------------------------------------------
+# --- posteriors -----------------------------------------------------------------------------------
 
 
 def fisher_subtracted(prior: FC, current: FC, curv: Curv, alpha: float = 1.0) -> FC:
-    """The dense EKF with the empirical Fisher taken away from the precision: Λ0 − α g gᵀ, where it is to be added."""
+    """The dense EKF with the empirical Fisher taken away from the precision: Λ0 − α g gᵀ, where it
+    is to be added.
+    """
     Sigma = np.linalg.inv(np.linalg.inv(prior.Sigma) - alpha * np.outer(curv.g, curv.g))
     return FC(prior.mu + alpha * Sigma @ curv.g, Sigma)
 
 
 def vi_diag_step(prior: Diag, samples: Array, grads: Array, rate: float) -> Diag:
-    """One gradient step in (μ, log σ) from the prior, through θ = μ + σ ε, without the score term: what ``vi.diag`` does with plain SGD.
+    """One gradient step in (μ, log σ) from the prior, through θ = μ + σ ε, without the score term:
+    what ``vi.diag`` does with plain SGD.
 
-    At the prior the sampled KL term cancels, so that the mean moves by the mean gradient as in bbb-mc-*-diag_mom; σ moves in its logarithm.
+    At the prior the sampled KL term cancels, so that the mean moves by the mean gradient as in
+    bbb-mc-*-diag_mom; σ moves in its logarithm.
     """
     return Diag(
         prior.mu + rate * grads.mean(axis=0),
@@ -353,16 +401,18 @@ def vi_diag_step(prior: Diag, samples: Array, grads: Array, rate: float) -> Diag
 
 
 def vi_dense_mean(prior: FC, samples: Array, grads: Array, rate: float) -> Array:
-    """The mean after one step of ``vi.dense`` from the prior: ∇log p(θ, y) alone, since the mean inside log q is not held fixed.
+    """The mean after one step of ``vi.dense`` from the prior: ∇log p(θ, y) alone, since the mean
+    inside log q is not held fixed.
 
-    With it held fixed (the estimator that sticks the landing) the term Σ⁻¹(θ − μ) of log q would cancel the prior's −Σ⁻¹(θ − μ).
+    With it held fixed (the estimator that sticks the landing) the term Σ⁻¹(θ − μ) of log q would
+    cancel the prior's −Σ⁻¹(θ − μ).
     """
     return prior.mu + rate * np.mean(
         grads - np.linalg.solve(prior.Sigma, (samples - prior.mu).T).T, axis=0
     )
 
 
-# --- filterpy ------------------------------------------------------------------------------------------------------------------------
+# --- filterpy -------------------------------------------------------------------------------------
 
 
 def stale_jacobian(model, lik, x, y, before: Array, mu: Array) -> Lin:
@@ -370,9 +420,11 @@ def stale_jacobian(model, lik, x, y, before: Array, mu: Array) -> Lin:
     return linearise(model, lik, x, y, mu)._replace(H=linearise(model, lik, x, y, before).H)
 
 
-# --- river ---------------------------------------------------------------------------------------------------------------------------
+# --- river ----------------------------------------------------------------------------------------
 
 
 def prior_precision_inverted(prior: FC, lin: Lin) -> FC:
-    """Linear regression with the prior N(0, vI) taken as N(0, I/v): the precision starts at 1/α, with α = 1/v, in place of α."""
+    """Linear regression with the prior N(0, vI) taken as N(0, I/v): the precision starts at 1/α,
+    with α = 1/v, in place of α.
+    """
     return jitter(FC(prior.mu, np.linalg.inv(prior.Sigma)), lin, 0.0)

@@ -1,7 +1,9 @@
-"""Which finding explains a failing case: our formula with that cause is run on the case's own input and compared with what was returned.
+"""Which finding explains a failing case: our formula with that cause is run on the case's own input
+and compared with what was returned.
 
-A finding applies to a case by its adapters, methods, levels and likelihoods in ``findings.json``; ``CAUSES`` says which piece of the
-computation its cause replaces. Where a case has several findings, the smallest set of them that reproduces the answer is taken.
+A finding applies to a case by its adapters, methods, levels and likelihoods in ``findings.json``;
+``CAUSES`` says which piece of the computation its cause replaces. Where a case has several
+findings, the smallest set of them that reproduces the answer is taken.
 """
 
 from __future__ import annotations
@@ -21,7 +23,9 @@ from bongref.grid import MODULES
 
 from . import causes
 
-FAR = 1e-3  # a cause must give what was returned to this part of what it explains, and better where the arithmetic allows it
+# a cause must give what was returned to this part of what it explains, and better where the
+# arithmetic allows it
+FAR = 1e-3
 
 
 class Pieces(NamedTuple):
@@ -35,7 +39,9 @@ class Pieces(NamedTuple):
 
 
 class Explanation(NamedTuple):
-    """The findings of a failing case, the functions that were run, and how far what they give is from what was returned."""
+    """The findings of a failing case, the functions that were run, and how far what they give is
+    from what was returned.
+    """
 
     findings: tuple[str, ...]
     functions: tuple[str, ...]
@@ -43,7 +49,7 @@ class Explanation(NamedTuple):
     how: str  # in words
 
 
-# --- the pieces on a case ------------------------------------------------------------------------------------------------------------
+# --- the pieces on a case -------------------------------------------------------------------------
 
 
 def values(case: Case, pieces: Pieces) -> dict[str, np.ndarray]:
@@ -127,7 +133,7 @@ def _move(pieces: Pieces, state: Any, dynamics: dict[str, Any]) -> Any:
     return (pieces.move or br.predict)(state, vectors.dynamics(dynamics))
 
 
-# --- the causes of the findings --------------------------------------------------------------------------------------------------------
+# --- the causes of the findings -------------------------------------------------------------------
 
 
 def _ef(case: Case) -> bool:
@@ -227,7 +233,8 @@ def explain(
     raised: str = "",
     slack: float = 0,
 ) -> Explanation | None:
-    """The finding or findings behind a failing case, or None. ``got`` is what the adapter returned, ``raised`` what it raised instead.
+    """The finding or findings behind a failing case, or None. ``got`` is what the adapter returned,
+    ``raised`` what it raised instead.
 
     ``slack``: a difference that the arithmetic of the adapter explains (float32).
     """
@@ -261,7 +268,9 @@ def explain(
 
 
 def _by_reason(findings: list[dict[str, Any]], adapter: str, case: Case) -> Explanation | None:
-    """A finding that has no formula, only a reason; those on what is not checked and on float32 have their own conditions."""
+    """A finding that has no formula, only a reason; those on what is not checked and on float32
+    have their own conditions.
+    """
     for f in findings:
         if (
             "reason" in f
@@ -278,7 +287,9 @@ def in_words(left: float) -> str:
 
 
 def apart(case: Case, got: Any, made: dict[str, np.ndarray] | None) -> float:
-    """The largest difference of an answer from ``made`` (None: from what the case wants), relative as in the case; 0 where both are NaN."""
+    """The largest difference of an answer from ``made`` (None: from what the case wants), relative
+    as in the case; 0 where both are NaN.
+    """
     there, out = answers.read(case, got, full=False), 0.0
     for q in case.expected:
         if q.role != "result" or q.name not in there:
@@ -302,7 +313,9 @@ def _smallest(case: Case, made: dict[str, np.ndarray]) -> float | None:
 def _unchecked(
     findings: list[dict[str, Any]], adapter: str, case: Case, got: Any
 ) -> Explanation | None:
-    """A case that must be refused and was not: the equations, with the other causes, run on it without a check."""
+    """A case that must be refused and was not: the equations, with the other causes, run on it
+    without a check.
+    """
     found = [
         f["id"] for f in findings if f.get("kind") == "no validation" and applies(f, adapter, case)
     ]

@@ -1,4 +1,6 @@
-"""docs/peers.md from the results and the findings: nothing in it is written by hand but the words here, and no peer is needed."""
+"""docs/peers.md from the results and the findings: nothing in it is written by hand but the words
+here, and no peer is needed.
+"""
 
 from __future__ import annotations
 
@@ -114,7 +116,7 @@ def _wrapped(text: str) -> str:
     return "\n".join(out)
 
 
-# --- tables over all ------------------------------------------------------------------------------------------------------------------
+# --- tables over all ------------------------------------------------------------------------------
 
 
 def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
@@ -127,11 +129,13 @@ def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## Summary",
         "",
-        f"Each adapter meets {cases:,} cases (schema {any_result['vectors']['schema']}); what it does not offer is not counted. "
+        f"Each adapter meets {cases:,} cases (schema {any_result['vectors']['schema']}); "
+        f"what it does not offer is not counted. "
         f"Of the {failing} failing cases {failing - left} are explained below"
         + (f", {left} are not." if left else ", none is left over."),
         "",
-        "| peer | version | offered methods | agree | differ in part | differ | cases: pass / fail |",
+        "| peer | version | offered methods | agree | differ in part | differ | cases: "
+        "pass / fail |",
         "|---|---|---|---|---|---|---|",
     ]
     for name, r in results.items():
@@ -154,9 +158,12 @@ def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         )
     lines += [
         "",
-        "A method differs where numbers are other than the equations' for a reason that lies in the rule, the filter or the stream; in "
-        "part, where another class of the peer, its single updates or other likelihoods agree. What differs only by rounding, by a jitter, "
-        "by an emission function of the experiments or in what is not refused counts as agreeing here, and is listed below all the same. "
+        "A method differs where numbers are other than the equations' for a reason that "
+        "lies in the rule, the filter or the stream; in "
+        "part, where another class of the peer, its single updates or other likelihoods "
+        "agree. What differs only by rounding, by a jitter, "
+        "by an emission function of the experiments or in what is not refused counts as "
+        "agreeing here, and is listed below all the same. "
         "Cases are those of all float64 adapters together.",
         "",
         "Kinds of difference: " + "; ".join(f"{kind} ({n})" for kind, n in _kinds(findings)) + ".",
@@ -187,7 +194,9 @@ def _methods(result: dict[str, Any], findings: list[dict[str, Any]]) -> tuple[se
 
 
 def _in_part(method: str, result: dict[str, Any], findings: list[dict[str, Any]]) -> bool:
-    """Whether some class or level that offers the method, or some likelihood, is free of such differences."""
+    """Whether some class or level that offers the method, or some likelihood, is free of such
+    differences.
+    """
     known = {f["id"]: f for f in findings}
     hard = lambda x: [i for i in x["findings"] if known[i]["kind"] not in SOFT]
     mine = [
@@ -231,8 +240,8 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## The authors' code, cell by cell",
         "",
-        f"petergchang/bong at {result['version'][:12]}, float64: steps, updates, predictions. No stream of the vectors has dynamics that "
-        + "it offers.",
+        f"petergchang/bong at {result['version'][:12]}, float64: steps, updates, "
+        f"predictions. No stream of the vectors has dynamics that " + "it offers.",
         "",
         "| family | Hessian | " + " | ".join(RULES) + " |",
         "|---|---|" + "---|" * len(RULES),
@@ -244,13 +253,15 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     ]
     lines += [
         "",
-        "✓ agrees in every case. ✓ᵉ agrees, but for cases with a softmax or a saturated sigmoid, whose emission functions are set up as "
-        "in its experiments. ✗ differs. – not offered. Inputs that should be refused are left out of the marks: none is.",
+        "✓ agrees in every case. ✓ᵉ agrees, but for cases with a softmax or a saturated "
+        "sigmoid, whose emission functions are set up as "
+        "in its experiments. ✗ differs. – not offered. Inputs that should be refused are "
+        "left out of the marks: none is.",
     ]
     return "\n".join(lines)
 
 
-# --- one peer ---------------------------------------------------------------------------------------------------------------------------
+# --- one peer -------------------------------------------------------------------------------------
 
 
 def _peer(name: str, result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
@@ -376,7 +387,10 @@ def _seen(hits: list[tuple[dict[str, Any], dict[str, Any]]]) -> str:
     text = f"{len(hits)} case{'s' * (len(hits) > 1)} ({levels})"
     if sized:
         top = max(sized, key=lambda x: x["relative"])
-        text += f"; largest {top['relative']:.2g} in {top['quantity']} ({top['equation']}) of `{top['case']}`, tolerance {top['tolerance']:.1g}"
+        text += (
+            f"; largest {top['relative']:.2g} in {top['quantity']} ({top['equation']}) of "
+            f"`{top['case']}`, tolerance {top['tolerance']:.1g}"
+        )
     raised, nan = (
         sum(x["status"] == "error" for x in double),
         sum("holds NaN" in x["message"] for x in double),
@@ -438,7 +452,7 @@ def _calls(f: dict[str, Any], functions: list[str]) -> str:
     return say([own]) + (f" (with {say(others)} where these apply too)" if others else "")
 
 
-# --- the end -----------------------------------------------------------------------------------------------------------------------------
+# --- the end --------------------------------------------------------------------------------------
 
 
 def _cannot(findings: list[dict[str, Any]]) -> str:
@@ -458,8 +472,10 @@ def _kit(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## What `bongref check` says by itself",
         "",
-        "The diagnosis of the kit tries its own list of mistakes and knows nothing of the findings above. Of the cases that have a wrong "
-        "number in float64 (several mistakes may give the same numbers, above all in saturated cases, where it can name another one):",
+        "The diagnosis of the kit tries its own list of mistakes and knows nothing of the "
+        "findings above. Of the cases that have a wrong "
+        "number in float64 (several mistakes may give the same numbers, above all in "
+        "saturated cases, where it can name another one):",
         "",
         "| finding | cases | with a diagnosis | the most frequent one |",
         "|---|---|---|---|",

@@ -1,14 +1,18 @@
-"""petergchang/bong, the code of the paper's authors: ``bongref check validation.peers.peer_bong:Adapter``.
+"""petergchang/bong, the code of the paper's authors: ``bongref check
+validation.peers.peer_bong:Adapter``.
 
-BONGREF_PEER_BONG names a checkout. Its agents (fg, fg_reparam, dg, dg_reparam, dlrg; bong, blr, bog, bbb) are built by their own
-constructors and run by their own ``update``, ``predict`` and ``run_rebayes_algorithm``. Ours are the prior, the model, the likelihood and
-the samples: its samplers return ``samples[i]``. The likelihoods are set up as in its experiments: mean and covariance of y for the
-linearised agents, logits and the log-likelihood for the sampling ones; a softmax covariance gets 1e-5 on its diagonal, a sigmoid is
-clipped to [1e-5, 1 − 1e-5]. :class:`Exact` leaves out both.
+BONGREF_PEER_BONG names a checkout. Its agents (fg, fg_reparam, dg, dg_reparam, dlrg; bong, blr,
+bog, bbb) are built by their own constructors and run by their own ``update``, ``predict`` and
+``run_rebayes_algorithm``. Ours are the prior, the model, the likelihood and the samples: its
+samplers return ``samples[i]``. The likelihoods are set up as in its experiments: mean and
+covariance of y for the linearised agents, logits and the log-likelihood for the sampling ones; a
+softmax covariance gets 1e-5 on its diagonal, a sigmoid is clipped to [1e-5, 1 − 1e-5].
+:class:`Exact` leaves out both.
 
-Differences of convention, none of them in the numbers: ``cov`` of the diagonal agents is the variance, ``prec_diag`` is Υ as a column;
-``linplugin`` is lin, ``empirical_fisher`` is ef. Its diagonal of a sampled Hessian is Hutchinson's estimate with 100 probes; here it gets
-probes with which that estimate is exact.
+Differences of convention, none of them in the numbers: ``cov`` of the diagonal agents is the
+variance, ``prec_diag`` is Υ as a column; ``linplugin`` is lin, ``empirical_fisher`` is ef. Its
+diagonal of a sampled Hessian is Hutchinson's estimate with 100 probes; here it gets probes with
+which that estimate is exact.
 """
 
 from __future__ import annotations
@@ -95,7 +99,9 @@ class Adapter:
             ] + [from_peer(last)]
 
     def step(self, method, prior, current, curv, params):
-        """Its update with a likelihood made up so that (g, G) come out of the estimator: not possible for every (g, S)."""
+        """Its update with a likelihood made up so that (g, G) come out of the estimator: not
+        possible for every (g, S).
+        """
         rule, hess, family = (
             method.split("-")[0],
             "-".join(method.split("-")[1:3]),
@@ -121,7 +127,8 @@ class Adapter:
             return from_peer(state)
 
     def nlpd(self, kind, model, likelihood, state, X, samples, Y):
-        """The NLPD and error of its experiments: ``callback_reg`` for a Gaussian with diagonal R, ``callback_fn`` (MNIST) for a softmax.
+        """The NLPD and error of its experiments: ``callback_reg`` for a Gaussian with diagonal R,
+        ``callback_fn`` (MNIST) for a softmax.
 
         Not one of the calls of an adapter: these have a predictive mean, and it has none.
         """
@@ -199,7 +206,9 @@ class Adapter:
         )
 
     def _emission(self, lik, f, lin):
-        """emission_mean_function, emission_cov_function, log_likelihood as the experiments make them."""
+        """emission_mean_function, emission_cov_function, log_likelihood as the experiments make
+        them.
+        """
         if not lin:
             return f, lambda theta, x: lik.cov(f(theta, x)), lambda o, cov, y: lik.log_prob(o, y)
         mean, cov = lik.mean, lik.cov
@@ -216,7 +225,9 @@ class Adapter:
 
 
 class Exact(Adapter):
-    """The same with exact likelihoods: no jitter, no clipping. The covariance of a softmax is then singular."""
+    """The same with exact likelihoods: no jitter, no clipping. The covariance of a softmax is then
+    singular.
+    """
 
     name = f"{Adapter.name}, exact likelihoods"
     jitter = clip = 0.0
@@ -230,7 +241,9 @@ class Adapter32(Adapter):
 
 
 def _script(name: str) -> Any:
-    """A script of its experiments, for the functions in it; what it imports to load data may be missing."""
+    """A script of its experiments, for the functions in it; what it imports to load data may be
+    missing.
+    """
     folder = str(Path(package.__path__[0], "experiments_parallel"))
     if folder not in sys.path:
         sys.path.append(folder)
@@ -291,7 +304,9 @@ def _dynamics(family: str, dynamics: dict[str, Any], P: int) -> tuple[float, Any
 
 
 def _made_up(hess: str, mu: np.ndarray, curv: dict[str, Any]):
-    """(log_likelihood, emission mean, emission covariance, y, samples) that give this (g, G) at mu, or None."""
+    """(log_likelihood, emission mean, emission covariance, y, samples) that give this (g, G) at mu,
+    or None.
+    """
     g, S = np.asarray(curv["g"], dtype=float), curv.get("S")
     identity, none = (lambda theta, x: theta), (lambda theta, x: 0.0)
     if hess == "mc-hess":

@@ -1,7 +1,8 @@
 """Adapters to dynamax: Kalman filters whose state is θ and whose inputs are the x of the stream.
 
-``Adapter`` is what dynamax offers for a network: its extended Kalman filter for a Gaussian likelihood, its conditional-moments Gaussian
-filter with EKF integrals for the others. The other classes take other routes of dynamax to the same posterior:
+``Adapter`` is what dynamax offers for a network: its extended Kalman filter for a Gaussian
+likelihood, its conditional-moments Gaussian filter with EKF integrals for the others. The other
+classes take other routes of dynamax to the same posterior:
 
 =============  =====================================================================  ===================================
 Adapter        ``extended_kalman_filter`` / ``conditional_moments_gaussian_filter``   any model, any likelihood
@@ -12,8 +13,9 @@ Parallel       the associative scan ``parallel_inference.lgssm_filter``         
 Information    ``lgssm_info_filter``                                                  linear model, Gaussian likelihood
 =============  =====================================================================  ===================================
 
-All of them are ``bong-lin-hess-fc`` (the CM-EKF) where they are exact. A filter of dynamax starts with an update, so that the first
-predict is made by its ``_predict`` before it is called. A missing y is not offered.
+All of them are ``bong-lin-hess-fc`` (the CM-EKF) where they are exact. A filter of dynamax starts
+with an update, so that the first predict is made by its ``_predict`` before it is called. A missing
+y is not offered.
 """
 
 from __future__ import annotations
@@ -44,7 +46,7 @@ VERSION = metadata.version("dynamax")
 METHOD = "bong-lin-hess-fc"
 
 
-# --- the network and the likelihood in JAX ------------------------------------------------------------------------------
+# --- the network and the likelihood in JAX --------------------------------------------------------
 
 ACTIVATIONS = {
     "tanh": jnp.tanh,
@@ -115,11 +117,13 @@ def emission(model: dict[str, Any], likelihood: dict[str, Any]):
     return h, R
 
 
-# --- the data -----------------------------------------------------------------------------------------------------------
+# --- the data -------------------------------------------------------------------------------------
 
 
 def stacked(model: dict[str, Any], X: Any, Y: Any, T: int):
-    """X as (T, B, …) and Y as (T, B C): one mini-batch for each step; None where they are not all of one size."""
+    """X as (T, B, …) and Y as (T, B C): one mini-batch for each step; None where they are not all
+    of one size.
+    """
     try:
         X = np.asarray(X, dtype=float).reshape(T, -1, *model["in_shape"])
         Y = np.asarray(Y, dtype=float).reshape(T, -1)
@@ -149,11 +153,13 @@ def moment_states(mus: Any, Sigmas: Any) -> list[dict[str, Any]]:
     return [{"mu": np.asarray(m), "Sigma": np.asarray(S)} for m, S in zip(mus, Sigmas, strict=True)]
 
 
-# --- the adapters ---------------------------------------------------------------------------------------------------------
+# --- the adapters ---------------------------------------------------------------------------------
 
 
 class Adapter:
-    """The extended Kalman filter for a Gaussian likelihood, the conditional-moments filter for the others."""
+    """The extended Kalman filter for a Gaussian likelihood, the conditional-moments filter for the
+    others.
+    """
 
     dtype, version = "float64", VERSION
     route = "EKF/CMGF"
@@ -213,7 +219,9 @@ class Adapter:
         return {"mu": np.asarray(mu), "Sigma": np.asarray(Sigma)}
 
     def predictive(self, kind, family, model, likelihood, state, X, samples):
-        """The emission distribution at the mean of q, which is the plugin predictive; its variance only for a Gaussian."""
+        """The emission distribution at the mean of q, which is the plugin predictive; its variance
+        only for a Gaussian.
+        """
         if kind != "plugin" or type(self) is not Adapter:
             return NotImplemented
         h, R = emission(model, likelihood)
@@ -246,13 +254,17 @@ class Adapter:
 
 
 class CMGF(Adapter):
-    """The conditional-moments filter with EKF integrals for every likelihood, the Gaussian one too."""
+    """The conditional-moments filter with EKF integrals for every likelihood, the Gaussian one
+    too.
+    """
 
     route = "CMGF"
 
 
 class LGSSM(Adapter):
-    """The Kalman filter of a linear-Gaussian model, whose emission matrix is the Jacobian of the linear network."""
+    """The Kalman filter of a linear-Gaussian model, whose emission matrix is the Jacobian of the
+    linear network.
+    """
 
     route = "LGSSM"
 
@@ -285,7 +297,9 @@ class LGSSM(Adapter):
 
 
 class LGSSMDiagonal(LGSSM):
-    """The same with the variances of the observation alone, for which dynamax takes another branch."""
+    """The same with the variances of the observation alone, for which dynamax takes another
+    branch.
+    """
 
     route = "LGSSM, diagonal R"
 
@@ -311,7 +325,9 @@ class Parallel(LGSSM):
 
 
 class Information(LGSSM):
-    """The Kalman filter in information form; a static θ has no finite dynamics precision, so that only one update is offered then."""
+    """The Kalman filter in information form; a static θ has no finite dynamics precision, so that
+    only one update is offered then.
+    """
 
     route = "LGSSM, information form"
 

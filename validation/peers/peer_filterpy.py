@@ -1,11 +1,12 @@
 """Adapters to filterpy: ``ExtendedKalmanFilter`` and ``KalmanFilter`` with θ as their state.
 
-The library takes the measurement function, its Jacobian and R from its user: here they are h(θ) = E[y|θ], H = ∂h/∂θ and R = V[y|θ] at
-the prior's mean, from bongref's models and likelihoods. So what is compared is the library's update and predict: ``bong-lin-hess-fc``,
-the CM-EKF.
+The library takes the measurement function, its Jacobian and R from its user: here they are h(θ) =
+E[y|θ], H = ∂h/∂θ and R = V[y|θ] at the prior's mean, from bongref's models and likelihoods. So what
+is compared is the library's update and predict: ``bong-lin-hess-fc``, the CM-EKF.
 
-For a softmax the C outputs with one-hot y have a singular R, and the library inverts H P Hᵀ + R, which is then singular too. ``Adapter``
-gives it the first C − 1 outputs, which say the same; ``OneHot`` gives it all C.
+For a softmax the C outputs with one-hot y have a singular R, and the library inverts H P Hᵀ + R,
+which is then singular too. ``Adapter`` gives it the first C − 1 outputs, which say the same;
+``OneHot`` gives it all C.
 """
 
 from __future__ import annotations
@@ -133,7 +134,9 @@ class Adapter:
         return states
 
     def observation(self, model, likelihood, x, y):
-        """y of a mini-batch, stacked (of a softmax the first C − 1 outputs where ``minimal``), and θ ↦ (ŷ, H, R); a missing y is None."""
+        """y of a mini-batch, stacked (of a softmax the first C − 1 outputs where ``minimal``), and
+        θ ↦ (ŷ, H, R); a missing y is None.
+        """
         f, lik = bongref_model(model), bongref_likelihood(likelihood)
         if y is None:
             return None, None
@@ -156,7 +159,9 @@ class OneHot(Adapter):
 
 
 class Combined(Adapter):
-    """``predict_update`` for both at once, with the one R that it takes: streams with a Gaussian likelihood and no missing y."""
+    """``predict_update`` for both at once, with the one R that it takes: streams with a Gaussian
+    likelihood and no missing y.
+    """
 
     route = "EKF.predict_update"
 
@@ -184,7 +189,9 @@ class Combined(Adapter):
 
 
 class Kalman(Adapter):
-    """``KalmanFilter``, for a linear network (a bias is a column of H) and a Gaussian likelihood."""
+    """``KalmanFilter``, for a linear network (a bias is a column of H) and a Gaussian
+    likelihood.
+    """
 
     route = "KF"
 

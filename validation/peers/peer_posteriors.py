@@ -1,4 +1,5 @@
-"""An adapter to posteriors (PyTorch): its EKFs with the empirical Fisher, and its curvature functions.
+"""An adapter to posteriors (PyTorch): its EKFs with the empirical Fisher, and its curvature
+functions.
 
 =========================  =====================================================================================================
 ``ekf.diag_fisher``        ``bong-lin-ef-diag``; with its learning rate α also ``blr-lin-ef-diag`` of one iteration
@@ -9,8 +10,9 @@
 ``vi.diag``, ``vi.dense``  not offered: they step in log σ and in a Cholesky factor L of Σ, which none of the methods does
 =========================  =====================================================================================================
 
-A mini-batch is one likelihood, so the library gets it as one sample (given as B samples it averages the outer products of the single
-examples, which is another estimator). θ is one flat tensor. Its only dynamics are an inflation of the covariance before the update.
+A mini-batch is one likelihood, so the library gets it as one sample (given as B samples it averages
+the outer products of the single examples, which is another estimator). θ is one flat tensor. Its
+only dynamics are an inflation of the covariance before the update.
 """
 
 from __future__ import annotations
@@ -34,7 +36,7 @@ F64 = torch.float64
 OFFERED = ("bong-lin-ef-diag", "bong-lin-ef-fc", "blr-lin-ef-diag", "blr-lin-ef-fc")
 
 
-# --- the network and the likelihood in PyTorch -----------------------------------------------------------------------------
+# --- the network and the likelihood in PyTorch ----------------------------------------------------
 
 ACTIVATIONS = {
     "tanh": torch.tanh,
@@ -102,7 +104,7 @@ def data(model: dict[str, Any], x: Any, y: Any):
     return X, tensor(y).reshape(len(X), -1)
 
 
-# --- the adapter -----------------------------------------------------------------------------------------------------------
+# --- the adapter ----------------------------------------------------------------------------------
 
 
 class Adapter:
@@ -111,7 +113,9 @@ class Adapter:
     name, dtype, version = f"posteriors {VERSION}", "float64", VERSION
 
     def step(self, method, prior, current, curv, params):
-        """The EKFs with log p(θ) = gᵀθ, whose empirical Fisher is ggᵀ; only where the curvature is that, as it is for lin-ef."""
+        """The EKFs with log p(θ) = gᵀθ, whose empirical Fisher is ggᵀ; only where the curvature is
+        that, as it is for lin-ef.
+        """
         S, n_iter = curv.get("S"), params.get("n_iter", 1)
         fits = (
             S is not None
@@ -130,7 +134,9 @@ class Adapter:
         )
 
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
-        """T updates; the library's dynamics are θ_t ~ N(θ_{t-1}, Q), for the diagonal EKF with one variance for all."""
+        """T updates; the library's dynamics are θ_t ~ N(θ_{t-1}, Q), for the diagonal EKF with one
+        variance for all.
+        """
         noise = self._noise(dynamics, len(prior["mu"]), method)
         if (
             method not in OFFERED

@@ -1,9 +1,12 @@
-"""probml/rebayes: ``bongref check validation.peers.peer_rebayes:Adapter``. BONGREF_PEER_REBAYES names a checkout.
+"""probml/rebayes: ``bongref check validation.peers.peer_rebayes:Adapter``. BONGREF_PEER_REBAYES
+names a checkout.
 
-Its filters that are cells of the paper's table: ``RebayesEKF`` with "fcekf" (bong-lin-hess-fc) and "vdekf" (bong-lin-hess-diag), both also
-with ``inverse_free=True`` (fc_mom and diag_mom), and ``RebayesLoFiDiagonal`` (bong-lin-hess-dlr, LO-FI). Its SLANG, L-RVGA, IVON, BBB,
-spherical LO-FI and "fdekf" are none and are not offered. ``run`` is its own ``scan``. The emission functions are the mean and the
-covariance of y; a softmax covariance gets 1e-3 on its diagonal as in its demos, :class:`Exact` leaves that out.
+Its filters that are cells of the paper's table: ``RebayesEKF`` with "fcekf" (bong-lin-hess-fc) and
+"vdekf" (bong-lin-hess-diag), both also with ``inverse_free=True`` (fc_mom and diag_mom), and
+``RebayesLoFiDiagonal`` (bong-lin-hess-dlr, LO-FI). Its SLANG, L-RVGA, IVON, BBB, spherical LO-FI
+and "fdekf" are none and are not offered. ``run`` is its own ``scan``. The emission functions are
+the mean and the covariance of y; a softmax covariance gets 1e-3 on its diagonal as in its demos,
+:class:`Exact` leaves that out.
 """
 
 from __future__ import annotations
@@ -153,7 +156,9 @@ def from_peer(family: str, bel: Any) -> dict[str, np.ndarray]:
 
 
 def _dynamics(family: str, dynamics: dict[str, Any], P: int) -> tuple[Any, Any] | None:
-    """(dynamics, noise) as its filters take them: any linear ones for "fcekf", a number γ for the others; None if they cannot."""
+    """(dynamics, noise) as its filters take them: any linear ones for "fcekf", a number γ for the
+    others; None if they cannot.
+    """
     terms = _jax.decay(dynamics, P)
     if family in ("fc", "fc_mom"):
         if terms is not None:

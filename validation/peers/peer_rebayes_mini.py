@@ -1,10 +1,13 @@
-"""gerdm/rebayes-mini: ``bongref check validation.peers.peer_rebayes_mini:Adapter``. BONGREF_PEER_REBAYES_MINI names a checkout.
+"""gerdm/rebayes-mini: ``bongref check validation.peers.peer_rebayes_mini:Adapter``.
+BONGREF_PEER_REBAYES_MINI names a checkout.
 
-:class:`Adapter` has ``ExtendedFilter`` (bong-lin-hess-fc), ``LowRankPrecisionFilter`` (bong-lin-hess-dlr, LO-FI) and ``RVGA`` with one
-inner step (bong-mc-hess-fc). The same methods in its other classes: :class:`SquareRoot`, :class:`Kalman` (``ExtendedKalmanFilter``, a
-Gaussian likelihood only) and :class:`Expfam` (``ExpfamFilter`` for fc and dlr: Gaussian, Bernoulli and multinomial filters).
-Its prediction is θ' = θ + noise of covariance qI. Covariances of y are exact functions of its mean; a softmax, whose covariance is
-singular, is given by its first C − 1 outputs where the class takes functions. ``Expfam`` has the jitter that its classes bring along.
+:class:`Adapter` has ``ExtendedFilter`` (bong-lin-hess-fc), ``LowRankPrecisionFilter``
+(bong-lin-hess-dlr, LO-FI) and ``RVGA`` with one inner step (bong-mc-hess-fc). The same methods in
+its other classes: :class:`SquareRoot`, :class:`Kalman` (``ExtendedKalmanFilter``, a Gaussian
+likelihood only) and :class:`Expfam` (``ExpfamFilter`` for fc and dlr: Gaussian, Bernoulli and
+multinomial filters). Its prediction is θ' = θ + noise of covariance qI. Covariances of y are exact
+functions of its mean; a softmax, whose covariance is singular, is given by its first C − 1 outputs
+where the class takes functions. ``Expfam`` has the jitter that its classes bring along.
 """
 
 from __future__ import annotations
@@ -125,7 +128,9 @@ class Adapter:
 
 
 class SquareRoot(Adapter):
-    """Its square-root filter: W with Σ = WᵀW. Only its ``step``, which predicts too, has the right arguments; q = 0 in an update."""
+    """Its square-root filter: W with Σ = WᵀW. Only its ``step``, which predicts too, has the right
+    arguments; q = 0 in an update.
+    """
 
     name = f"{Adapter.name}, SquareRootFilter"
     offers = ("fc",)
@@ -203,7 +208,9 @@ class Kalman(Adapter):
 
 
 class Expfam(Adapter):
-    """``ExpfamFilter``: its Gaussian (one output), Bernoulli (one output) and multinomial filters, in both families."""
+    """``ExpfamFilter``: its Gaussian (one output), Bernoulli (one output) and multinomial filters,
+    in both families.
+    """
 
     name = f"{Adapter.name}, ExpfamFilter"
     offers = ("fc", "dlr")
@@ -261,7 +268,9 @@ def _emission(model: dict[str, Any], likelihood: dict[str, Any]):
 
 
 def _rvga(model, likelihood, prior, x, y, samples):
-    """One inner step of its R-VGA for any exponential family in natural parameters, with our samples."""
+    """One inner step of its R-VGA for any exponential family in natural parameters, with our
+    samples.
+    """
     f, lik, C = _jax.outputs(model), likelihood["kind"], model["n_outputs"]
     R = array(likelihood["R"]) if lik == "gaussian" else None
     partition = {

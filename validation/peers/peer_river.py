@@ -1,10 +1,13 @@
-"""Adapters to river: ``linear_model.BayesianLinearRegression``, for a linear network with one output and a Gaussian likelihood.
+"""Adapters to river: ``linear_model.BayesianLinearRegression``, for a linear network with one
+output and a Gaussian likelihood.
 
-Its noise parameter β is 1/R, its prior N(0, I/α). A prior of that shape is given to the constructor; any other one is put into the
-accumulators of the model (precision, covariance, precision times mean), as if it had been learned. The result is ``bong-lin-hess-fc``.
+Its noise parameter β is 1/R, its prior N(0, I/α). A prior of that shape is given to the
+constructor; any other one is put into the accumulators of the model (precision, covariance,
+precision times mean), as if it had been learned. The result is ``bong-lin-hess-fc``.
 
-``Adapter`` learns a mini-batch example by example (``learn_one``), ``Many`` by ``learn_many``. The ``smoothing`` of the library scales the
-precision itself, S ← s S + (1 − s) β x xᵀ, which is no linear-Gaussian dynamics and none of the methods: not offered.
+``Adapter`` learns a mini-batch example by example (``learn_one``), ``Many`` by ``learn_many``. The
+``smoothing`` of the library scales the precision itself, S ← s S + (1 − s) β x xᵀ, which is no
+linear-Gaussian dynamics and none of the methods: not offered.
 """
 
 from __future__ import annotations
@@ -80,7 +83,9 @@ class Adapter:
         return self._stream(method, model, likelihood, prior, X, Y)
 
     def predictive(self, kind, family, model, likelihood, state, X, samples):
-        """``predict_one`` gives the mean at the posterior mean; its variance is the exact one of y, which is no plugin's."""
+        """``predict_one`` gives the mean at the posterior mean; its variance is the exact one of y,
+        which is no plugin's.
+        """
         if kind != "plugin" or family != "fc" or not self.offers(model, likelihood):
             return NotImplemented
         blr = regression(state, 1 / float(np.atleast_2d(likelihood["R"])[0, 0]))

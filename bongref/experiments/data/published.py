@@ -20,10 +20,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..errors import InvalidValue
-from ..linalg import Array
-from .raw import CLASSES, REGRESSION, Raw, last, mlp
+from ... import checks
+from ...errors import InvalidValue
+from ...linalg import Array
+from .raw import CLASSES, REGRESSION, Raw, check_params, last, mlp
 
 SKLEARN = ("digits", "diabetes")
 UCI = ("airfoil", "bike", "concrete", "energy", "housing", "kin40k", "pol", "protein", "wine",
@@ -66,7 +66,6 @@ def load(name: str, params: dict[str, Any], folder: str | None) -> Raw:
     ImportError
         If scikit-learn is needed and not installed.
     """
-    from .tasks import check_params
 
     known = {"digits": ("hidden",), "diabetes": ("hidden",), "mnist": ("model", "hidden"),
              "sarcos": ("torque",), "sarcos-4449": ("torque",)}  # fmt: skip

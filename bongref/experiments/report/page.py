@@ -12,14 +12,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import reports
-from .._version import __version__
-from ..errors import InvalidValue
-from ..reports import Block, Code, Document, Fields, Figure, Inline, Section, Span, Table, Text
-from . import report_calibration, report_data, report_plots, store
-from .records import Record
-from .report_data import Board, Group, Point, number
-from .report_figures import Picture, metric_title, renamed, require_matplotlib
+from ... import reports
+from ..._version import __version__
+from ...errors import InvalidValue
+from ...reports import Block, Code, Document, Fields, Figure, Inline, Section, Span, Table, Text
+from .. import store
+from ..records import Record
+from . import calibration, figures, statistics
+from .drawing import Picture, metric_title, renamed, require_matplotlib
+from .statistics import Group, Point, TaskResults, number
 
 PAGE, DATA = "report.html", "report.json"
 
@@ -110,20 +111,20 @@ def make(
     require_matplotlib()
     here = read(folder)
     there = None if against is None else read(against)
-    boards = report_data.boards(here.records)
-    others = [] if there is None else report_data.boards(there.records)
-    if by is not None and not any(by in b.metrics for b in boards):
-        known = sorted({m for b in boards for m in b.metrics})
+    tasks = statistics.by_task(here.records)
+    others = [] if there is None else statistics.by_task(there.records)
+    if by is not None and not any(by in b.metrics for b in tasks):
+        known = sorted({m for b in tasks for m in b.metrics})
         raise InvalidValue(f"by must be one of {', '.join(known) or 'no metric'}, got {by!r}")
     pictures: list[Picture] = []
-    body: list[Block] = [_state(here, boards), *_notes(here, there, boards, others)]
+    body: list[Block] = [_state(here, tasks), *_notes(here, there, tasks, others)]
     body.append(_facts(here, there))
     data: dict[str, Any] = {"folder": here.name, "version": __version__, "tasks": []}
-    for k, board in enumerate(boards, 1):
-        there_board = next((o for o in others if o.task == board.task), None)
-        metric = by if by in board.metrics else report_data.main_metric(board.metrics)
-        prefix = f"{k}-{reports.anchor(board.task['name'])}-" if len(boards) > 1 else ""
-        section, drawn, numbers = _task(board, there_board, metric or "", prefix)
+    for k, results in enumerate(tasks, 1):
+        there_board = next((o for o in others if o.task == results.task), None)
+        metric = by if by in results.metrics else statistics.main_metric(results.metrics)
+        prefix = f"{k}-{reports.anchor(results.task['name'])}-" if len(tasks) > 1 else ""
+        section, drawn, numbers = _task(results, there_board, metric or "", prefix)
         body.append(section)
         pictures += drawn
         data["tasks"].append(numbers)
@@ -179,13 +180,13 @@ def headline(report: Report) -> str:
 # --- the head of the page -------------------------------------------------------------------------
 
 
-def _state(here: Folder, boards: Sequence[Board]) -> Block:
+def _state(here: Folder, tasks: Sequence[TaskResults]) -> Block:
     """Whether the results are complete, in one sentence."""
     counts = {
         s: sum(r["status"] == s for r in here.records) for s in ("done", "diverged", "failed")
     }
     ended = counts["done"] + counts["diverged"]
-    missing = sum(b.missing for b in boards) if here.missing is None else here.missing
+    missing = sum(b.missing for b in tasks) if here.missing is None else here.missing
     planned = len(here.records) - counts["failed"] + missing
     said = f"{reports.plural(counts['done'], 'run')} complete, {counts['diverged']} diverged"
     if counts["failed"]:
@@ -200,18 +201,18 @@ def _state(here: Folder, boards: Sequence[Board]) -> Block:
 
 
 def _notes(
-    here: Folder, there: Folder | None, boards: Sequence[Board], others: Sequence[Board]
+    here: Folder, there: Folder | None, tasks: Sequence[TaskResults], others: Sequence[TaskResults]
 ) -> list[Block]:
     notes = [*here.notes, *(there.notes if there else [])]
-    if len(boards) > 1:
+    if len(tasks) > 1:
         notes.append(
-            f"The folder has results of {len(boards)} tasks; each has a section of its own, and "
+            f"The folder has results of {len(tasks)} tasks; each has a section of its own, and "
             "nothing is compared across them."
         )
-    for board in boards if there else ():
-        if not any(o.task == board.task for o in others):
+    for results in tasks if there else ():
+        if not any(o.task == results.task for o in others):
             notes.append(
-                f"{there.name if there else ''} has no results of the task {board.task['name']} "
+                f"{there.name if there else ''} has no results of the task {results.task['name']} "
                 "with the same data, split and settings: nothing is overlaid."
             )
     return [Text(note, status="part") for note in notes]
@@ -239,43 +240,43 @@ def _versions(record: Record) -> str:
 
 
 def _task(
-    board: Board, there: Board | None, metric: str, prefix: str
+    results: TaskResults, there: TaskResults | None, metric: str, prefix: str
 ) -> tuple[Section, list[Picture], dict[str, Any]]:
-    order = report_data.ranks(board, metric)
-    pictures = [renamed(p, prefix) for p in _pictures(board, there, metric, order)]
-    body: list[Block] = [_task_facts(board)]
+    order = statistics.ranks(results, metric)
+    pictures = [renamed(p, prefix) for p in _pictures(results, there, metric, order)]
+    body: list[Block] = [_task_facts(results)]
     body.append(
         Section(
             "At the end of the stream",
-            [Text(_table_words(metric)), _table(board, metric, order, prefix)],
+            [Text(_table_words(metric)), _table(results, metric, order, prefix)],
             id=f"{prefix}final",
         )
     )
     if there is not None:
-        body.append(_comparison(board, there, metric, prefix))
+        body.append(_comparison(results, there, metric, prefix))
     figures = [_figure(p, prefix) for p in pictures]
     body.append(Section("Figures", figures, id=f"{prefix}figures"))
-    body += _lost(board, prefix)
-    runs = [_runs(board, group, prefix) for group in board.groups]
+    body += _lost(results, prefix)
+    runs = [_runs(results, group, prefix) for group in results.groups]
     said = Text("Each run with the command that computes it again, alone.")
     body.append(Section("Runs", [said, *runs], id=f"{prefix}runs"))
-    title = f"Task {board.task['name']}"
-    return Section(title, body, id=f"{prefix}task"), pictures, _numbers(board, metric, order)
+    title = f"Task {results.task['name']}"
+    return Section(title, body, id=f"{prefix}task"), pictures, _numbers(results, metric, order)
 
 
 def _pictures(
-    board: Board, there: Board | None, metric: str, order: Mapping[str, float]
+    results: TaskResults, there: TaskResults | None, metric: str, order: Mapping[str, float]
 ) -> list[Picture]:
     found: list[Picture | None] = [
-        report_plots.curves(board, name, order, there) for name in board.metrics
+        figures.curves(results, name, order, there) for name in results.metrics
     ]
-    for kind in report_calibration.kinds(board):
-        lines = {g.id: line for g in board.groups if (line := report_calibration.line(g, kind))}
-        found.append(report_plots.calibration(board, kind, order, lines))
+    for kind in calibration.kinds(results):
+        lines = {g.id: line for g in results.groups if (line := calibration.line(g, kind))}
+        found.append(figures.calibration(results, kind, order, lines))
     if metric:
-        found.append(report_plots.time_and_quality(board, metric))
-        found.append(report_plots.learning_rates(board, metric))
-    found.append(report_plots.divergence(board))
+        found.append(figures.time_and_quality(results, metric))
+        found.append(figures.learning_rates(results, metric))
+    found.append(figures.divergence(results))
     return [p for p in found if p is not None]
 
 
@@ -287,8 +288,8 @@ def _figure(picture: Picture, prefix: str) -> Figure:
     )
 
 
-def _task_facts(board: Board) -> Block:
-    task = board.task
+def _task_facts(results: TaskResults) -> Block:
+    task = results.task
     hidden = ("name", "files")
     items: list[tuple[str, Inline]] = [
         (key.replace("_", " "), _plain(value))
@@ -298,7 +299,7 @@ def _task_facts(board: Board) -> Block:
     files = task.get("files") or {}
     if files:
         items.append(("files", _plain(files)))
-    items.append(("seeds", ", ".join(map(str, board.seeds))))
+    items.append(("seeds", ", ".join(map(str, results.seeds))))
     return Section("The task", [Fields(items)], folded=True)
 
 
@@ -323,11 +324,11 @@ def _table_words(metric: str) -> Inline:
     ]
 
 
-def _table(board: Board, metric: str, order: Mapping[str, float], prefix: str) -> Table:
-    names = [metric, *(m for m in board.metrics if m != metric)] if metric else []
-    cells = {name: _column(board, name) for name in names}
+def _table(results: TaskResults, metric: str, order: Mapping[str, float], prefix: str) -> Table:
+    names = [metric, *(m for m in results.metrics if m != metric)] if metric else []
+    cells = {name: _column(results, name) for name in names}
     head = ["method", "#", "mean rank", "runs", *map(metric_title, names), "seconds"]
-    groups = sorted(board.groups, key=lambda g: (order.get(g.id, float("inf")), g.label))
+    groups = sorted(results.groups, key=lambda g: (order.get(g.id, float("inf")), g.label))
     rows: list[list[Inline]] = []
     for place, g in enumerate(groups, 1):
         rank = order.get(g.id)
@@ -336,7 +337,7 @@ def _table(board: Board, metric: str, order: Mapping[str, float], prefix: str) -
                 Span(g.label, link=f"#{prefix}{g.id}", style="code"),
                 str(place) if rank is not None else "–",
                 f"{rank:.2f}" if rank is not None else "–",
-                _count(g, board),
+                _count(g, results),
                 *(cells[name][g.id] for name in names),
                 _seconds(g),
             ]
@@ -345,8 +346,8 @@ def _table(board: Board, metric: str, order: Mapping[str, float], prefix: str) -
     return Table(head, rows, id=f"{prefix}table", right=tuple(right))
 
 
-def _column(board: Board, metric: str) -> dict[str, Inline]:
-    found = {g.id: report_data.last(g, metric) for g in board.groups}
+def _column(results: TaskResults, metric: str) -> dict[str, Inline]:
+    found = {g.id: statistics.last(g, metric) for g in results.groups}
     places = sorted((p.mean, id) for id, p in found.items() if p.n and p.n == p.of)
     place = {id: k for k, (_, id) in enumerate(places, 1)}
     return {id: _mean(p, place.get(id)) for id, p in found.items()}
@@ -379,9 +380,9 @@ def _with_error(p: Point) -> str:
     return f"{number(p.mean)} ± {number(p.error, 2)}"
 
 
-def _count(group: Group, board: Board) -> Inline:
+def _count(group: Group, results: TaskResults) -> Inline:
     done, lost = len(group.having("done")), len(group.having("diverged"))
-    failed, n = len(group.having("failed")), len(board.seeds)
+    failed, n = len(group.having("failed")), len(results.seeds)
     said = [f"{done} of {n}"]
     said += [f"{lost} diverged"] if lost else []
     said += [f"{failed} failed"] if failed else []
@@ -390,20 +391,20 @@ def _count(group: Group, board: Board) -> Inline:
 
 
 def _seconds(group: Group) -> str:
-    p = report_data.seconds(group)
+    p = statistics.seconds(group)
     return number(p.mean, 3) if p.n else "–"
 
 
 # --- another folder -------------------------------------------------------------------------------
 
 
-def _comparison(board: Board, there: Board, metric: str, prefix: str) -> Section:
+def _comparison(results: TaskResults, there: TaskResults, metric: str, prefix: str) -> Section:
     known = {g.id: g for g in there.groups}
     rows: list[list[Inline]] = []
-    for g in board.groups:
+    for g in results.groups:
         if g.id not in known:
             continue
-        d = report_data.difference(g, known[g.id], metric)
+        d = statistics.difference(g, known[g.id], metric)
         every = d.same == d.paired.of and d.same > 0
         rows.append(
             [
@@ -420,8 +421,8 @@ def _comparison(board: Board, there: Board, metric: str, prefix: str) -> Section
         "method", f"{title}, here", "there", "here − there, same seeds", "equal bit for bit",
         "faster here by",
     ]  # fmt: skip
-    only = [g.label for g in board.groups if g.id not in known]
-    theirs = [g.label for g in there.groups if g.id not in {x.id for x in board.groups}]
+    only = [g.label for g in results.groups if g.id not in known]
+    theirs = [g.label for g in there.groups if g.id not in {x.id for x in results.groups}]
     says = [f"only here: {', '.join(only)}"] if only else []
     says += [f"only there: {', '.join(theirs)}"] if theirs else []
     body: list[Block] = [Table(head, rows, id=f"{prefix}against-table", right=(1, 2, 3, 4, 5))]
@@ -432,13 +433,13 @@ def _comparison(board: Board, there: Board, metric: str, prefix: str) -> Section
 # --- runs -----------------------------------------------------------------------------------------
 
 
-def _lost(board: Board, prefix: str) -> list[Block]:
+def _lost(results: TaskResults, prefix: str) -> list[Block]:
     """What diverged or failed, in words."""
     out: list[Block] = []
     for status, title in (("diverged", "Runs that diverged"), ("failed", "Runs that failed")):
         rows: list[list[Inline]] = [
             [Span(g.label, style="code"), str(r["seed"]), str(r["step"]), r["reason"]]
-            for g in board.groups
+            for g in results.groups
             for r in g.having(status)
         ]
         if rows:
@@ -448,12 +449,12 @@ def _lost(board: Board, prefix: str) -> list[Block]:
     return out
 
 
-def _runs(board: Board, group: Group, prefix: str) -> Section:
-    names = board.metrics[:3]
+def _runs(results: TaskResults, group: Group, prefix: str) -> Section:
+    names = results.metrics[:3]
     head = ["seed", "status", *map(metric_title, names), "seconds", "command"]
     rows: list[list[Inline]] = []
     for r in group.runs:
-        finals = (report_data.final(r, name) for name in names)
+        finals = (statistics.final(r, name) for name in names)
         state = r["status"] if r["status"] == "done" else f"{r['status']} at step {r['step']}"
         rows.append(
             [
@@ -475,12 +476,12 @@ def _runs(board: Board, group: Group, prefix: str) -> Section:
 # --- numbers --------------------------------------------------------------------------------------
 
 
-def _numbers(board: Board, metric: str, order: Mapping[str, float]) -> dict[str, Any]:
+def _numbers(results: TaskResults, metric: str, order: Mapping[str, float]) -> dict[str, Any]:
     """The numbers of a task as plain data, with the commands behind them."""
     return {
-        "task": json.loads(json.dumps(board.task)),
+        "task": json.loads(json.dumps(results.task)),
         "ranked_by": metric,
-        "seeds": list(board.seeds),
+        "seeds": list(results.seeds),
         "groups": [
             {
                 "id": g.id,
@@ -488,13 +489,13 @@ def _numbers(board: Board, metric: str, order: Mapping[str, float]) -> dict[str,
                 "method": g.method,
                 "params": g.params,
                 "mean_rank": order.get(g.id),
-                "final": {m: report_data.last(g, m)._asdict() for m in board.metrics},
-                "seconds": report_data.seconds(g)._asdict(),
+                "final": {m: statistics.last(g, m)._asdict() for m in results.metrics},
+                "seconds": statistics.seconds(g)._asdict(),
                 "runs": [
                     {k: r[k] for k in ("id", "seed", "status", "step", "reason", "command")}
                     for r in g.runs
                 ],
             }
-            for g in board.groups
+            for g in results.groups
         ],
     }

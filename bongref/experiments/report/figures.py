@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from . import report_data as data
-from .report_data import Board, Group, Point, number
-from .report_figures import (
+from . import statistics
+from .drawing import (
     DASHES,
     GREY,
     INK,
@@ -33,23 +32,24 @@ from .report_figures import (
     picture,
     rule_legend,
 )
+from .statistics import Group, Point, TaskResults, number
 
 SMALL = (2.75, 2.0)  # inches of one of many panels
 ROWS = 60  # of the figure of runs that diverged
 
 
 def curves(
-    board: Board, metric: str, order: Mapping[str, float], there: Board | None = None
+    results: TaskResults, metric: str, order: Mapping[str, float], there: TaskResults | None = None
 ) -> Picture | None:
     """A metric against observations, mean ±1 standard error; None where no run has it."""
-    lines = {g.id: data.curve(g, metric) for g in board.groups}
-    other = _matching(board, there)
-    theirs = {id: data.curve(g, metric) for id, g in other.items()}
+    lines = {g.id: statistics.curve(g, metric) for g in results.groups}
+    other = _matching(results, there)
+    theirs = {id: statistics.curve(g, metric) for id, g in other.items()}
     if not any(lines.values()):
         return None
-    style, panels = looks(board), data.facets(board.groups, MOST)
+    style, panels = looks(results), statistics.facets(results.groups, MOST)
     many = len(panels) > 1
-    shown = {id for _, gs in panels for id in data.leaders(gs, order)}
+    shown = {id for _, gs in panels for id in statistics.leaders(gs, order)}
     bottom, top = limits([p.mean for id, ps in lines.items() for p in ps])
     steps = sorted({p.t for ps in lines.values() for p in ps})
 
@@ -68,22 +68,22 @@ def curves(
             axis.set_title(title, loc="left", y=1.0)
             _over_the_top(axis, [lines[g.id] for g in groups], [style[g.id] for g in groups])
             for g in groups:
-                draw_crosses(axis, data.crosses(g, metric), style[g.id])
+                draw_crosses(axis, statistics.crosses(g, metric), style[g.id])
         axes[0].set_ylabel(metric_title(metric))
         if many:
             figure.supxlabel("observations", fontsize=9, y=0.42 / figure.get_figheight())
-            rule_legend(figure, board.groups)
+            rule_legend(figure, results.groups)
         else:
             axes[0].set_xlabel("observations")
             legend(figure, axes[0])
 
     outside = sum(any(p.mean > top for p in ps) for ps in lines.values())
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(board.groups))}
+    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(results.groups))}
     return picture(
         f"curve-{metric}",
         f"{metric_title(metric)} against observations",
-        _curve_caption(board, outside, bool(other)),
-        f"{metric_title(metric)} against observations: {_best_words(board, metric)}",
+        _curve_caption(results, outside, bool(other)),
+        f"{metric_title(metric)} against observations: {_best_words(results, metric)}",
         shape,
         paint,
         tight=many,
@@ -98,7 +98,7 @@ def draw_faint(axis: Any, points: Sequence[Point], colour: str) -> None:
 
 
 def _label(group: Group, metric: str) -> str:
-    found = data.last(group, metric)
+    found = statistics.last(group, metric)
     return group.label if found.n == found.of else f"{group.label} ({found.n} of {found.of} runs)"
 
 
@@ -114,9 +114,9 @@ def _over_the_top(axis: Any, lines: Sequence[Sequence[Point]], style: Sequence[L
             )  # fmt: skip
 
 
-def _curve_caption(board: Board, outside: int, overlaid: bool) -> str:
+def _curve_caption(results: TaskResults, outside: int, overlaid: bool) -> str:
     says = ["Lines: mean over seeds; bands: ±1 standard error."]
-    if any(g.having("diverged") for g in board.groups):
+    if any(g.having("diverged") for g in results.groups):
         says.append(
             "A cross is a run that diverged; from there on the mean is over the runs that remain "
             "and its line is dotted."
@@ -124,18 +124,18 @@ def _curve_caption(board: Board, outside: int, overlaid: bool) -> str:
     if outside:
         one = outside == 1
         says.append(
-            f"{outside} of {len(board.groups)} curves leave{'s' if one else ''} the frame at the "
+            f"{outside} of {len(results.groups)} curves leave{'s' if one else ''} the frame at the "
             "top (arrowheads)."
         )
     if overlaid:
         says.append("Thin dashed lines of the same colour: the other folder.")
-    if len(board.groups) > MOST:
+    if len(results.groups) > MOST:
         says.append("In panels of many: in colour the best settings of each rule, the others grey.")
     return " ".join(says)
 
 
-def _best_words(board: Board, metric: str) -> str:
-    ends = [(data.last(g, metric), g.label) for g in board.groups]
+def _best_words(results: TaskResults, metric: str) -> str:
+    ends = [(statistics.last(g, metric), g.label) for g in results.groups]
     finite = sorted((p.mean, label) for p, label in ends if p.n)
     if not finite:
         return "no run is complete"
@@ -147,7 +147,7 @@ def _best_words(board: Board, metric: str) -> str:
 
 
 def calibration(
-    board: Board, kind: str, order: Mapping[str, float], lines: Mapping[str, Any]
+    results: TaskResults, kind: str, order: Mapping[str, float], lines: Mapping[str, Any]
 ) -> Picture | None:
     """Calibration curves of one kind of predictive.
 
@@ -155,11 +155,11 @@ def calibration(
     """
     if not lines:
         return None
-    style = looks(board)
-    panels = data.facets([g for g in board.groups if g.id in lines], MOST)
+    style = looks(results)
+    panels = statistics.facets([g for g in results.groups if g.id in lines], MOST)
     many = len(panels) > 1
-    shown = {id for _, gs in panels for id in data.leaders(gs, order)}
-    classes = board.task.get("kind") != "regression"
+    shown = {id for _, gs in panels for id in statistics.leaders(gs, order)}
+    classes = results.task.get("kind") != "regression"
     labels = ("confidence", "accuracy") if classes else ("nominal coverage", "coverage")
 
     shape = grid_shape(len(panels))
@@ -180,7 +180,7 @@ def calibration(
         axes[0].set_ylabel(labels[1])
         if many:
             figure.supxlabel(labels[0], fontsize=9, y=0.42 / figure.get_figheight())
-            rule_legend(figure, board.groups)
+            rule_legend(figure, results.groups)
         else:
             axes[0].set_xlabel(labels[0])
             legend(figure, axes[0])
@@ -206,13 +206,13 @@ DASHED = (0, (2, 2))
 # --- time -----------------------------------------------------------------------------------------
 
 
-def time_and_quality(board: Board, metric: str) -> Picture | None:
+def time_and_quality(results: TaskResults, metric: str) -> Picture | None:
     """The metric at the end against the seconds of a run."""
-    found = [(g, data.seconds(g), data.last(g, metric)) for g in board.groups]
+    found = [(g, statistics.seconds(g), statistics.last(g, metric)) for g in results.groups]
     found = [(g, s, q) for g, s, q in found if s.n and q.n and s.mean > 0]
     if not found:
         return None
-    style, few = looks(board), len(board.groups) <= MOST
+    style, few = looks(results), len(results.groups) <= MOST
     bottom, top = limits([q.mean for _, _, q in found])
     front = _front([(s.mean, q.mean) for _, s, q in found])
 
@@ -235,10 +235,10 @@ def time_and_quality(board: Board, metric: str) -> Picture | None:
         if few:
             legend(figure, axis)
         else:
-            rule_legend(figure, board.groups, short=True)
+            rule_legend(figure, results.groups, short=True)
 
-    hosts = sorted({r["timing"].get("host", "?") for g in board.groups for r in g.runs})
-    absent = len(board.groups) - len(found)
+    hosts = sorted({r["timing"].get("host", "?") for g in results.groups for r in g.runs})
+    absent = len(results.groups) - len(found)
     says = [
         f"Time without compilation and evaluation, on {', '.join(hosts)}.",
         "Named: those that none beats in both." if not few else "",
@@ -272,10 +272,10 @@ def _front(points: Sequence[tuple[float, float]]) -> set[int]:
 # --- learning rates -------------------------------------------------------------------------------
 
 
-def series(board: Board) -> dict[tuple[str, str], dict[str, list[Group]]]:
+def series(results: TaskResults) -> dict[tuple[str, str], dict[str, list[Group]]]:
     """Groups that differ in alpha alone: by (hess, family), then by label, sorted by alpha."""
     found: dict[tuple[str, str], dict[str, list[Group]]] = {}
-    for g in board.groups:
+    for g in results.groups:
         rule, hess, family = g.parts
         if "alpha" in g.params and family:
             rest = [word for word in g.label.split()[1:] if not word.startswith("α=")]
@@ -289,18 +289,21 @@ def series(board: Board) -> dict[tuple[str, str], dict[str, list[Group]]]:
     return {key: by_label for key, by_label in found.items() if by_label}
 
 
-def learning_rates(board: Board, metric: str) -> Picture | None:
+def learning_rates(results: TaskResults, metric: str) -> Picture | None:
     """The metric at the end against the learning rate; None where no method has two of them."""
-    panels = list(series(board).items())
+    panels = list(series(results).items())
     if not panels:
         return None
     many = len(panels) > 1
     ends = {
-        g.id: data.last(g, metric) for _, by in panels for groups in by.values() for g in groups
+        g.id: statistics.last(g, metric)
+        for _, by in panels
+        for groups in by.values()
+        for g in groups
     }
-    base = {key: _bong(board, key) for key, _ in panels}
+    base = {key: _bong(results, key) for key, _ in panels}
     shown = [p.mean for p in ends.values()]
-    shown += [data.last(g, metric).mean for found in base.values() for g in found]
+    shown += [statistics.last(g, metric).mean for found in base.values() for g in found]
     bottom, top = limits(shown)
     labels = list(dict.fromkeys(label for _, by in panels for label in by))
     style = {label: _series_look(label, k, labels) for k, label in enumerate(labels)}
@@ -314,7 +317,7 @@ def learning_rates(board: Board, metric: str) -> Picture | None:
         frame(axes, len(panels), shape[1], rates, (bottom, top), log=True)
         for axis, ((hess, family), by_label) in zip(axes, panels, strict=False):
             for k, g in enumerate(base[hess, family]):
-                level = data.last(g, metric)
+                level = statistics.last(g, metric)
                 axis.axhline(
                     level.mean, color=INK, linewidth=1.2, linestyle=(0, (4, 2)),
                     label="bong, which has none" if not k else "_",
@@ -380,20 +383,20 @@ def _series_look(label: str, k: int, labels: Sequence[str]) -> Look:
     return Look(colour, DASHES[nth % 4], MARKERS[nth % len(MARKERS)])
 
 
-def _bong(board: Board, key: tuple[str, str]) -> list[Group]:
-    return [g for g in board.groups if g.parts == ("bong", *key)]
+def _bong(results: TaskResults, key: tuple[str, str]) -> list[Group]:
+    return [g for g in results.groups if g.parts == ("bong", *key)]
 
 
 # --- divergence -----------------------------------------------------------------------------------
 
 
-def divergence(board: Board) -> Picture | None:
+def divergence(results: TaskResults) -> Picture | None:
     """Which runs diverged, and at which step; None where none did."""
-    found = [g for g in board.groups if g.having("diverged")]
+    found = [g for g in results.groups if g.having("diverged")]
     if not found:
         return None
     found.sort(key=lambda g: -len(g.having("diverged")) / len(g.runs))
-    kept, style = found[:ROWS], looks(board)
+    kept, style = found[:ROWS], looks(results)
     longest = max(len(_share(g)) for g in kept)
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
@@ -433,9 +436,9 @@ def _share(group: Group) -> str:
 # --- helpers --------------------------------------------------------------------------------------
 
 
-def _matching(board: Board, there: Board | None) -> dict[str, Group]:
-    """The groups of another board that are those of this one."""
+def _matching(results: TaskResults, there: TaskResults | None) -> dict[str, Group]:
+    """The groups of other results that are those of this one."""
     if there is None:
         return {}
     known = {g.id: g for g in there.groups}
-    return {g.id: known[g.id] for g in board.groups if g.id in known}
+    return {g.id: known[g.id] for g in results.groups if g.id in known}

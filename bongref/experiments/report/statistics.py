@@ -1,8 +1,8 @@
 """What a report shows, computed from the records: groups of runs, means, ranks, differences.
 
 Runs that differ in nothing but the seed form a :class:`Group`, the groups of one task a
-:class:`Board`. A run that diverged is never dropped: it is counted beside every mean and ranks last
-in its seed.
+:class:`TaskResults`. A run that diverged is never dropped: it is counted beside every mean and
+ranks last in its seed.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..grid import FAMILIES, HESSIANS, NAMES
-from .records import Record, canonical, fingerprint
+from ...grid import FAMILIES, HESSIANS, NAMES
+from ..records import Record, canonical, fingerprint
 
 # the order of metrics in a report
 STEMS = ("nlpd", "error", "ece", "rmse", "kl", "prequential", "nlpd_positive", "nonpositive")
@@ -65,7 +65,7 @@ class Group(NamedTuple):
         return [r for r in self.runs if r["status"] in status]
 
 
-class Board(NamedTuple):
+class TaskResults(NamedTuple):
     """The groups of one task."""
 
     task: dict[str, Any]
@@ -108,7 +108,7 @@ class Point(NamedTuple):
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def boards(records: Iterable[Record]) -> list[Board]:
+def by_task(records: Iterable[Record]) -> list[TaskResults]:
     """The records by task and group.
 
     Parameters
@@ -118,16 +118,16 @@ def boards(records: Iterable[Record]) -> list[Board]:
 
     Returns
     -------
-    list of Board
+    list of TaskResults
         In the order of the first record of each task.
     """
     tasks: dict[str, list[Record]] = {}
     for record in records:
         tasks.setdefault(canonical(record["task"]), []).append(record)
-    return [_board(found) for found in tasks.values()]
+    return [_results(found) for found in tasks.values()]
 
 
-def _board(records: Sequence[Record]) -> Board:
+def _results(records: Sequence[Record]) -> TaskResults:
     found: dict[str, list[Record]] = {}
     for record in records:
         found.setdefault(_group_key(record), []).append(record)
@@ -148,7 +148,7 @@ def _board(records: Sequence[Record]) -> Board:
     groups.sort(key=_order)
     metrics = {m: None for r in records for row in r["rows"] for m in row if m != "t"}
     seeds = tuple(sorted({r["seed"] for r in records}))
-    return Board(records[0]["task"], tuple(groups), _sorted_metrics(metrics), seeds)
+    return TaskResults(records[0]["task"], tuple(groups), _sorted_metrics(metrics), seeds)
 
 
 def _group_key(record: Record) -> str:
@@ -291,7 +291,7 @@ def seconds(group: Group) -> Point:
 # --- ranks ----------------------------------------------------------------------------------------
 
 
-def ranks(board: Board, metric: str) -> dict[str, float]:
+def ranks(results: TaskResults, metric: str) -> dict[str, float]:
     """Mean rank of each group over the seeds that all of them have; 1 is best.
 
     In each seed, a run that diverged ranks last, together with the others that did, and a value
@@ -300,7 +300,7 @@ def ranks(board: Board, metric: str) -> dict[str, float]:
 
     Parameters
     ----------
-    board : Board
+    results : TaskResults
     metric : str
 
     Returns
@@ -309,7 +309,7 @@ def ranks(board: Board, metric: str) -> dict[str, float]:
         Group ids to mean ranks.
     """
     scores: dict[int, dict[str, Score]] = {}
-    for group in board.groups:
+    for group in results.groups:
         for run in group.having("done", "diverged"):
             value = final(run, metric)
             if value is None and run["status"] == "done":

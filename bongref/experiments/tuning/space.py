@@ -2,7 +2,7 @@
 
 A space is a JSON object. A list is a choice, a number is fixed, and an object is a range:
 
->>> from bongref.experiments import space
+>>> from bongref.experiments.tuning import space
 >>> whole = space.parse({
 ...     "alpha": {"low": 0.001, "high": 1, "log": True},
 ...     "prior_var": [0.1, 1.0],
@@ -24,9 +24,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import checks
-from ..errors import InvalidType, InvalidValue
-from ..grid import PARAMETERS, method, methods
+from ... import checks
+from ...errors import InvalidType, InvalidValue
+from ...grid import PARAMETERS, method, methods
 
 SHARED = ("prior_var", "obs_var")  # of every method, and of every Gaussian likelihood
 INTEGERS = ("n_iter", "n_samples", "rank", "n_probes")

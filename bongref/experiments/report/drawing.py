@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import report_data as data
-from .report_data import Board, Group, Point
+from . import statistics
+from .statistics import Group, Point, TaskResults
 
 INK, LINE = "#1c2024", "#d9dee3"  # in the SVG: var(--ink), var(--line)
 PALETTE = (
@@ -211,14 +211,14 @@ class Look(NamedTuple):
     marker: str
 
 
-def looks(board: Board, most: int = MOST) -> dict[str, Look]:
+def looks(results: TaskResults, most: int = MOST) -> dict[str, Look]:
     """A look for each group: all different for a few, by rule in the panels of many."""
-    if len(board.groups) <= most:
+    if len(results.groups) <= most:
         return {
-            g.id: Look(PALETTE[k], DASHES[k % 4], MARKERS[k]) for k, g in enumerate(board.groups)
+            g.id: Look(PALETTE[k], DASHES[k % 4], MARKERS[k]) for k, g in enumerate(results.groups)
         }
     out = {}
-    for _, groups in data.facets(board.groups, most):
+    for _, groups in statistics.facets(results.groups, most):
         seen: dict[str, int] = {}
         for g in groups:
             rule = g.parts[0]

@@ -1,7 +1,7 @@
 """Calibration curves from the counts of runs: accuracy by confidence, coverage by probability.
 
->>> from bongref.experiments import report_calibration
->>> report_calibration.shares({"kind": "pit", "count": [1, 1, 2, 2, 2, 2, 1, 1]})
+>>> from bongref.experiments.report import calibration
+>>> calibration.shares({"kind": "pit", "count": [1, 1, 2, 2, 2, 2, 1, 1]})
 ([0.25, 0.5, 0.75, 1.0], [0.3333333333333333, 0.6666666666666666, 0.8333333333333334, 1.0])
 """
 
@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from .report_data import Board, Group
+from .statistics import Group, TaskResults
 
 Line = tuple[list[float], list[float]]
 
 
-def kinds(board: Board) -> list[str]:
+def kinds(results: TaskResults) -> list[str]:
     """The kinds of predictive that some run has counts of."""
-    found = {kind for g in board.groups for r in g.runs for kind in r.get("calibration") or {}}
+    found = {kind for g in results.groups for r in g.runs for kind in r.get("calibration") or {}}
     return sorted(found, key=lambda k: (k != "plugin", k))
 
 

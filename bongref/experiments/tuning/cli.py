@@ -1,4 +1,4 @@
-"""The command ``bongref tune``; its arguments are in :mod:`.arguments_more`."""
+"""The command ``bongref tune``; its arguments are in :mod:`..arguments`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,16 @@ import shlex
 import sys
 from typing import Any
 
-from .. import checks
-from ..errors import InvalidValue
-from ..grid import PARAMETERS
+from ... import checks
+from ...errors import InvalidValue
+from ...grid import PARAMETERS
+from .. import specs, tasks
+from ..cli import check_metric, load_task
+from ..report.statistics import number
+from ..workers import ClusterGone, pool
 from . import space as spaces
-from . import specs, study, tasks, tune
+from . import study, tune
 from .best import BEST
-from .cli import check_metric, load_task
-from .report_data import number
-from .workers import ClusterGone, pool
 
 
 def plan_of(args: argparse.Namespace) -> tune.Plan:

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import InvalidValue
+from ...errors import InvalidValue
 from . import space as spaces
 from .space import Axis, Choice, Space
 

@@ -15,17 +15,18 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import checks, reports
-from ..errors import InvalidValue
-from ..grid import method
+from ... import checks, reports
+from ...errors import InvalidValue
+from ...grid import method
+from .. import specs, store, tasks
+from ..execute import execute
+from ..records import Record
+from ..specs import Spec
+from ..workers import Pool, WorkerDied, gather
 from . import space as spaces
-from . import specs, store, study, tasks
+from . import study
 from .best import BEST, FORMAT
-from .execute import execute
-from .records import Record
-from .specs import Spec
 from .study import LARGE, Proposal, Study, Trial
-from .workers import Pool, WorkerDied, gather
 
 JOURNAL = "study.journal"
 DEFAULT: dict[str, Any] = {
@@ -187,7 +188,7 @@ def tune(
         For the studies, the results of all runs (``results.jsonl``) and ``best.json``; one process
         at a time.
     pool : Pool
-        From :func:`.workers.pool`. The result does not depend on how many workers there are or on
+        From :func:`..workers.pool`. The result does not depend on how many workers there are or on
         the order in which they finish.
     storage : str, optional
         A URL of an Optuna storage in place of the journal.

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks
-from ..errors import InvalidValue
-from ..linalg import Array
-from .raw import BINARY, CLASSES, KINDS, REGRESSION, Raw, mlp
+from ... import checks
+from ...errors import InvalidValue
+from ...linalg import Array
+from .raw import BINARY, CLASSES, KINDS, REGRESSION, Raw, check_params, mlp
 
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
@@ -59,7 +59,6 @@ def load(path: str, params: dict[str, Any]) -> Raw:
     InvalidValue
         If the file or a column is not there, a value is missing, or the target cannot be used.
     """
-    from .tasks import check_params
 
     name = Path(path).name
     check_params(name, params, list(PARAMS))

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from ..errors import InvalidValue
-from ..grid import method
+from ...errors import InvalidValue
+from ...grid import method
 
 BEST, FORMAT = "best.json", 1
 

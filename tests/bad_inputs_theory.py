@@ -1,0 +1,270 @@
+"""Bad inputs of the functions of ``bongref.theory``: (call, kind of error, a part of the message).
+
+A call is an expression over the names of :func:`given`.
+"""
+
+import numpy as np
+
+import bongref as br
+from bongref.errors import InvalidType, InvalidValue
+
+V, T = InvalidValue, InvalidType
+
+
+def given():
+    """Good inputs, by the names that the calls use."""
+    model, lik, batch = br.models.linear(2), br.likelihoods.Gaussian(1.0), br.batch
+    return {
+        "br": br,
+        "np": np,
+        "nan": np.nan,
+        "batch": batch,
+        "conj": br.conjugate,
+        "lit": br.literature,
+        "mirror": br.mirror,
+        "costs": br.costs,
+        "nist": br.nist,
+        "model": model,
+        "lik": lik,
+        "bern": br.likelihoods.Bernoulli(),
+        "fc": br.FC(np.zeros(2), np.eye(2)),
+        "q": br.Diag(np.zeros(2), np.ones(2)),
+        "dlr": br.DLR(np.zeros(2), np.ones(2), np.ones((2, 1))),
+        "s": batch.Scaled(np.zeros(2), np.ones(2)),
+        "c": br.Curv(g=np.ones(2), S=np.ones((2, 1))),
+        "lin": br.curvature.linearise(model, lik, np.ones(2), np.ones(1), np.zeros(2)),
+        "pair": br.conjugate.PAIRS["gamma-poisson"],
+        "expect": br.literature.logistic(np.ones(2), 1.0),
+        "one": np.ones(1),
+        "two": np.ones(2),
+        "three": np.ones(3),
+    }
+
+
+ROWS = [
+    # --- batch forms ------------------------------------------------------------------------------
+    ("batch.fc(None, c, 0.1, 1.0)", T, "current must be an FC state, got NoneType None"),
+    ("batch.fc(q, c, 0.1, 1.0)", T, "current must be an FC state, got Diag"),
+    ("batch.fc_mom(fc, None, 0.1, 1.0)", T, "curv must be a Curv, got NoneType None"),
+    (
+        "batch.fc_mom(fc, br.Curv(g=three, S=np.ones((3, 1))), 0.1, 1.0)",
+        V,
+        "curv.g must have shape (2,), got (3,)",
+    ),
+    ("batch.diag(q, c, None, 1.0)", T, "alpha must be a real number, got NoneType None"),
+    ("batch.diag(q, c, nan, 1.0)", V, "alpha must be finite, got nan"),
+    ("batch.diag_mom(q, c, 0.1, '1')", T, "lam must be a real number, got str '1'"),
+    (
+        "batch.diag_mom(br.Diag(np.zeros(2), three), c, 0.1, 1.0)",
+        V,
+        "current.var must have shape (2,), got (3,)",
+    ),
+    (
+        "batch.dlr(dlr, br.Curv(g=two), 0.1, 1.0)",
+        V,
+        "curv must have exactly one of S, G and d, got none",
+    ),
+    (
+        "batch.dlr(br.DLR(np.zeros(2), two, two), c, 0.1, 1.0)",
+        V,
+        "current.W must have shape (2, R), got (2,)",
+    ),
+    (
+        "batch.slang_lin_hess(None, lik, dlr, two, 1.0, 0.1, 1.0)",
+        T,
+        "model must be made by bongref.models (linear, mlp, cnn, wrap), got NoneType None",
+    ),
+    (
+        "batch.slang_lin_ef(model, None, dlr, two, 1.0, 0.1, 1.0)",
+        T,
+        "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got NoneType None",
+    ),
+    ("batch.to_scaled(q, 0, 1.0)", V, "n must be > 0, got 0"),
+    ("batch.from_scaled(q, 10, 1.0)", T, "q must be a Scaled state, got Diag"),
+    ("batch.von(s, three, two, 0.1, 0.1, 10, 1.0)", V, "ghat must have shape (2,), got (3,)"),
+    (
+        "batch.vogn(s, None, 0.1, 0.1, 10, 1.0)",
+        T,
+        "grads must be an array of real numbers, got NoneType None",
+    ),
+    (
+        "batch.vogn(s, np.ones((4, 3)), 0.1, 0.1, 10, 1.0)",
+        V,
+        "grads must have shape (any, 2), got (4, 3)",
+    ),
+    (
+        "batch.slang(dlr, np.ones((4, 2)), 0.1, 0.1, 10, 1.0, None)",
+        T,
+        "eig must be callable, got NoneType None",
+    ),
+    ("batch.exact_eig(None, 1)", T, "F must be an array of real numbers, got NoneType None"),
+    ("batch.exact_eig(np.ones((3, 2)), 0)", V, "rank must be an integer >= 1, got 0"),
+    (
+        "batch.fast_eig(np.ones((3, 2)), 1, None)",
+        T,
+        "rng must be a numpy.random.Generator or a seed (an integer >= 0)",
+    ),
+    ("batch.slang_sample(dlr, three)", V, "eps must have shape (2,), got (3,)"),
+    # --- conjugate pairs --------------------------------------------------------------------------
+    (
+        "conj.step(None, two, one)",
+        T,
+        "pair must be a Pair, got NoneType None; use one of bongref.conjugate.PAIRS",
+    ),
+    ("conj.step(pair, None, one)", T, "psi must be an array of real numbers, got NoneType None"),
+    ("conj.step(pair, three, one)", V, "psi must have shape (2,), got (3,)"),
+    (
+        "conj.step(pair, pair.prior, None)",
+        T,
+        "y must be an array of real numbers, got NoneType None",
+    ),
+    (
+        "conj.bong(pair, pair.prior, np.array([1.0]), 'quadratur')",
+        V,
+        "route must be 'quadrature' or 'autodiff', got 'quadratur'; did you mean 'quadrature'?",
+    ),
+    (
+        "conj.bayes('gamma-poisson', two, one)",
+        T,
+        "pair must be a Pair, got str 'gamma-poisson'; use one of bongref.conjugate.PAIRS",
+    ),
+    (
+        "conj.stream(pair, pair.prior, None)",
+        T,
+        "ys must be an array of real numbers, got NoneType None",
+    ),
+    (
+        "conj.stream(pair, pair.prior, np.ones((3, 1)), 'bong')",
+        T,
+        "rule must be callable, got str 'bong'",
+    ),
+    (
+        "conj.bong_in(pair, pair.prior, one, None, None)",
+        T,
+        "to must be callable, got NoneType None",
+    ),
+    (
+        "conj.log_prior(pair, pair.prior, None)",
+        T,
+        "theta must be an array of real numbers, got NoneType None",
+    ),
+    ("conj.expectation(pair, pair.prior, None)", T, "f must be callable, got NoneType None"),
+    # --- the literature ---------------------------------------------------------------------------
+    ("lit.rvga(None, lambda q: 0)", T, "prior must be an FC state, got NoneType None"),
+    ("lit.rvga(fc, None)", T, "expect must be callable, got NoneType None"),
+    ("lit.rvga_implicit(fc, expect, tol=0)", V, "tol must be > 0, got 0"),
+    ("lit.rvga_implicit(fc, expect, max_iter=0)", V, "max_iter must be an integer >= 1, got 0"),
+    (
+        "lit.sampled(None, lik, two, one, np.ones((3, 2)))",
+        T,
+        "model must be made by bongref.models (linear, mlp, cnn, wrap), got NoneType None",
+    ),
+    ("lit.logistic(None, 1.0)", T, "x must be an array of real numbers, got NoneType None"),
+    ("lit.cm_ekf(fc, None)", T, "lin must be a Lin, got NoneType None"),
+    (
+        "lit.cm_ekf(br.FC(np.zeros(3), np.eye(3)), lin)",
+        V,
+        "lin.H must have shape (any, 3), got (1, 2)",
+    ),
+    ("lit.vd_ekf(fc, lin)", T, "prior must be a Diag state, got FC"),
+    ("lit.fd_ekf(None, lin)", T, "prior must be a Diag state, got NoneType None"),
+    ("lit.lofi(q, lin)", T, "prior must be a DLR state, got Diag"),
+    ("lit.lofi_predict(dlr, None, 0.1)", T, "gamma must be a real number, got NoneType None"),
+    ("lit.minimal(two)", T, "lin must be a Lin, got ndarray array([1., 1.])"),
+    (
+        "lit.natural_gradient(None, np.eye(2), lin, 0.1)",
+        T,
+        "theta must be an array of real numbers, got NoneType None",
+    ),
+    ("lit.to_softplus(fc)", T, "q must be a Diag state, got FC"),
+    ("lit.bbb(q, q, lambda t: t, two, 0.1)", T, "q must be a Softplus state, got Diag"),
+    # --- mirror descent ---------------------------------------------------------------------------
+    ("mirror.bong(lik, dlr, two, 1.0)", T, "prior must be an FC or Diag state, got DLR"),
+    (
+        "mirror.bong(None, fc, two, 1.0)",
+        T,
+        "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got NoneType None",
+    ),
+    ("mirror.bong(lik, fc, None, 1.0)", T, "x must be an array of real numbers, got NoneType None"),
+    (
+        "mirror.bong(bern, fc, two, 0.5)",
+        V,
+        "y must be 0 or 1, got 0.5; encode classes as 0, 1, ...: Y = numpy.unique(labels, "
+        "return_inverse=True)[1]",
+    ),
+    ("mirror.blr(lik, fc, two, 1.0, 0.1, None)", T, "n_iter must be an integer >= 1, got None"),
+    ("mirror.blr(lik, fc, two, 1.0, None, 3)", T, "alpha must be a real number, got NoneType None"),
+    (
+        "mirror.implicit(lik, fc, three, 1.0)",
+        V,
+        "x must have 2 entries in its last dimension, got shape (3,)",
+    ),
+    (
+        "mirror.implicit(lik, fc, two, 1.0, max_iter=0)",
+        V,
+        "max_iter must be an integer >= 1, got 0",
+    ),
+    ("mirror.implicit_scalar(lik, q, two, 1.0)", T, "prior must be an FC state, got Diag"),
+    ("mirror.natural(None)", T, "q must be an FC or Diag state, got NoneType None"),
+    (
+        "mirror.moments(None)",
+        T,
+        "psi must be a pair of arrays such as (psi_1, psi_2), got NoneType None",
+    ),
+    (
+        "mirror.moments((1, 2, 3))",
+        T,
+        "psi must be a pair of arrays such as (psi_1, psi_2), got tuple (1, 2, 3)",
+    ),
+    (
+        "mirror.log_partition((None, None))",
+        T,
+        "psi[0] must be an array of real numbers, got NoneType None",
+    ),
+    ("mirror.kl_from_statistics(fc, None)", T, "p must be an FC or Diag state, got NoneType None"),
+    (
+        "mirror.solve_linearised(fc, None)",
+        T,
+        "d_rho must be a pair of arrays such as (psi_1, psi_2), got NoneType None",
+    ),
+    (
+        "mirror.step(mirror.natural(fc), mirror.natural(fc), '1')",
+        T,
+        "alpha must be a real number, got str '1'",
+    ),
+    # --- costs ------------------------------------------------------------------------------------
+    ("costs.sizes_of(None)", T, "name must be a string such as 'bong-lin-hess-fc', got None"),
+    ("costs.form_of('bong-fc')", V, "name must be RULE-{mc|lin}-{hess|ef}-FAMILY such as 'bong-li"),
+    (
+        "costs.polynomial('bong-lin-ef-fc', 'updates')",
+        V,
+        "part must be 'update', 'estimator' or 'sampling', got 'updates'; did you mean 'update'?",
+    ),
+    ("costs.count(None, P=3)", T, "name must be a string such as 'bong-lin-hess-fc', got None"),
+    ("costs.count('bong-lin-hess-fc', P=3)", T, "sizes of bong-lin-hess-fc must be P, C, got P"),
+    ("costs.parse(None)", T, "printed must be a str, got NoneType None"),
+    ("costs.parse('P^2')", V, "a cost must read like O((R+M)^2 P), got 'P^2'"),
+    ("costs.is_O(None, None)", T, "f must be a Poly, got NoneType None"),
+    ("costs.interpolate(None, 'P')", T, "cost must be callable, got NoneType None"),
+    (
+        "costs.update('bong-lin-hess-fc', fc, c)",
+        T,
+        "m must be a Method, got str 'bong-lin-hess-fc'",
+    ),
+    # --- certified regressions --------------------------------------------------------------------
+    (
+        "nist.row('Longly', 'qr')",
+        V,
+        "name must be 'NoInt1', 'Pontius', 'Longley', 'Wampler1', 'Wampler2', 'Wampler3', "
+        "'Wampler4'",
+    ),
+    (
+        "nist.row('Longley', 'QR')",
+        V,
+        "route must be 'exact', 'exact, float64 X', 'stream, plain', 'stream, efficient', "
+        "'stream, plain",
+    ),
+    ("nist.qr(None)", T, "d must be a Dataset, got NoneType None"),
+    ("nist.condition('Longley')", T, "d must be a Dataset, got str 'Longley'"),
+    ("nist.lre(None, '1.0')", T, "got must be a real number, got NoneType None"),
+]
