@@ -112,7 +112,8 @@ def rows() -> list[Row]:
             diagonal(vd, literature.vd_ekf), bound),
         Row("VD-EKF, inverse_free", f"{vd.__name__} with inverse_free, {diag}",
             "literature.vd_ekf", CASES, diagonal(free, literature.vd_ekf, 1), bound, "other",
-            "after one step; their inverse-free form is bong-lin-hess-diag_mom, not the projection"),
+            "after one step; their inverse-free form is bong-lin-hess-diag_mom, "
+            "not the projection"),
         Row("FD-EKF", f"{fd.__name__}, {diag}", "literature.fd_ekf", CASES,
             diagonal(fd, literature.fd_ekf), bound),
         Row("LO-FI, diagonal", f"_lofi_diagonal_cov_condition_on, {core}", "literature.lofi",
