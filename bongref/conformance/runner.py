@@ -227,11 +227,33 @@ def _call(call: Callable[..., Any], case: Case) -> tuple[Any, BaseException | No
     try:
         args, kwargs = _bound(call, arguments)
         with np.errstate(all="ignore"):
-            return call(*args, **kwargs), None
+            got = call(*args, **kwargs)
+        if changed := _changed(arguments, {**case.arguments, "Y": case.input.get("Y")}):
+            return got, Overwritten(f"overwrites its argument {changed} in place")
+        return got, None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         return None, error
+
+
+class Overwritten(Exception):
+    """A call that changes an array that it was given."""
+
+
+def _changed(now: Any, before: Any, path: str = "") -> str:
+    """The name of the first array that is not what it was; empty if all are."""
+    if isinstance(now, dict):
+        pairs = [(f"{path}.{k}" if path else str(k), now[k], before.get(k)) for k in now]
+    elif isinstance(now, list):
+        same = isinstance(before, (list, tuple)) and len(now) == len(before)
+        pairs = [(f"{path}[{k}]", a, before[k]) for k, a in enumerate(now)] if same else []
+    elif isinstance(now, np.ndarray):
+        same = np.shape(before) == now.shape and np.array_equal(now, before, equal_nan=True)
+        return "" if same else path
+    else:
+        pairs = []
+    return next((found for p, a, b in pairs if (found := _changed(a, b, p))), "")
 
 
 class WrongSignature(TypeError):
@@ -277,6 +299,8 @@ def judge(
     if isinstance(error, WrongSignature):
         name = METHOD_OF.get(case.level, case.level)
         return Outcome(case, "error", f"cannot be called: {name} {error}")
+    if isinstance(error, Overwritten):
+        return Outcome(case, "fail", str(error))
     if case.result != "value":
         return _judge_refusal(case, got, error, dtype)
     if error is not None:
