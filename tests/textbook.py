@@ -86,9 +86,7 @@ class Textbook:
             return {key: self._cast(v) for key, v in value.items()}
         if isinstance(value, list):
             return [self._cast(v) for v in value]
-        return (
-            np.asarray(value, dtype=self.dtype) if isinstance(value, np.ndarray) else value
-        )
+        return np.asarray(value, dtype=self.dtype) if isinstance(value, np.ndarray) else value
 
 
 def check(method, prior, params):

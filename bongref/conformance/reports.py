@@ -4,7 +4,7 @@
 >>> from bongref.conformance import reports
 >>> report = conformance.check(conformance.Reference, levels=["predict"])
 >>> print(reports.text(report).splitlines()[-1].split(" (")[0])
-CONFORMS: 17 of 17 cases are offered, and none fails
+CONFORMS in 17 of 17 cases
 
 ``reports.write("report.html", report)`` writes a file. The forms are those of
 :mod:`bongref.reports`; here is what the documents say, from :mod:`.findings`.
@@ -98,8 +98,7 @@ def write(path: Any, report: Report) -> None:
 
 def summary(report: Report, verbose: bool, file: str) -> Document:
     """The report for a terminal but for the verdict: marks, and the failures by how they fail."""
-    cases = plural(len(report.outcomes), "case")
-    title = f"{report.name} ({report.dtype}) against {cases} of {vectors.SCHEMA}"
+    title = f"{report.name} ({report.dtype}) offers {findings.share(report)} of {vectors.SCHEMA}"
     known = [o for o in report.outcomes if o.status == "xfail"]
     lines = [f"known to fail: {plural(len(known), 'case')} in {file}"] if known else []
     if verbose:
