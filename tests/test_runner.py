@@ -351,7 +351,11 @@ def test_draws(family):
         def draw(self, family, state, n, seed, normals):
             q = vectors.state(family, state)
             lam, Q = np.linalg.eigh(gaussians.covariance(q))
-            z = np.random.default_rng(3).standard_normal((n, len(lam))) if normals is None else normals
+            z = (
+                np.random.default_rng(3).standard_normal((n, len(lam)))
+                if normals is None
+                else normals
+            )
             return q.mu + self.wrong * (z * np.sqrt(lam)) @ Q.T
 
     cases = [c for c in vectors.load(["draw"]) if c.family == family]

@@ -16,7 +16,7 @@ from ..grid import HESSIANS, NAMES, RULES
 from ..reports import clip, plural
 from . import vectors
 from .answers import Gap
-from .diagnosis import common, verdict
+from .diagnosis import common, unexplained, verdict
 from .runner import METHOD_OF, NOT_RUN, STATUSES, Outcome, Report
 
 LEVELS = {name: label for label, name in vectors.LEVELS.items()}  # step -> L0
@@ -152,7 +152,31 @@ def explained(report: Report) -> tuple[list[str], dict[str, list[str]]]:
     reasons = verdict(report.outcomes)
     names = {subject(o): " ".join(o.case.subject.values()) for o in report.failures}
     mine = {name: reasons[key] for name, key in names.items() if reasons.get(key)}
-    return common(report.outcomes), mine
+    shown = {name: [in_words(line) for line in lines] for name, lines in mine.items()}
+    return [in_words(line) for line in common(report.outcomes)], shown
+
+
+# what the code calls its intermediate results, in the letters of the paper
+WORDS = {
+    "prec0": "Sigma0^-1",
+    "prec": "Sigma^-1",
+    "SGS": "Sigma @ G @ Sigma",
+    "Sg": "Sigma @ g",
+    "dense(curv)": "G",
+    "diagonal(curv)": "diag(G)",
+    "curv.g": "g",
+    "curv.S": "S",
+    "_pull": "the pull to the prior",
+    "woodbury_solve": "the solution by Woodbury",
+}
+
+
+def in_words(sentence: str) -> str:
+    """A diagnosis without the names of functions and variables of bongref's own code."""
+    said = re.sub(r", as [a-z_]+\.[a-z_0-9]+ has it", "", sentence)
+    for name, words in WORDS.items():
+        said = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", words, said)
+    return said
 
 
 def one_mistake(report: Report, whole: Sequence[str]) -> str:
@@ -162,6 +186,8 @@ def one_mistake(report: Report, whole: Sequence[str]) -> str:
     numbers = sum(o.gap is not None for o in report.failures)
     exceptions = numbers < len(report.failures)  # which a wrong number cannot explain
     many = f"all {numbers} wrong values" if exceptions else "every failure"
+    if odd := unexplained(report.outcomes):
+        many = f"{numbers - len(odd)} of {numbers} wrong values, all but {odd[0].case.id}"
     return f"one mistake explains {many}: {'; or '.join(whole)}"
 
 
