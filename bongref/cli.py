@@ -113,7 +113,14 @@ def _parser() -> argparse.ArgumentParser:
     )
     check.add_argument(
         "adapter",
+        nargs="?",
         help="module:Class or path.py:Class, e.g. my_adapter:Adapter, whose code is run",
+    )
+    check.add_argument(
+        "--new", metavar="FILE.py", help="write an adapter to fill in to a new FILE.py, and stop"
+    )
+    check.add_argument(
+        "--list", action="store_true", help="list the cases with what they need, and stop"
     )
     check.add_argument(
         "--methods",
@@ -125,7 +132,7 @@ def _parser() -> argparse.ArgumentParser:
         "--levels",
         metavar="LEVEL,...",
         action="append",
-        help="only these: L0,L1,L2,L3,L4,predict, or by name: step,update",
+        help="only these: L0,L1,L2,L3,L4,predict,draw, or by name: step,update",
     )
     check.add_argument(
         "--xfails", metavar="FILE", help="ids or globs of cases that are known to fail, one a line"
@@ -158,7 +165,7 @@ def _parser() -> argparse.ArgumentParser:
         "--levels",
         metavar="LEVEL,...",
         action="append",
-        help="only these: L0,L1,L2,L3,L4,predict, or by name",
+        help="only these: L0,L1,L2,L3,L4,predict,draw, or by name",
     )
     one = vectors.add_mutually_exclusive_group()
     one.add_argument("--list", action="store_true", help="a line for each case: id, result, flags")
@@ -331,6 +338,21 @@ def _check(args: argparse.Namespace) -> int:
     vectors.check_methods(methods)
     for path in args.report:
         reports.check_path(path)
+    if args.new:
+        from .conformance import template
+
+        print(template.write(args.new))
+        return 0
+    if args.list:
+        from .conformance import shipped
+
+        print(shipped.listing(vectors.select(levels, methods, args.vectors), needs=True))
+        return 0
+    if not args.adapter:
+        raise ValueError(
+            "adapter must be given, e.g. bongref check my_adapter:Adapter; "
+            "bongref check --new my_adapter.py writes one to start from"
+        )
     if args.write_xfails:
         reports.check_path(args.write_xfails, "write-xfails", ())
         if Path(args.write_xfails).exists():

@@ -120,12 +120,55 @@ def test_what_conforms(capsys):
     status, out, err = run(capsys, "check", RIGHT, *FEW)
     n = len(vectors.load(["L0"], ["bong-lin-hess-fc", "bong-lin-*-diag"]))
     assert (status, err) == (0, "") and out.splitlines()[-1].startswith(
-        f"CONFORMS: {n} of {n} cases are offered, and none fails ({n} pass;"
+        f"CONFORMS in {n} of {n} cases (100 %), L0 step; none fails ({n} pass;"
     )
     assert "bong-lin-hess  ✓··  ···     ✓··   ···       ···" in out and "bong-mc-ef" not in out
     assert f"✓ L0 step  {n} cases  {n} pass" in out
     status, out, err = run(capsys, "check", RIGHT, *FEW, "--quiet")
     assert (status, err) == (0, "") and len(out.splitlines()) == 1 and out.startswith("CONFORMS")
+
+
+LITTLE = """
+class Adapter:
+    name, dtype = "little", "float64"
+    def step(self, method, prior, current, curv, params):
+        if method != "bong-lin-hess-diag":
+            return NotImplemented
+        if min(prior["var"]) <= 0:
+            raise ValueError("not positive")
+        var = 1 / (1 / prior["var"] - curv["d"])
+        return {"mu": prior["mu"] + var * curv["g"], "var": var}
+"""
+
+
+def test_the_first_line_says_how_much_is_offered(capsys, adapter):
+    status, out, _ = run(capsys, "check", adapter(LITTLE))
+    n, total = 5, len(vectors.load())
+    percent = f"{100 * n / total:.2g}"
+    assert status == 0 and out.splitlines()[0].startswith(
+        f"little (float64) offers {n} of {total} cases ({percent} %), L0 step of bongref-vectors-2"
+    )
+    assert f"CONFORMS in {n} of {total} cases ({percent} %), L0 step; none fails" in out
+    text = " ".join(out.split())
+    assert "run (" in text and "OU dynamics" in text and "a missing observation" in text
+    assert "draw (11 draws: given standard normals, a seed)" in text
+
+
+def test_a_template_and_a_list(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, _ = run(capsys, "check", "--new", "fresh_adapter.py")
+    assert status == 0 and "bongref check fresh_adapter.py:Adapter" in out
+    few = ("--methods", "bong-lin-hess-diag", "--levels", "L0,predict,draw")
+    status, out, _ = run(capsys, "check", "fresh_adapter.py:Adapter", *few)
+    assert status == 0 and "CONFORMS in 5 of" in out
+    for wrong in ("fresh_adapter.py", "adapter.txt", "my-adapter.py"):
+        assert run(capsys, "check", "--new", wrong)[0] == 2
+    status, out, _ = run(capsys, "check", "--list", "--levels", "L3", "--methods", "bong-lin-ef-fc")
+    lines = out.splitlines()
+    assert status == 0 and len(lines) == len(vectors.load(["L3"], ["bong-lin-ef-fc"]))
+    assert any("OU dynamics" in line for line in lines)
+    status, _, err = run(capsys, "check")
+    assert status == 2 and "--new" in err
 
 
 def test_what_does_not(capsys, adapter):
@@ -454,7 +497,7 @@ def test_json(wrong, right, tmp_path):
         )  # no NaN or Infinity: other languages read it too
         assert (
             data["schema"] == "bongref-report-1"
-            and data["vectors"] == "bongref-vectors-1"
+            and data["vectors"] == "bongref-vectors-2"
             and data["bongref"] == br.__version__
         )
         assert (data["adapter"], data["dtype"], data["ok"]) == (report.name, "float64", report.ok)
@@ -659,7 +702,7 @@ def test_summary_and_list(capsys):
     assert (
         (status, err) == (0, "")
         and f"{len(every)} cases with" in out
-        and "schema bongref-vectors-1" in out
+        and "schema bongref-vectors-2" in out
     )
     for level in vectors.LEVELS.values():
         (line,) = [line.split() for line in out.splitlines() if level in line.split()[:2]]

@@ -18,8 +18,9 @@ import bongref as br
 from bongref import cli, curvature, paper
 from bongref.curvature import Curv, dense, linearise
 from bongref.families import diag_nat, dlr, fc_mom, fc_nat
-from bongref.grid import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, RULES
+from bongref.grid import FAMILIES, HESSIANS, MODULES, NAMES, NOT_DERIVED, RULES
 from bongref.likelihoods import Bernoulli, Categorical, Gaussian
+from bongref.linalg import inv
 from bongref.paper import errata, index, printed, source, tables
 from bongref.paper.errata import ERRATA, KINDS
 from bongref.routes import compare, definition
@@ -107,6 +108,108 @@ def test_low_rank_part_of_the_first_iteration_of_blr_dlr():
         prec = np.linalg.inv(fc_nat.blr(full(prior), full(current), curv, alpha).Sigma)
         lam = np.linalg.eigvalsh(prec - np.diag((1 - alpha) * current.Ups + alpha * prior.Ups))
         assert np.sum(lam > 1e-9 * lam.max()) == rank
+
+
+def _tex_lines():
+    if not TEX.exists():
+        pytest.skip("the paper's LaTeX is not here")
+    return TEX.read_text(encoding="utf-8").splitlines()
+
+
+def test_one_paper_under_two_keys():
+    """Two keys of the bibliography with one title, but for capitals and braces; no third pair."""
+    entries = re.findall(
+        r"\\bibitem\[.*?\]\{(\w+)\}\n.*?\n\\newblock (.*?)\n", "\n".join(_tex_lines()), re.DOTALL
+    )
+    keys = {}
+    for key, title in entries:
+        keys.setdefault(re.sub(r"[^a-z]", "", title.lower()), []).append(key)
+    twice = {tuple(sorted(k)) for k in keys.values() if len(k) > 1}
+    assert twice == {("Immer2021linear", "Immer21a"), ("VON", "khan2018fast")}
+
+
+def test_misspelt_words_are_on_their_lines():
+    lines = _tex_lines()
+    for line, words in {
+        466: "one at time",
+        479: "we can also  replacing",
+        489: "block-box",
+        1804: "showns",
+        1851: "as least when",
+        1852: "have a slight edge",
+    }.items():
+        assert words in lines[line - 1], line
+
+
+def test_the_proceedings_are_not_guessed():
+    """Without a copy to read, every erratum says so, and the page says why."""
+    assert {e.proceedings for e in ERRATA} == {errata.NOT_COMPARED}
+    page = " ".join((ROOT / "docs" / "errata.md").read_text(encoding="utf-8").split())
+    assert errata.REASON in page
+    assert tables.fields(ERRATA[0])["proceedings"] == "not compared"
+
+
+@pytest.mark.parametrize("family", ["fc_mom", "diag_mom"])
+@pytest.mark.parametrize("rule", RULES)
+def test_moment_updates_keep_definiteness_up_to_the_edge(rule, family):
+    """G is scaled so that the largest eigenvalue of E98 lies at 1 ∓ 1e-6 of its bound."""
+    rng, P, alpha = np.random.default_rng(5), 4, 0.3
+    prior, current = (belief(family, rng, P) for _ in range(2))
+    smaller = {k: v / 8 for k, v in current._asdict().items() if k != "mu"}
+    current = prior if rule in ("bong", "bog") else current._replace(**smaller)
+    S = rng.standard_normal((P, 2))
+    full = lambda q: np.diag(q.var) if family == "diag_mom" else q.Sigma
+    keep = (lambda A: np.diag(np.diag(A))) if family == "diag_mom" else (lambda A: A)
+    L = np.linalg.cholesky(full(current))
+    Li, prec0, prec = np.linalg.inv(L), np.linalg.inv(full(prior)), np.linalg.inv(full(current))
+
+    def largest(c):  # the left-hand side of E98 over its bound, for G = −c S Sᵀ
+        G = -c * keep(S @ S.T)
+        left, bound = {
+            "bong": (-L.T @ G @ L, 1.0),
+            "blr": (alpha * L.T @ (prec0 - G) @ L, 1 + alpha),
+            "bog": (-alpha * Li @ G @ Li.T, 2.0),
+            "bbb": (alpha * Li @ (prec0 - prec - G) @ Li.T, 2.0),
+        }[rule]
+        return np.linalg.eigvalsh(left)[-1] / bound
+
+    low, high = 0.0, 1.0
+    assert largest(low) < 1
+    while largest(high) < 1:
+        high *= 2
+    for _ in range(200):
+        middle = (low + high) / 2
+        low, high = (middle, high) if largest(middle) < 1 else (low, middle)
+    for c, valid in ((low * (1 - 1e-6), True), (low * (1 + 1e-6), False)):
+        step = getattr(MODULES[family], rule)
+        out = step(prior, current, Curv(np.zeros(P), S=np.sqrt(c) * S), alpha)
+        assert br.gaussians.is_valid(out) == valid, (rule, c)
+
+
+def test_prediction_of_dlr_is_exact_and_keeps_its_rank():
+    """The formula of E99 in fractions: times F Σ F + Q it is the identity, and W' has R columns."""
+    P, R = 4, 2
+    f = [Fraction(3, 4), Fraction(7, 8), Fraction(1, 2), Fraction(1)]
+    q = [Fraction(1, 8), Fraction(0), Fraction(3, 16), Fraction(1, 4)]
+    ups = [Fraction(2), Fraction(3, 2), Fraction(1), Fraction(5, 4)]
+    W = np.array([[Fraction(int(i * 3 + j * 5) % 7 - 3, 2) for j in range(R)] for i in range(P)])
+    eye, diag = (
+        lambda n: np.array([[Fraction(int(i == j)) for j in range(n)] for i in range(n)]),
+        np.diag,
+    )
+    F, Q, U = (np.array(a, dtype=object) for a in (f, q, ups))
+    n = F**2 + Q * U
+    V = (F / n)[:, None] * W
+    precision = diag(U / n) + V @ inv(eye(R) + W.T @ ((Q / n)[:, None] * W)) @ V.T
+    Sigma = inv(diag(U) + W @ W.T)
+    moved = F[:, None] * Sigma * F + diag(Q)
+    assert np.all(moved @ precision == eye(P))
+    got = br.predict(
+        br.DLR(np.zeros(P), U.astype(float), W.astype(float)),
+        br.dynamics.Linear(F.astype(float), np.zeros(P), Q.astype(float)),
+    )
+    assert got.W.shape == (P, R)
+    close("precision", np.diag(got.Ups) + got.W @ got.W.T, precision.astype(float))
 
 
 def test_implicit_update_has_solutions_that_are_no_minimum():

@@ -7,7 +7,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from bongref.conformance import vectors
+from bongref import gaussians
+from bongref.conformance import findings, vectors
 from bongref.conformance.adapter import Reference, dtype_of, load_adapter
 from bongref.conformance.runner import check, read_xfails, run_case
 
@@ -302,6 +303,75 @@ def test_what_is_missing_or_not_implemented_is_not_offered():
         and report.dtype == "float64"
     )
     assert {o.case.level for o in report.outcomes if o.status == "pass"} == {"step"}
+
+
+def test_raising_everywhere_is_no_refusal():
+    """A case that must be refused is an error where the same call raises on everything."""
+
+    class Broken(Reference):
+        def step(self, *args, **kwargs):
+            raise RuntimeError("no GPU")
+
+    report = check(Broken, methods=["bong-lin-hess-diag"], levels=["L0"], diagnose=False)
+    assert report.counts == {"error": len(report.outcomes)} and not report.ok
+    said = [o.message for o in report.outcomes if o.case.result == "refuse"]
+    assert said and all("which is no refusal" in m and "no GPU" in m for m in said)
+
+
+def test_an_argument_that_is_overwritten():
+    class Careless(Reference):
+        def step(self, method, prior, current, curv, params):
+            out = super().step(method, prior, current, curv, params)
+            prior["mu"] += 1
+            return out
+
+    report = check(Careless, methods=["bong-lin-hess-diag"], levels=["L0"])
+    bad = [o for o in report.outcomes if o.case.result == "value"]
+    assert {o.status for o in bad} == {"fail"}
+    assert {o.message for o in bad} == {"overwrites its argument prior.mu in place"}
+
+
+def test_a_predictive_of_the_mean_alone_is_in_part():
+    class Mean(Reference):
+        def predictive(self, *args, **kwargs):
+            return {"mean": super().predictive(*args, **kwargs)["mean"]}
+
+    whole = check(Reference, levels=["L4"], methods=["bong-lin-hess-fc"])
+    part = check(Mean, levels=["L4"], methods=["bong-lin-hess-fc"])
+    assert part.ok and {o.partial for o in part.outcomes} == {True}
+    assert findings.standing(part.outcomes) == "part"
+    assert not any(o.partial for o in whole.outcomes)
+
+
+@pytest.mark.parametrize("family", ["fc", "diag", "dlr"])
+def test_draws(family):
+    """Any root of the covariance is right; a wrong scale, or a map that is not affine, is not."""
+
+    class Other(Reference):
+        wrong = 1.0
+
+        def draw(self, family, state, n, seed, normals):
+            q = vectors.state(family, state)
+            lam, Q = np.linalg.eigh(gaussians.covariance(q))
+            z = (
+                np.random.default_rng(3).standard_normal((n, len(lam)))
+                if normals is None
+                else normals
+            )
+            return q.mu + self.wrong * (z * np.sqrt(lam)) @ Q.T
+
+    cases = [c for c in vectors.load(["draw"]) if c.family == family]
+    assert {run_case(Other(), c).status for c in cases} == {"pass"}
+    scaled = Other()
+    scaled.wrong = 1.1
+    assert {run_case(scaled, c, diagnose=False).status for c in cases} == {"fail"}
+
+    class Clipped(Other):
+        def draw(self, family, state, n, seed, normals):
+            out = super().draw(family, state, n, seed, normals)
+            return np.clip(out, -1.5, 1.5)
+
+    assert {run_case(Clipped(), c, diagnose=False).status for c in cases} == {"fail"}
 
 
 def test_nothing_offered_is_not_ok():

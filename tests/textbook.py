@@ -20,7 +20,7 @@ FAMILIES = {
 
 
 class Textbook:
-    """All six calls for the 78 methods."""
+    """All seven calls for the 78 methods."""
 
     name = "textbook"
 
@@ -77,17 +77,20 @@ class Textbook:
         )
         return predictive(kind, model, likelihood, state["mu"], X, samples, Y)
 
+    def draw(self, family, state, n, seed, normals):
+        state, normals = self._cast(state), self._cast(normals)
+        z = np.random.default_rng(seed).standard_normal((n, len(state["mu"])))
+        return draw(state, z.astype(self.dtype) if normals is None else normals)
+
     def _cast(self, value):
         """Every array in the dtype; numbers of Python stay what they are, and numpy does not widen
         for them.
         """
         if isinstance(value, dict):
             return {key: self._cast(v) for key, v in value.items()}
-        if isinstance(value, list) and any(v is None for v in value):
+        if isinstance(value, list):
             return [self._cast(v) for v in value]
-        return (
-            np.asarray(value, dtype=self.dtype) if isinstance(value, (list, np.ndarray)) else value
-        )
+        return np.asarray(value, dtype=self.dtype) if isinstance(value, np.ndarray) else value
 
 
 def check(method, prior, params):
@@ -470,12 +473,14 @@ def predictive(kind, model, lik, mu, X, samples, Y):
         return out
     out["log_density"] = np.stack(
         [
-            np.log(np.mean(np.stack([density(lik, h, y) for h in one])))
+            log_mean([log_density(lik, h, y) for h in one])
+            if lik["kind"] == "gaussian"
+            else np.log(max(0.0, np.mean(np.stack([density(lik, h, y) for h in one]))))
             for one, y in zip(rows, Y, strict=True)
         ]
     )
     out["nlpd"] = -np.mean(out["log_density"])
-    if lik["kind"] in ("bernoulli", "categorical"):
+    if lik["kind"] == "categorical" or (lik["kind"] == "bernoulli" and mean.shape[1] == 1):
         p, y = (
             (np.hstack([1 - A, A]) for A in (mean, Y)) if lik["kind"] == "bernoulli" else (mean, Y)
         )
@@ -502,14 +507,31 @@ def means(kind, model, lik, mu, x, samples):
     return np.stack([h + slope @ (one - mu) for one in samples])
 
 
+def log_mean(logs):
+    top = np.max(logs)
+    return top + np.log(np.mean(np.exp(np.array(logs) - top)))
+
+
+def log_density(lik, h, y):
+    """log p(y) of a Gaussian with mean h, which may be far below the smallest float."""
+    square = (y - h) @ np.linalg.inv(lik["R"]) @ (y - h)
+    return -square / 2 - np.log(np.linalg.det(2 * pi * lik["R"])) / 2
+
+
 def density(lik, h, y):
-    """p(y) with mean h."""
-    if lik["kind"] == "gaussian":
-        return np.exp(-(y - h) @ np.linalg.inv(lik["R"]) @ (y - h) / 2) / np.sqrt(
-            np.linalg.det(2 * pi * lik["R"])
-        )
+    """p(y) with mean h; a Poisson rate of 0 or less has none."""
     if lik["kind"] == "bernoulli":
         return np.prod(np.where(y == 1, h, 1 - h))
     if lik["kind"] == "categorical":
         return h @ y
+    if np.any(h < 0):
+        return 0.0
     return np.prod([h[c] ** y[c] * np.exp(-h[c]) / factorial(int(y[c])) for c in range(len(y))])
+
+
+def draw(state, z):
+    """mu plus a root of the covariance times the rows of z."""
+    if "var" in state:
+        return state["mu"] + z * np.sqrt(state["var"])
+    Sigma = np.linalg.inv(precision(state)) if "Ups" in state else state["Sigma"]
+    return state["mu"] + z @ np.linalg.cholesky(Sigma).T

@@ -8,19 +8,21 @@ bongref.conformance --bongref-adapter my_adapter:Adapter``, and in Python
 >>> report.ok
 True
 
-An adapter is a class with some of six methods (:mod:`.adapter`). Naming one runs its code.
+An adapter is a class with some of seven methods (:mod:`.adapter`). Naming one runs its code.
 What is not here: the updates themselves (``families``), and adapters of other implementations
 (``validation/peers``).
 
 ====================  ============================================================================
 :mod:`.vectors`       what a case is; reading and writing; :mod:`.flags`, :mod:`.quantities`
-:mod:`.adapter`       the six calls, bongref's own adapters, loading one by name
+:mod:`.adapter`       the seven calls, bongref's own adapters, loading one by name
 :mod:`.runner`        cases through an adapter; :mod:`.answers` reads and compares what it returns
 :mod:`.reports`       the report as text, JSON, JUnit XML, HTML and Markdown
 :mod:`.plugin`        the cases as tests of pytest
 :mod:`.diagnosis`     the mistake behind a failure; :mod:`.mistakes`, :mod:`.edits` list them
 :mod:`.pipeline`      every call in replaceable pieces; :mod:`.network` a network in such pieces
-:mod:`.cases`         the cases from scratch; inputs from :mod:`.draws`, values from :mod:`.values`
+:mod:`.cases`         the cases from scratch (:mod:`.cases_more`); inputs from :mod:`.draws`, values
+                      from :mod:`.values`
+:mod:`.template`      an adapter to fill in
 :mod:`.precise`       values to 50 digits; :mod:`.sensitivity` their tolerances
 :mod:`.shipped`       what ``bongref vectors`` shows and rederives
 ====================  ============================================================================

@@ -1,6 +1,6 @@
-"""Adapters: the six calls that the vectors are made of, and bongref's own answers to them.
+"""Adapters: the seven calls that the vectors are made of, and bongref's own answers to them.
 
-An adapter is any object with a ``name``, a ``dtype`` ("float64" or "float32") and some of the six
+An adapter is any object with a ``name``, a ``dtype`` ("float64" or "float32") and some of the seven
 methods. A method that is missing, returns ``NotImplemented`` or raises ``NotImplementedError`` is
 "not offered", which is never a failure.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from .. import checks, curvature, filter, metrics, predictive, stream
+from .. import checks, curvature, filter, gaussians, metrics, predictive, stream
 from .. import dynamics as transitions
 from .._version import __version__
 from ..errors import InvalidValue
@@ -27,7 +27,7 @@ from ..routes import oracle
 from ..states import State
 from . import vectors
 
-CALLS = ("step", "estimate", "update", "predict", "run", "predictive")
+CALLS = ("step", "estimate", "update", "predict", "run", "predictive", "draw")
 DTYPES = ("float64", "float32")
 Data = dict[str, Any]  # plain numbers and arrays by name
 
@@ -138,6 +138,11 @@ class Reference:
                 out |= {"error": metrics.error(pred, Y), "ece": metrics.ece(pred, Y)}
         return out
 
+    def draw(self, family: str, state: Data, n: int, seed: int, normals: Array | None) -> Any:
+        """Samples θ ~ q, (n, P): from given standard normals, or from a seed."""
+        q = vectors.state(family, state)
+        return gaussians.sample(q, n, seed) if normals is None else gaussians.place(q, normals)
+
 
 class Fast:
     """bongref's compiled path as an adapter: steps in diagonal and DLR families, updates, streams.
@@ -233,7 +238,7 @@ def load_adapter(target: Any) -> Any:
     Returns
     -------
     object
-        With at least one of the six methods and a known dtype.
+        With at least one of the seven methods and a known dtype.
 
     Raises
     ------
@@ -309,7 +314,7 @@ def _import(where: str) -> Any:
 
 
 def check_adapter(adapter: Any) -> Any:
-    """The adapter, if it has one of the six methods and a known dtype."""
+    """The adapter, if it has one of the seven methods and a known dtype."""
     if dtype_of(adapter) not in DTYPES:
         dtype = getattr(adapter, "dtype", None)
         raise InvalidValue(f"adapter.dtype must be 'float64' or 'float32', got {dtype!r}")

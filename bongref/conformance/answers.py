@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..errors import InvalidType, InvalidValue
-from ..gaussians import is_valid
+from ..gaussians import covariance, is_valid
 from ..grid import STATES
 from ..linalg import Array
 from . import vectors
@@ -65,6 +65,8 @@ def read(case: Case, got: Any, full: bool = True) -> dict[str, Array]:
     """
     if case.level == "stream":
         return _stream(case, got, full)
+    if case.level == "draw":
+        return _draws(case, got)
     if not isinstance(got, Mapping):
         raise InvalidType(f"returned {type(got).__name__}; wanted a dict with {_keys(case)}")
     if case.level == "estimate":
@@ -184,6 +186,22 @@ def _stream(case: Case, got: Any, full: bool) -> dict[str, Array]:
     return out
 
 
+def _draws(case: Case, got: Any) -> dict[str, Array]:
+    """What does not depend on the root of Σ that an implementation takes."""
+    theta, normals = number("the samples", got), case.input["normals"]
+    P, n = len(case.input["state"]["mu"]), case.input["n"]
+    if theta.shape != (n, P):
+        raise InvalidValue(f"the samples have shape {theta.shape}; wanted ({n}, {P})")
+    if normals is None:
+        q = vectors.state(case.family, case.input["state"])
+        white = np.linalg.solve(np.linalg.cholesky(covariance(q)), (theta - q.mu).T).T
+        second = white.T @ white / n
+        return {"whitened mean": white.mean(axis=0), "whitened covariance": second}
+    moves = theta[1 : P + 1] - theta[0]
+    rest = theta[P + 1 :] - (theta[0] + normals[P + 1 :] @ moves)
+    return {"mean": theta[0], "covariance": moves.T @ moves, "not affine": rest}
+
+
 # --- comparing ------------------------------------------------------------------------------------
 
 
@@ -191,10 +209,12 @@ def compare(q: Quantity, got: Array, tolerance: float) -> Gap | None:
     """The difference of a quantity from its right value; None where it is within the tolerance."""
     if got.shape != q.value.shape:
         return Gap(q.name, q.equation, math.inf, tolerance, got, q.value)
-    if not np.all(np.isfinite(got)):
-        where = tuple(int(i) for i in np.argwhere(~np.isfinite(got))[0])
+    odd = ~np.isfinite(got) | ~np.isfinite(q.value)
+    wrong = odd & ~(got == q.value)
+    if np.any(wrong):
+        where = tuple(int(i) for i in np.argwhere(wrong)[0])
         return Gap(q.name, q.equation, math.inf, tolerance, got, q.value, where)
-    gap = np.abs(got - q.value)
+    gap = _distance(q, got)
     relative = float(np.max(gap, initial=0)) / q.scale
     if relative <= tolerance:
         return None
@@ -204,7 +224,14 @@ def compare(q: Quantity, got: Array, tolerance: float) -> Gap | None:
 
 def units(q: Quantity, got: Array, tolerance: float) -> float:
     """The largest difference in units of the tolerance."""
-    return float(np.max(np.abs(got - q.value), initial=0)) / q.scale / tolerance
+    return float(np.max(_distance(q, got), initial=0)) / q.scale / tolerance
+
+
+def _distance(q: Quantity, got: Array) -> Array:
+    """|got − wanted|, 0 where both are the same infinity."""
+    with np.errstate(invalid="ignore"):
+        gap: Array = np.where(got == q.value, 0.0, np.abs(got - q.value))
+    return gap
 
 
 def in_words(gap: Gap) -> str:
@@ -212,7 +239,7 @@ def in_words(gap: Gap) -> str:
     got = np.asarray(gap.got)
     if got.shape != gap.wanted.shape:
         return f"{gap.quantity} has shape {got.shape}; wanted {gap.wanted.shape}"
-    if not np.all(np.isfinite(got)):
+    if np.any(np.isnan(got)) or (np.any(np.isinf(got)) and not np.any(np.isinf(gap.wanted))):
         kind = "NaN" if np.any(np.isnan(got)) else "inf"
         return f"{gap.quantity} holds {kind} at {list(gap.where)}"
     if got.ndim == 2 and got.shape[0] == got.shape[1] and gap.quantity != "mean":

@@ -18,7 +18,7 @@ from ..gaussians import is_valid
 from ..grid import FAMILIES, HESSIANS, NAMES, NOT_DERIVED, STATES
 from ..linalg import Array, singular_values
 from ..states import DLR, FC, Diag, State
-from . import sensitivity, vectors
+from . import cases_more, sensitivity, vectors
 from .draws import (
     BATCH,
     SATURATED,
@@ -57,6 +57,7 @@ def steps() -> Iterator[Case]:
                 yield step_case(name, variant)
     for name in NAMES:
         yield from step_refusals(name)
+    yield from cases_more.steps()
 
 
 def step_variants(name: str) -> list[str]:
@@ -91,6 +92,8 @@ ALPHAS = {
     "rank-full": 5 / 8,
     "zero-W": 3 / 8,
     "alpha-one": 1.0,
+    "rank-one": 5 / 16,
+    "rank-high": 3 / 8,
 }
 
 
@@ -100,6 +103,7 @@ def step_case(name: str, variant: str) -> Case:
     rng = generator(case_id)
     P, R = (3, 2) if variant in ("wide", "alpha-one") else (6, 2) if family == "dlr" else (5, 2)
     R = P if variant == "rank-full" else R
+    P, R = (7 if variant == "rank-high" else P, cases_more.RANKS.get(variant, R))
     K = {
         "mc-hess": 0,
         "mc-ef": 4,
@@ -147,6 +151,7 @@ def step_case(name: str, variant: str) -> Case:
     if family == "dlr":
         flags += ["zero-W"] if variant == "zero-W" else []
         flags += ["rank-full" if R == P else "rank-truncated"] if rule in ("bong", "blr") else []
+        flags += [variant] if variant in cases_more.RANKS else []
     flags += [{"zero-gradient": "zero-gradient", "lost": "lost-positive-definite"}.get(variant, "")]
     result = "not positive definite" if variant == "lost" else "value"
     return valued(
@@ -221,7 +226,16 @@ def _indefinite(q: State) -> State:
 
 
 def estimates() -> Iterator[Case]:
-    """Every estimator on every setting; with saturated logits, a zero gradient, a mini-batch."""
+    """Every estimator on every setting; with saturated logits, a zero gradient, a mini-batch.
+
+    What version 1 had and some parameter had no influence in is withdrawn.
+    """
+    yield from filter(cases_more.has_influence, first_estimates())
+    yield from cases_more.estimates()
+
+
+def first_estimates() -> Iterator[Case]:
+    """The cases of version 1."""
     plain = ("line", "curve", "logistic", "labels", "softmax", "classes", "counts", "image")
     for hess in HESSIANS:
         for where in plain:
@@ -273,6 +287,7 @@ def updates() -> Iterator[Case]:
                 yield update_case(name, where)
     for name in NOT_DERIVED:
         yield update_refusal(name)
+    yield from cases_more.updates()
 
 
 def problem(
@@ -347,8 +362,8 @@ def _one_step(samples: Array | None) -> Array | None:
     return None if samples is None else samples[None]
 
 
-def keeps(name: str, given: dict[str, Any]) -> bool:
-    """Whether every iterate stays positive definite, with a condition below 2¹²."""
+def keeps(name: str, given: dict[str, Any], largest: float = 2**12) -> bool:
+    """Whether every iterate stays positive definite, with a condition of ``largest`` at most."""
     family, moving = families(name), vectors.dynamics(given.get("dynamics", {"kind": "static"}))
     model, lik, q = (
         vectors.model(given["model"]),
@@ -363,7 +378,7 @@ def keeps(name: str, given: dict[str, Any]) -> bool:
                 inner = sensitivity.update(
                     name, model, lik, q, x, y, here, given["params"], 0.0, np.random.default_rng(0)
                 )
-                if not all(is_valid(one) for one in inner) or sensitivity.floor(inner) > 2**12:
+                if not all(is_valid(one) for one in inner) or sensitivity.floor(inner) > largest:
                     return False
                 q = inner[-1]
     return True
@@ -387,6 +402,7 @@ def streams() -> Iterator[Case]:
         if name not in NOT_DERIVED:
             for where in STREAMS:
                 yield stream_case(name, where)
+    yield from cases_more.streams()
 
 
 def stream_case(name: str, where: str) -> Case:
@@ -474,7 +490,10 @@ def predictives() -> Iterator[Case]:
     for family in ("fc", "diag", "dlr"):
         for kind in PREDICTIVE:
             for where in ("curve", "logistic", "softmax", "classes", "counts"):
-                yield predictive_case(kind, family, where)
+                case = predictive_case(kind, family, where)
+                if cases_more.has_influence(case):
+                    yield case
+    yield from cases_more.predictives()
 
 
 def predictive_case(kind: str, family: str, where: str) -> Case:
@@ -512,6 +531,7 @@ MAKERS: dict[str, Callable[[], Iterator[Case]]] = {
     "stream": streams,
     "predictive": predictives,
     "predict": predictions,
+    "draw": cases_more.draws,
 }
 
 

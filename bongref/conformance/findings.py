@@ -16,7 +16,7 @@ from ..grid import HESSIANS, NAMES, RULES
 from ..reports import clip, plural
 from . import vectors
 from .answers import Gap
-from .diagnosis import common, verdict
+from .diagnosis import common, unexplained, verdict
 from .runner import METHOD_OF, NOT_RUN, STATUSES, Outcome, Report
 
 LEVELS = {name: label for label, name in vectors.LEVELS.items()}  # step -> L0
@@ -76,7 +76,7 @@ def standing(outcomes: Sequence[Outcome]) -> str:
     value = [o for o in outcomes if o.case.result == "value"] or outcomes
     if all(o.status in NOT_RUN for o in value):
         return "none"
-    part = any(o.status == "not offered" for o in value)
+    part = any(o.status == "not offered" or o.partial for o in value)
     return "part" if part or any(o.status == "xfail" for o in outcomes) else "pass"
 
 
@@ -152,7 +152,31 @@ def explained(report: Report) -> tuple[list[str], dict[str, list[str]]]:
     reasons = verdict(report.outcomes)
     names = {subject(o): " ".join(o.case.subject.values()) for o in report.failures}
     mine = {name: reasons[key] for name, key in names.items() if reasons.get(key)}
-    return common(report.outcomes), mine
+    shown = {name: [in_words(line) for line in lines] for name, lines in mine.items()}
+    return [in_words(line) for line in common(report.outcomes)], shown
+
+
+# what the code calls its intermediate results, in the letters of the paper
+WORDS = {
+    "prec0": "Sigma0^-1",
+    "prec": "Sigma^-1",
+    "SGS": "Sigma @ G @ Sigma",
+    "Sg": "Sigma @ g",
+    "dense(curv)": "G",
+    "diagonal(curv)": "diag(G)",
+    "curv.g": "g",
+    "curv.S": "S",
+    "_pull": "the pull to the prior",
+    "woodbury_solve": "the solution by Woodbury",
+}
+
+
+def in_words(sentence: str) -> str:
+    """A diagnosis without the names of functions and variables of bongref's own code."""
+    said = re.sub(r", as [a-z_]+\.[a-z_0-9]+ has it", "", sentence)
+    for name, words in WORDS.items():
+        said = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", words, said)
+    return said
 
 
 def one_mistake(report: Report, whole: Sequence[str]) -> str:
@@ -162,6 +186,8 @@ def one_mistake(report: Report, whole: Sequence[str]) -> str:
     numbers = sum(o.gap is not None for o in report.failures)
     exceptions = numbers < len(report.failures)  # which a wrong number cannot explain
     many = f"all {numbers} wrong values" if exceptions else "every failure"
+    if odd := unexplained(report.outcomes):
+        many = f"{numbers - len(odd)} of {numbers} wrong values, all but {odd[0].case.id}"
     return f"one mistake explains {many}: {'; or '.join(whole)}"
 
 
@@ -219,8 +245,11 @@ def one_line(text: str) -> str:
 # --- the whole ------------------------------------------------------------------------------------
 
 
-def not_offered(outcomes: Sequence[Outcome], names: bool = False) -> str:
-    """What is not offered, e.g. run, predictive; update for 12 methods. ``names``: which ones."""
+def not_offered(outcomes: Sequence[Outcome], names: bool = False, needs_named: bool = True) -> str:
+    """What is not offered, e.g. run, predictive; update for 12 methods. ``names``: which ones.
+
+    ``needs_named``: with what the cases of a level need of which nothing is offered.
+    """
     whole, parts = [], []
     kinds = {"estimate": "estimator", "predict": "family", "predictive": "kind"}
     for level in LEVELS:
@@ -232,7 +261,8 @@ def not_offered(outcomes: Sequence[Outcome], names: bool = False) -> str:
         ]
         call = METHOD_OF.get(level, level)
         if missing and len(missing) == len(here):
-            whole.append(call)
+            lacking = [o.case for of in here.values() for o in of]
+            whole.append(f"{call} ({needed(lacking)})" if needs_named else call)
             continue
         if missing:
             listed = ", ".join(s.removeprefix(level + " ") for s in missing)
@@ -245,6 +275,67 @@ def not_offered(outcomes: Sequence[Outcome], names: bool = False) -> str:
     return "; ".join([*([", ".join(whole)] if whole else []), *parts])
 
 
+def offered_levels(report: Report) -> str:
+    """The levels of which something is offered, e.g. L0 step and predict."""
+    names = [
+        place(here[0])
+        for here in by_level(report).values()
+        if any(o.status not in NOT_RUN and o.case.result == "value" for o in here)
+    ]
+    if len(names) == len(by_level(report)) > 1:
+        return f"all {len(names)} levels"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if names[1:] else names) or "no level"
+
+
+def share(report: Report) -> str:
+    """How much of the cases is offered, e.g. 31 of 1,267 cases (2.4 %), L0 step and predict."""
+    total = len(report.outcomes)
+    percent = 100 * report.offered / total if total else 0.0
+    exact = "100" if report.offered == total else f"{min(percent, 99.9):.2g}"
+    exact = f"{percent:.1f}" if 10 <= percent and exact != "100" else exact
+    levels = offered_levels(report)
+    return f"{report.offered:,} of {plural(total, 'case')} ({exact} %), {levels}"
+
+
+def needed(cases: Iterable[vectors.Case]) -> str:
+    """What cases need, e.g. 3 streams: OU dynamics, a missing observation."""
+    cases = list(cases)
+    words = list(dict.fromkeys(w for case in cases for w in needs(case)))
+    noun = {"stream": "stream", "draw": "draw"}.get(cases[0].level, cases[0].level)
+    return f"{plural(len(cases), noun)}: {', '.join(words)}" if words else plural(len(cases), noun)
+
+
+def needs(case: vectors.Case) -> list[str]:
+    """What an implementation has to offer for a case, in words."""
+    given = case.input
+    words = [] if "likelihood" not in given else [NEEDS[str(given["likelihood"]["kind"])]]
+    model = given.get("model", {}).get("kind")
+    words += [{"linear": "a linear model", "mlp": "an MLP", "cnn": "a CNN"}[model]] if model else []
+    kind = given.get("dynamics", {}).get("kind", "static")
+    words += [] if kind == "static" else ["OU dynamics" if kind == "ou" else "linear dynamics"]
+    params = given.get("params", {})
+    words += ["inner iterations"] if params.get("n_iter", 1) > 1 else []
+    words += ["given samples"] if given.get("samples") is not None else []
+    words += [NEEDS[flag] for flag in case.flags if flag in NEEDS and flag not in LIKELIHOODS]
+    return words
+
+
+LIKELIHOODS = ("gaussian", "bernoulli", "categorical", "poisson")
+NEEDS = {
+    "gaussian": "Gaussian likelihood",
+    "bernoulli": "Bernoulli likelihood",
+    "categorical": "categorical likelihood",
+    "poisson": "Poisson likelihood",
+    "batch": "mini-batches",
+    "missing": "a missing observation",
+    "full-F": "a full F and Q",
+    "dense-G": "a dense G",
+    "low-rank-G": "G = -S S^T",
+    "given-normals": "given standard normals",
+    "many-draws": "a seed",
+}
+
+
 def verdict_line(report: Report) -> str:
     """The verdict and the counts in one line."""
     counts, total, bad = report.counts, len(report.outcomes), report.failures
@@ -255,13 +346,13 @@ def verdict_line(report: Report) -> str:
         head = "NOTHING OFFERED"
     elif bad:
         fail = "fails" if len(bad) == 1 else "fail"
-        many = f"{len(bad)} of {report.offered} offered cases {fail}"
+        many = f"{len(bad)} of {report.offered:,} offered cases {fail}"
         head = f"DOES NOT CONFORM: {many}, in {_where(bad)}"
     else:
         known = counts.get("xfail", 0)
         but = f" but {plural(known, 'known failure')}" if known else ""
         none = f"none {'else ' if known else ''}fails"
-        head = f"CONFORMS{but}: {report.offered} of {total} cases are offered, and {none}"
+        head = f"CONFORMS{but} in {share(report)}; {none}"
     return f"{head} ({said or 'no case was run'}; {report.seconds:.1f} s)"
 
 

@@ -4,7 +4,7 @@
 >>> from bongref.conformance import reports
 >>> report = conformance.check(conformance.Reference, levels=["predict"])
 >>> print(reports.text(report).splitlines()[-1].split(" (")[0])
-CONFORMS: 17 of 17 cases are offered, and none fails
+CONFORMS in 17 of 17 cases
 
 ``reports.write("report.html", report)`` writes a file. The forms are those of
 :mod:`bongref.reports`; here is what the documents say, from :mod:`.findings`.
@@ -64,6 +64,7 @@ MEANINGS = {
     "": "no such case",
 }
 IN_FULL = 12  # groups of methods whose first failure is shown in full; the others have a line
+LINES = 60  # of a report without -v
 Cells = Mapping[str, dict[str, list[Outcome]]]
 Bad = Mapping[str, list[Outcome]]
 
@@ -79,8 +80,19 @@ def text(report: Report, verbose: bool = False, xfails: str | None = None) -> st
     xfails : str, optional
         The name of the file of known failures.
     """
-    document = summary(report, verbose, xfails or "the file of known failures")
-    return f"{writer.text(document)}\n{verdict_line(report)}"
+    for shown in (IN_FULL, 4, 2, 1):
+        document = summary(report, verbose, xfails or "the file of known failures", shown)
+        said = f"{writer.text(document)}\n{verdict_line(report)}"
+        if verbose or said.count("\n") < LINES:
+            return said
+    lines = said.splitlines()
+    cut = [
+        *lines[: LINES - 3],
+        f"… {len(lines) - LINES + 2} more lines: -v shows all",
+        "",
+        lines[-1],
+    ]
+    return "\n".join(cut)
 
 
 def check_path(path: str, option: str = "report", endings: Sequence[str] = ENDINGS) -> str:
@@ -96,10 +108,9 @@ def write(path: Any, report: Report) -> None:
 # --- for a terminal -------------------------------------------------------------------------------
 
 
-def summary(report: Report, verbose: bool, file: str) -> Document:
+def summary(report: Report, verbose: bool, file: str, shown: int = 12) -> Document:
     """The report for a terminal but for the verdict: marks, and the failures by how they fail."""
-    cases = plural(len(report.outcomes), "case")
-    title = f"{report.name} ({report.dtype}) against {cases} of {vectors.SCHEMA}"
+    title = f"{report.name} ({report.dtype}) offers {findings.share(report)} of {vectors.SCHEMA}"
     known = [o for o in report.outcomes if o.status == "xfail"]
     lines = [f"known to fail: {plural(len(known), 'case')} in {file}"] if known else []
     if verbose:
@@ -110,21 +121,21 @@ def summary(report: Report, verbose: bool, file: str) -> Document:
     body: list[Block] = [
         *_methods(cells, {}),
         _levels(report),
-        *_failures(report, verbose),
+        *_failures(report, verbose, shown),
         *([Text("\n".join(lines))] if lines else []),
         *([Text(f"not offered: {missing}")] if missing else []),
     ]
     return Document(f"{title}, bongref {__version__}", body)
 
 
-def _failures(report: Report, verbose: bool) -> list[Block]:
+def _failures(report: Report, verbose: bool, in_full: int = 12) -> list[Block]:
     bad = findings.failing(report)
     whole, reasons = findings.explained(report)
     every, out, shown = findings.groups(report.outcomes), list[Block](), list[Outcome]()
     if one := findings.one_mistake(report, whole):
         out.append(Text(one))
     ways = findings.alike(bad, reasons, apart=verbose)
-    full = ways if verbose else ways[:IN_FULL]
+    full = ways if verbose else ways[:in_full]
     for name, *others in full:
         failures = bad[name] if verbose else bad[name][:1]
         shown += failures
@@ -176,7 +187,7 @@ def case_fields(
         fields.append(("only with", "; ".join(f"{flag}: {meaning(flag)}" for flag in only)))
     fields += findings.details(o)
     if o.diagnosis and not explained:
-        fields.append(("diagnosis", "; or ".join(o.diagnosis)))
+        fields.append(("diagnosis", "; or ".join(map(findings.in_words, o.diagnosis))))
     return fields
 
 

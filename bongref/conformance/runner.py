@@ -49,6 +49,8 @@ class Outcome(NamedTuple):
     units : float
         The largest difference in units of its tolerance.
     seconds : float
+    partial : bool
+        Whether a predictive was compared by its mean alone.
 
     Examples
     --------
@@ -64,6 +66,7 @@ class Outcome(NamedTuple):
     diagnosis: tuple[str, ...] = ()  # the mistakes that reproduce what was returned
     units: float = 0.0  # the largest difference in units of its tolerance
     seconds: float = 0.0
+    partial: bool = False  # passes, but of a predictive with the mean alone
 
 
 class Report(NamedTuple):
@@ -178,9 +181,30 @@ def check(
                 progress(k + 1, len(cases), outcome)
     except KeyboardInterrupt:
         interrupted = True
+    outcomes = not_refusals(outcomes)
     unused = (glob for glob in known if not any(fnmatchcase(case.id, glob) for case in cases))
     seconds, name = time.perf_counter() - began, name_of(adapter)
     return Report(name, dtype_of(adapter), tuple(outcomes), seconds, interrupted, tuple(unused))
+
+
+def not_refusals(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """The outcomes, a refusal being an error where every other call of the level raises too."""
+    out, raised = [], dict[str, bool]()  # of the levels that were run
+    for o in outcomes:
+        if o.case.result == "value" and o.status not in NOT_RUN:
+            this = o.message.startswith("raised ")
+            raised[o.case.level] = raised.get(o.case.level, True) and this
+    for o in outcomes:
+        if (
+            raised.get(o.case.level)
+            and o.case.result != "value"
+            and o.message.startswith("refused: ")
+        ):
+            call = METHOD_OF.get(o.case.level, o.case.level)
+            said = f"raised as every call of {call} does, which is no refusal: {o.message[9:]}"
+            o = o._replace(status="error" if o.status == "pass" else o.status, message=said)
+        out.append(o)
+    return out
 
 
 def read_xfails(xfails: Any) -> list[str]:
@@ -227,11 +251,33 @@ def _call(call: Callable[..., Any], case: Case) -> tuple[Any, BaseException | No
     try:
         args, kwargs = _bound(call, arguments)
         with np.errstate(all="ignore"):
-            return call(*args, **kwargs), None
+            got = call(*args, **kwargs)
+        if changed := _changed(arguments, {**case.arguments, "Y": case.input.get("Y")}):
+            return got, Overwritten(f"overwrites its argument {changed} in place")
+        return got, None
     except KeyboardInterrupt:
         raise
     except BaseException as error:
         return None, error
+
+
+class Overwritten(Exception):
+    """A call that changes an array that it was given."""
+
+
+def _changed(now: Any, before: Any, path: str = "") -> str:
+    """The name of the first array that is not what it was; empty if all are."""
+    if isinstance(now, dict):
+        pairs = [(f"{path}.{k}" if path else str(k), now[k], before.get(k)) for k in now]
+    elif isinstance(now, list):
+        same = isinstance(before, (list, tuple)) and len(now) == len(before)
+        pairs = [(f"{path}[{k}]", a, before[k]) for k, a in enumerate(now)] if same else []
+    elif isinstance(now, np.ndarray):
+        same = np.shape(before) == now.shape and np.array_equal(now, before, equal_nan=True)
+        return "" if same else path
+    else:
+        pairs = []
+    return next((found for p, a, b in pairs if (found := _changed(a, b, p))), "")
 
 
 class WrongSignature(TypeError):
@@ -277,6 +323,8 @@ def judge(
     if isinstance(error, WrongSignature):
         name = METHOD_OF.get(case.level, case.level)
         return Outcome(case, "error", f"cannot be called: {name} {error}")
+    if isinstance(error, Overwritten):
+        return Outcome(case, "fail", str(error))
     if case.result != "value":
         return _judge_refusal(case, got, error, dtype)
     if error is not None:
@@ -303,7 +351,9 @@ def judge(
     if not compared:
         names = ", ".join(q.name for q in case.expected if q.role == "result")
         return Outcome(case, "error", f"returned nothing that can be compared; wanted {names}")
-    return Outcome(case, "pass", units=worst)
+    others = [q for q in case.expected if q.role == "intermediate" and q.tolerance[dtype]]
+    mean_alone = case.level == "predictive" and others and not any(q.name in values for q in others)
+    return Outcome(case, "pass", units=worst, partial=bool(mean_alone))
 
 
 def _judge_refusal(case: Case, got: Any, error: BaseException | None, dtype: str) -> Outcome:

@@ -63,7 +63,8 @@ def measure(
         for _ in range(DRAWS):
             moved = fn({k: move(v, rng) if k in MOVED else v for k, v in given.items()}, DELTA, rng)
             for key in base:
-                gap = np.max(np.abs(moved[key] - base[key]), initial=0)
+                off = np.abs(moved[key] - base[key])
+                gap = np.max(np.where(np.isfinite(off), off, 0.0), initial=0)  # inf stays inf
                 change[key] = max(change[key], float(gap) / DELTA)
     return Sensitivity(change, floor(states))
 

@@ -52,9 +52,15 @@ def _family(case: Case) -> str:
     )
 
 
-def listing(cases: Sequence[Case]) -> str:
-    """A line for each case."""
+def listing(cases: Sequence[Case], needs: bool = False) -> str:
+    """A line for each case: id, result, flags; or id, result and what it needs."""
     width = max(len(c.id) for c in cases) + 2
+    if needs:
+        from .findings import needs as words
+
+        return "\n".join(
+            f"{c.id:<{width}}{c.result:<23}{', '.join(words(c))}".rstrip() for c in cases
+        )
     return "\n".join(f"{c.id:<{width}}{c.result:<23}{', '.join(c.flags)}".rstrip() for c in cases)
 
 

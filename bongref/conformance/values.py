@@ -31,7 +31,12 @@ from .vectors import Case, Quantity
 EPS = {"float64": 2.0**-52, "float32": 2.0**-23}
 C = compare.C
 LARGEST = 0.1  # a tolerance beyond this would compare nothing
-KEPT = (1, 2, 4)  # the steps of a stream whose states are in the vectors
+DRAW = "sec:MC"  # where samples of q are asked for
+
+
+def kept(T: int) -> tuple[int, ...]:
+    """The steps of a stream whose states are in the vectors: all, of a long one three."""
+    return tuple(range(1, T + 1)) if T <= 8 else (1, T // 2, T)
 
 
 def derive(case: Case) -> tuple[Quantity, ...]:
@@ -44,6 +49,7 @@ def derive(case: Case) -> tuple[Quantity, ...]:
         "update": _of_update,
         "stream": _of_stream,
         "predict": _of_predict,
+        "draw": _of_draw,
     }
     return of.get(case.level, _of_predictive)(case)
 
@@ -65,7 +71,7 @@ def quantity(
     ``floor``: the condition of what the equations invert; ``single``: float32 holds the inputs.
     """
     value = np.asarray(value, dtype=float)
-    size = float(np.max(np.abs(value), initial=0))
+    size = float(np.max(np.abs(value[np.isfinite(value)]), initial=0))
     moved = max(sensitivity, floor * size)
     scale, cond = (
         (size, moved / size)
@@ -194,7 +200,7 @@ def _of_stream(case: Case) -> tuple[Quantity, ...]:
     sens = of_stream(name, given, [prior, *(precise.rounded(q) for q in states)])
     return tuple(
         q
-        for t in KEPT
+        for t in kept(len(given["X"]))
         for q in state_quantities(name, bits(states[t - 1]), sens, given, f"state[{t}].")
     )
 
@@ -220,7 +226,7 @@ def _of_predictive(case: Case) -> tuple[Quantity, ...]:
     sens, single = of_predictive(kind, family, given), fits_float32(given)
     change = {**sens.change, "error": 0.0, "ece": sens.change["mean"]}
     every, roles = ("mean", "var", "log_density", "nlpd", "error", "ece"), {"mean": "result"}
-    names = [k for k in every if k in out and _finite(out[k])]
+    names = [k for k in every if k in out and not _has_nan(out[k])]
     return tuple(
         quantity(
             k,
@@ -235,5 +241,33 @@ def _of_predictive(case: Case) -> tuple[Quantity, ...]:
     )
 
 
-def _finite(value: Any) -> bool:
-    return bool(np.all(np.isfinite(np.asarray(precise.rounded(value), dtype=float))))
+def _has_nan(value: Any) -> bool:
+    return bool(np.any(np.isnan(np.asarray(precise.rounded(value), dtype=float))))
+
+
+def _of_draw(case: Case) -> tuple[Quantity, ...]:
+    """What every root of Σ has in common: θ(0) = μ, the sum of outer products, an affine map.
+
+    Without normals: mean and covariance of the whitened draws, at 6 standard errors.
+    """
+    family, given = case.subject["family"], case.input
+    q, single = vectors.state(family, given["state"]), fits_float32(given)
+    P = len(q.mu)
+    if given["normals"] is None:
+        n = given["n"]
+        names = {"whitened mean": np.zeros(P), "whitened covariance": np.eye(P)}
+        errors = {"whitened mean": 6 / n**0.5, "whitened covariance": 6 * (2 / n) ** 0.5}
+        return tuple(
+            Quantity(k, DRAW, v, 1.0, 1.0, dict.fromkeys(EPS, _short(errors[k])))
+            for k, v in names.items()
+        )
+    exact_q = precise.stable(lambda: precise.covariance(family, q))
+    Sigma = precise.rounded(exact_q)
+    cond = float(np.linalg.cond(Sigma))
+    reach = float(np.max(np.abs(q.mu)) + 8 * P * np.sqrt(np.max(np.diag(Sigma))))
+    zeros = np.zeros((len(given["normals"]) - P - 1, P))
+    return (
+        quantity("mean", DRAW, q.mu, reach, 1.0, single),
+        quantity("covariance", DRAW, Sigma, reach**2, cond, single),
+        quantity("not affine", DRAW, zeros, reach, 1.0, single),
+    )

@@ -1,7 +1,7 @@
 """The vectors: what a case is, how it is read and written, and its plain data as bongref's objects.
 
 A case is one call of an implementation, its arguments as plain numbers, and what the call must
-return. The files are JSON under ``schema/bongref-vectors-1.json``; a float is written with the
+return. The files are JSON under ``schema/bongref-vectors-2.json`` (files of version 1 are read too); a float is written with the
 fewest digits that read back to the same bits.
 
 >>> from bongref.conformance import vectors
@@ -29,7 +29,8 @@ from ..likelihoods import Bernoulli, Categorical, Gaussian, Poisson
 from ..linalg import Array
 from ..states import State
 
-SCHEMA = "bongref-vectors-1"
+SCHEMA = "bongref-vectors-2"
+READABLE = ("bongref-vectors-1", SCHEMA)
 FOLDER = Path(__file__).parent / "vectors"
 SCHEMA_FILE = Path(__file__).parent / "schema" / f"{SCHEMA}.json"
 
@@ -40,6 +41,7 @@ LEVELS = {
     "L3": "stream",
     "L4": "predictive",
     "predict": "predict",
+    "draw": "draw",
 }
 
 # level -> the arguments of the call, in the order of the adapter's signature
@@ -50,6 +52,7 @@ CALLS = {
     "stream": ("method", "model", "likelihood", "prior", "X", "Y", "samples", "dynamics", "params"),
     "predictive": ("kind", "family", "model", "likelihood", "state", "X", "samples"),
     "predict": ("family", "state", "dynamics"),
+    "draw": ("family", "state", "n", "seed", "normals"),
 }
 
 RESULTS = ("value", "refuse", "not positive definite")
@@ -239,8 +242,9 @@ def _all(folder: Path) -> tuple[Case, ...]:
 def read(file: Path) -> Iterator[Case]:
     """The cases of one file."""
     data = json.loads(Path(file).read_text(encoding="utf-8"))
-    if data.get("schema") != SCHEMA:
-        raise InvalidValue(f"{file}: schema must be {SCHEMA!r}, got {data.get('schema')!r}")
+    if data.get("schema") not in READABLE:
+        known = " or ".join(READABLE)
+        raise InvalidValue(f"{file}: schema must be {known}, got {data.get('schema')!r}")
     for c in data["cases"]:
         subject = {key: c[key] for key in ("method", "hess", "kind", "family") if key in c}
         expected = tuple(
@@ -315,9 +319,11 @@ def _lists(value: Any) -> Any:
 
 
 def _short(value: Any) -> Any:
-    """Whole numbers without a point: the same bits when they are read as floats."""
+    """Whole numbers without a point, infinities as words: the same bits when read as floats."""
     if isinstance(value, list):
         return [_short(v) for v in value]
+    if value in (np.inf, -np.inf):
+        return "inf" if value > 0 else "-inf"
     return (
         int(value)
         if value == int(value) and abs(value) < 2**53 and not (value == 0 and np.signbit(value))
@@ -338,6 +344,8 @@ INTEGERS = (
     "n_iter",
     "n_samples",
     "rank",
+    "n",
+    "seed",
 )
 
 
@@ -346,7 +354,8 @@ def _arrays(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: v if key in WORDS + INTEGERS else _arrays(v) for key, v in value.items()}
     if isinstance(value, list):
-        if any(v is None for v in value):  # Y with missing observations
+        if any(v is None for v in value) or len({np.shape(v) for v in value}) > 1:
+            # missing observations, or mini-batches of unequal size
             return [None if v is None else np.array(v, dtype=float) for v in value]
         return np.array(value, dtype=float)
     return value

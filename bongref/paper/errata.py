@@ -22,6 +22,12 @@ from ..errors import InvalidValue
 from .source import read
 
 KINDS = ("typo", "index", "convention", "wrong claim", "wrong cost", "remark")
+NOT_COMPARED = "not compared"
+REASON = (
+    "the proceedings' text (NeurIPS 2024, volume 37, pages 131104 to 131153) is not compared: of "
+    "the public copies that could be searched only the opening is stored, up to the second "
+    "paragraph of the introduction, which has the same words as these LaTeX files and no erratum"
+)
 ERRATA: tuple[Erratum, ...]
 
 
@@ -41,6 +47,7 @@ class Erratum(NamedTuple):
     test: str = ""  # goes red if the printed form were right; empty: by reading
     function: str = ""  # the printed form, in bongref.paper.printed
     methods: tuple[str, ...] = ()  # globs of the methods; empty: those of its equations
+    proceedings: str = NOT_COMPARED  # whether the proceedings' text has it too
 
 
 @cache

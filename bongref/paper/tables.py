@@ -30,7 +30,8 @@ INTRO = {
     "in the order in which they were found). The code computes the corrected form; a printed form "
     "that gives other numbers is kept in bongref.paper.printed, and the test named shows how far "
     "it is off. Entries marked 'by reading' are two places of the paper that contradict each "
-    "other, or a slip that changes no number.",
+    "other, or a slip that changes no number. Whether the proceedings have a slip too is said of "
+    f"each entry: {errata.REASON}.",
     "claims": "Statements of the paper that can be true or false and can be tested without its "
     "experiments, in the paper's order, each with a verdict and the tests, errata or equations "
     "that it rests on.",
@@ -126,6 +127,7 @@ def fields(entry: Entry) -> dict[str, str]:
         out |= {"should be": entry.corrected, "effect": entry.effect}
         if entry.function:
             out["as printed"] = f"bongref.paper.printed.{entry.function}"
+        out["proceedings"] = entry.proceedings
         return {**out, "test": entry.test or "by reading"}
     out = {"kind": entry.kind, "where": where, "claim": entry.statement, "verdict": entry.verdict}
     if entry.number:

@@ -161,7 +161,7 @@ let failures = 0;
 const counts = {};
 for (const file of readdirSync(folder).filter((f) => f.endsWith(".json")).sort()) {
   const { schema, level, cases } = JSON.parse(readFileSync(join(folder, file), "utf8"));
-  if (schema !== "bongref-vectors-1") throw new Error(`${file}: unknown schema ${schema}`);
+  if (!["bongref-vectors-1", "bongref-vectors-2"].includes(schema)) throw new Error(`${file}: unknown schema ${schema}`);
   const count = (counts[level] ??= { pass: 0, fail: 0, "not offered": 0 });
   for (const spec of cases) {
     const { id, input, result } = spec;

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from .matching import reproduces, targets
 from .search import SHOWN, Match, Sentences, diagnose, explain
-from .verdicts import common, verdict
+from .verdicts import common, unexplained, verdict
 
 __all__ = [
     "SHOWN",
@@ -29,5 +29,6 @@ __all__ = [
     "explain",
     "reproduces",
     "targets",
+    "unexplained",
     "verdict",
 ]

@@ -17,6 +17,7 @@ from ..pipeline import USED, Values
 from ..quantities import EQUATIONS, ESTIMATES, PREDICT
 from ..vectors import Case
 from .calls import earlier
+from .drawing import draws
 from .matching import Target, reproduces, search, targets
 from .remarks import remarks
 
@@ -24,6 +25,13 @@ SHOWN = 3  # sentences of one case
 PART = " :: "  # in the key of a match of some quantities alone, before the key of the mistake
 GIVEN_UP = (
     "no further mistakes were tried, since too many cases remained unexplained; "
+    "--methods and --levels narrow the search"
+)
+
+
+BUDGET = 30.0  # seconds of CPU time for all searches of one adapter
+STOPPED = (
+    "not searched: the diagnosis stopped after 30 s of CPU time; "
     "--methods and --levels narrow the search"
 )
 
@@ -44,6 +52,7 @@ EFFORT = {
     "stream": Effort(8.0, 2, 12, 24),
     "predict": Effort(4.0, 4, 24, 60),
     "predictive": Effort(8.0, 2, 12, 24),
+    "draw": Effort(1.0, 4, 24, 60),
 }
 
 
@@ -76,6 +85,7 @@ class Memory:
         self.found: Counter[str] = Counter()
         self.mistakes: dict[str, Mistake] = {}
         self.unexplained: Counter[tuple[str, ...]] = Counter()  # by level, and by level and subject
+        self.seconds = 0.0  # of CPU time
 
 
 _MEMORIES: weakref.WeakKeyDictionary[Any, Memory] = weakref.WeakKeyDictionary()
@@ -110,11 +120,18 @@ def diagnose(
     sentences : Sentences
         At most SHOWN sentences, the mistakes that give what was returned first.
     """
+    memory, began = _memory_of(adapter), time.process_time()
+    if memory.seconds > BUDGET:
+        return None, Sentences((), [STOPPED])
     try:
         with np.errstate(all="ignore"):
+            if case.level == "draw":
+                return None, Sentences([Match(s, s, f"matches {s}") for s in draws(case, values)])
             return _diagnose(adapter, case, values, dtype)
     except (ArithmeticError, np.linalg.LinAlgError):  # numbers on which no form can be tried
         return None, Sentences()
+    finally:
+        memory.seconds += time.process_time() - began
 
 
 def _diagnose(adapter: Any, case: Case, values: Values, dtype: str) -> tuple[Gap | None, Sentences]:

@@ -47,11 +47,23 @@ def _lines(failed: Sequence[Outcome], outcomes: Sequence[Outcome]) -> list[str]:
 
 
 def common(outcomes: Iterable[Outcome]) -> list[str]:
-    """The mistakes that explain every failure of every method; several are ways to say the same."""
+    """The mistakes that explain every failure of every method; several are ways to say the same.
+
+    Of ten failures and more one may remain unexplained (:func:`unexplained`).
+    """
     failed = _failed(outcomes)
     if len(failed) < 2:
         return []
-    return [m.text for m, n in explaining(failed, parts=False) if n == len(failed)][:SHOWN]
+    most = len(failed) - (len(failed) >= 10)
+    return [m.text for m, n in explaining(failed, parts=False) if n >= most][:SHOWN]
+
+
+def unexplained(outcomes: Iterable[Outcome]) -> list[Outcome]:
+    """The failures that what explains most of them does not explain."""
+    failed = _failed(outcomes)
+    best = explaining(failed, parts=False)
+    key = best[0][0].key if best else ""
+    return [o for o in failed if key not in {m.key for m in _matches(o)}]
 
 
 def explaining(outcomes: Sequence[Outcome], parts: bool = True) -> list[tuple[Match, int]]:

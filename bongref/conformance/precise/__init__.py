@@ -35,6 +35,7 @@ from .likelihoods import info, info_factor, jac_mean, log_prob, mean, score, var
 from .numbers import DPS, NotSettled, exactly, has_nan, rounded, stable
 from .predictives import predictive
 from .updates import (
+    covariance,
     curvature,
     estimate,
     inputs,
@@ -54,6 +55,7 @@ __all__ = [
     "DPS",
     "Jet",
     "NotSettled",
+    "covariance",
     "curvature",
     "estimate",
     "exactly",

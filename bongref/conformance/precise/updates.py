@@ -145,6 +145,15 @@ def precision(q: State) -> Array:
 
 
 @working
+def covariance(family: str, q: Any) -> Array:
+    """Σ, (P, P), of a state of any family."""
+    now = state(family, q)
+    if isinstance(now, FC):
+        return sym(now.Sigma)
+    return diag(now.var) if isinstance(now, Diag) else sym(inv(precision(now)))
+
+
+@working
 def is_valid(q: State) -> bool:
     """Whether the state is a Gaussian: no NaN, positive definite."""
     return not has_nan(q) and gaussians.is_valid(q)
