@@ -45,7 +45,8 @@ class Compared(NamedTuple):
     high: float
     answer: str  # yes, no, ?
     why: str
-    ids: tuple[str, ...]
+    ids: tuple[str, ...]  # of the runs, A's by seed and then B's
+    read: tuple[Any, ...] = ()  # (metric, step) of A and of B; the step None is the last row
 
 
 def matching(runs: Iterable[Run], **wanted: Any) -> list[Run]:
@@ -67,7 +68,7 @@ def value(run: Run, metric: str, t: int | None = None) -> float:
 
 def by_seed(runs: Iterable[Run], metric: str, t: int | None = None) -> dict[int, Run]:
     """Runs by seed, each with the value of the metric under ``"value"``."""
-    found = {r["seed"]: {**r, "value": value(r, metric, t)} for r in runs}
+    found = {r["seed"]: {**r, "value": value(r, metric, t), "read": (metric, t)} for r in runs}
     return {seed: r for seed, r in found.items() if not math.isnan(r["value"])}
 
 
@@ -79,22 +80,25 @@ def compare(
     a, b = (np.array([side[s]["value"] for s in seeds]) for side in (A, B))
     ids = tuple(side[s]["id"] for side in (A, B) for s in seeds)
     margin = MARGIN[metric.partition("-")[0]]
+    read = (*(next(iter(side.values()))["read"] for side in (A, B) if side),)
     if len(seeds) < 2:
         why = "no pairs of runs" if not seeds else "one pair of runs"
-        return Compared(label, question, len(seeds), *[math.nan] * 6, "?", why, ids)
+        return Compared(label, question, len(seeds), *[math.nan] * 6, "?", why, ids, read)
     with np.errstate(invalid="ignore"):
         d = np.where(np.isinf(a) & np.isinf(b), 0.0, b - a)
     means = (float(np.mean(a)), float(np.mean(b)))
     if not np.all(np.isfinite(np.r_[a, b])):
         answer, why = _of_pairs(question, d, a, b)
         return Compared(
-            label, question, len(seeds), *means, *[math.nan] * 4, answer, why, ids
+            label, question, len(seeds), *means, *[math.nan] * 4, answer, why, ids, read
         )
     mean, error = float(np.mean(d)), float(np.std(d, ddof=1) / math.sqrt(len(d)))
     half = float(stats.t.ppf((1 + LEVEL) / 2, len(d) - 1)) * error
     low, high = mean - half, mean + half
     answer = _of_interval(question, low, high, margin)
-    return Compared(label, question, len(seeds), *means, mean, error, low, high, answer, "", ids)
+    return Compared(
+        label, question, len(seeds), *means, mean, error, low, high, answer, "", ids, read
+    )
 
 
 def _of_interval(question: str, low: float, high: float, margin: float) -> str:

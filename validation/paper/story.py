@@ -1,12 +1,13 @@
 """The page "Is the paper's story true?":  python -m validation.paper.story
 
-Writes docs/story.md and its figures from the committed results (validation/results/paper and the
+Writes docs/story.md, its figures and the verdicts of the claims ledger from the committed results (validation/results/paper and the
 benchmark). ``--check`` compares the page with what is there and writes nothing.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import math
 import statistics
 import sys
@@ -20,6 +21,8 @@ from .evidence import LEVEL, MARGIN, Compared, Run, best_rate, matching, value, 
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "story.md"
+LEDGER = DOCS.parent / "bongref" / "paper" / "claims.json"
+EVIDENCE = "tests/test_story.py::test_the_verdicts_of_the_ledger_are_those_of_the_page"
 ANSWERS = {"yes": "yes", "no": "**no**", "?": "open"}
 COMMANDS = {"bench": "python -m validation.bench"}
 
@@ -33,6 +36,7 @@ def page(runs: Sequence[Run]) -> str:
         _grid(runs),
         _starts(runs),
         _lin_mc(runs),
+        _ranks(runs),
         _exactness(runs),
         _authors(runs),
         _details(judged),
@@ -44,6 +48,38 @@ def page(runs: Sequence[Run]) -> str:
 def verdicts(runs: Sequence[Run]) -> dict[str, str]:
     """The verdict of every conclusion by its id."""
     return {c.id: verdict(c.compared(runs)) for c in CONCLUSIONS}
+
+
+def ledger(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Verdict, number and evidence of the claims that the page decides, by the claim's id."""
+    rows = {}
+    for claim in sorted({c.claim for c in CONCLUSIONS if c.claim}):
+        own = [(c, c.compared(runs)) for c in CONCLUSIONS if c.claim == claim]
+        said = "; ".join(f"{c.id}: {verdict(k)} ({_counts(k)})" for c, k in own)
+        joint = _joint([verdict(k) for _, k in own])
+        tested = joint != "not tested"
+        rows[claim] = {
+            "verdict": joint,
+            "number": f"{said}; docs/story.md, python -m validation.paper.story",
+            "evidence": [EVIDENCE] if tested else [],
+        }
+    return rows
+
+
+def _joint(verdicts: Sequence[str]) -> str:
+    """One verdict where a claim of the ledger stands for several conclusions."""
+    known = {v for v in verdicts if v != "cannot be told"}
+    if not known:
+        return "not tested"
+    return verdicts[0] if len(set(verdicts)) == 1 else "holds with a condition"
+
+
+def write_ledger(runs: Sequence[Run], path: Path) -> None:
+    """Put the verdicts into the claims ledger; other rows stay as they are."""
+    rows, mine = json.loads(path.read_text(encoding="utf-8")), ledger(runs)
+    for row in rows:
+        row.update(mine.get(row["id"], {}))
+    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -95,7 +131,10 @@ def _details(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
                 f"{c.place}, line {c.line}: {c.sentence}", ""]  # fmt: skip
         done = [k for k in found if k.n >= 2]
         if done:
-            out += ["| comparison | pairs | first | second | effect | confirmed |", "|---|---:|---:|---:|---|---|"]
+            out += [
+                "| comparison | pairs | first | second | effect | confirmed |",
+                "|---|---:|---:|---:|---|---|",
+            ]
             out += [_line(k) for k in done]
         missing = [k.label for k in found if k.n < 2]
         if missing:
@@ -160,8 +199,15 @@ def _grid(runs: Sequence[Run]) -> str:
         valid = matching(own, method="blr-lin-hess-dlr", part="valid", n_iter=n)
         papers = best_rate(valid, lambda a: a <= 0.5)
         ours = best_rate(valid)
-        chosen.append(f"I = {n}: {_rate(papers)} on the paper's grid, {_rate(ours)} with α = 1 in it")
-    lines += ["", f"The validation rows choose, {'; '.join(chosen)}.", "", "![NLPD against the learning rate](figures/story-rates.png)"]
+        chosen.append(
+            f"I = {n}: {_rate(papers)} on the paper's grid, {_rate(ours)} with α = 1 in it"
+        )
+    lines += [
+        "",
+        f"The validation rows choose, {'; '.join(chosen)}.",
+        "",
+        "![NLPD against the learning rate](figures/story-rates.png)",
+    ]
     return "\n".join(lines)
 
 
@@ -199,11 +245,20 @@ mean NLPD over the others (comparable only at equal shares), and `lin_mc_f`, whi
     own = [r for s in "ab" for r in matching(of_study(runs, s), task="mnist", part="test")]
     if not own:
         return text + "\n\nNo MNIST runs are among the results."
-    names = ("nonpositive-lin_mc", "nlpd-lin_mc", "nlpd_positive-lin_mc", "nlpd-lin_mc_f", "nlpd-plugin", "nlpd-mc")
+    names = (
+        "nonpositive-lin_mc",
+        "nlpd-lin_mc",
+        "nlpd_positive-lin_mc",
+        "nlpd-lin_mc_f",
+        "nlpd-plugin",
+        "nlpd-mc",
+    )
     lines = ["", "| method | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
     groups = sorted({(r["study"], r["method"], r["params"].get("rank")) for r in own}, key=str)
     for study, method, rank in groups:
-        these = [r for r in matching(own, study=study, method=method) if r["params"].get("rank") == rank]
+        these = [
+            r for r in matching(own, study=study, method=method) if r["params"].get("rank") == rank
+        ]
         label = f"{method}{'' if rank is None else f' rank {rank}'} ({study})"
         lines.append(f"| {label} | " + " | ".join(_lin_cell(these, n) for n in names) + " |")
     return text + "\n" + "\n".join(lines)
@@ -214,6 +269,17 @@ def _lin_cell(runs: Sequence[Run], metric: str) -> str:
     if done and any(math.isinf(v) for v in done):
         return f"∞ in {sum(map(math.isinf, done))} of {len(done)}"
     return _cell(runs, metric)
+
+
+def _ranks(runs: Sequence[Run]) -> str:
+    """NLPD against the rank."""
+    if not of_study(runs, "f"):
+        return ""
+    return """## Rank against full covariance
+
+NLPD of bong-lin-hess in DLR less that of full covariance with the same seed, ± one standard error over seeds:
+
+![NLPD against the rank](figures/story-ranks.png)"""
 
 
 def _exactness(runs: Sequence[Run]) -> str:
@@ -262,9 +328,13 @@ def _authors(runs: Sequence[Run]) -> str:
         two = {r["seed"]: r for r in matching(ours, method=method, alpha=alpha, w0=w0)
                if r["params"].get("n_iter", 1) == 1}  # fmt: skip
         seeds = sorted(set(one) & set(two))
-        differ = sum(not _close(value(one[s], "nlpd-plugin"), value(two[s], "nlpd-plugin")) for s in seeds)
+        differ = sum(
+            not _close(value(one[s], "nlpd-plugin"), value(two[s], "nlpd-plugin")) for s in seeds
+        )
         rate = "" if alpha is None else f"{alpha:g}"
-        lines.append(f"| {method} | {rate} | {_cell([two[s] for s in seeds])} | {_cell([one[s] for s in seeds])} | {differ} of {len(seeds)} |")
+        lines.append(
+            f"| {method} | {rate} | {_cell([two[s] for s in seeds])} | {_cell([one[s] for s in seeds])} | {differ} of {len(seeds)} |"
+        )
     return "\n".join(lines)
 
 
@@ -273,7 +343,12 @@ def _close(a: float, b: float) -> bool:
 
 
 def _computed(runs: Sequence[Run]) -> str:
-    lines = ["## What was computed", "", "| study | runs | diverged | fewer than the paper |", "|---|---:|---:|---|"]
+    lines = [
+        "## What was computed",
+        "",
+        "| study | runs | diverged | fewer than the paper |",
+        "|---|---:|---:|---|",
+    ]
     for name in sorted({r["study"] for r in runs}):
         own = [r for r in runs if r["study"] == name]
         study, _, size = name.partition("-")
@@ -282,7 +357,10 @@ def _computed(runs: Sequence[Run]) -> str:
         bad = sum(r["status"] == "diverged" for r in own)
         lines.append(f"| {name} | {len(own)} | {bad} | {said or 'the paper’s numbers'}; seeds {seeds[0]} to {seeds[-1]} |" if seeds
                      else f"| {name} | {len(own)} | {bad} | tuning alone, no run on the test rows yet |")  # fmt: skip
-    lines += ["", "Every line of the result files has the id of a run and the `bongref run` command that computes that run alone."]
+    lines += [
+        "",
+        "Every line of the result files has the id of a run and the `bongref run` command that computes that run alone.",
+    ]
     return "\n".join(lines)
 
 
@@ -300,6 +378,7 @@ def main(argv: list[str]) -> int:
     from .story_figures import write
 
     PAGE.write_text(text, encoding="utf-8")
+    write_ledger(runs, LEDGER)
     for path in [PAGE, *write(runs, DOCS / "figures")]:
         print(path)
     return 0

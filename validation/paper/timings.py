@@ -41,9 +41,7 @@ def faster(A: str, B: str, question: str = "faster") -> Compared:
         answer = "yes" if least <= low and high <= most else "no"
         answer = "?" if answer == "no" and high >= least and low <= most else answer
     n = min(len(a), len(b))
-    return Compared(
-        label, question, n, min(a), min(b), ratio, math.nan, low, high, answer, "", ()
-    )
+    return Compared(label, question, n, min(a), min(b), ratio, math.nan, low, high, answer, "", ())
 
 
 def one_step(runs: Sequence[Run]) -> list[Compared]:
