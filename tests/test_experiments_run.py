@@ -99,6 +99,48 @@ def test_the_id_depends_on_everything_that_decides_the_result():
     assert moved.id == base.id
 
 
+def test_the_low_rank_part_starts_at_random_or_at_zero():
+    """W0 = 0 never moves in bog and bbb; the default is not written, so that ids stay as they are.
+
+    The runs by hand: with W = 0 the low-rank method is the diagonal one, whose KL to the same
+    exact posterior is another number.
+    """
+    rates = {"alpha": [0.01], "rank": [2]}
+    kl = {"metrics": {"kl": [30]}}
+    for name in ("bog-lin-hess-dlr", "bbb-lin-hess-dlr"):
+        base = one_spec(method=name, grid=rates, **kl)
+        same = one_spec(method=name, grid=rates, w0="random", **kl)
+        zero = one_spec(method=name, grid=rates, w0="zero", **kl)
+        assert base.id == same.id != zero.id and "w0" not in base.settings
+        assert "--w0 zero" in specs.command(zero) and "w0" not in specs.command(base)
+        m, model, lik, prior, X, Y, _, _ = execute.setup(zero, tasks.load(*zero.source))
+        assert not prior.W.any() and np.array_equal(1 / prior.Ups, np.ones(3))
+        by_hand = br.run(m, model, lik, prior, X, Y, backend="reference")
+        assert not by_hand.state.W.any()
+        moving = br.run(*execute.setup(base, tasks.load(*base.source))[:6], backend="reference")
+        start = execute.setup(base, tasks.load(*base.source))[3]
+        assert not np.allclose(moving.state.W, start.W, rtol=1e-3)
+        assert execute.execute(zero)["rows"] != execute.execute(base)["rows"]
+
+
+@pytest.mark.parametrize("name", ["bong-lin-hess-dlr", "blr-lin-hess-dlr", "bog-lin-hess-diag"])
+def test_w0_is_no_setting_of_methods_where_it_does_not_act(name):
+    grid = {} if name.startswith("bong") else {"alpha": [0.1]}
+    assert one_spec(method=name, grid=grid, w0="zero").id == one_spec(method=name, grid=grid).id
+
+
+def test_w0_on_the_command_line(tmp_path, capsys):
+    words = ["run", "linear", "--set", "n=20", "--seeds", "1", "--out", str(tmp_path), "--dry"]
+    methods = ["--methods", "bog-lin-hess-dlr,bong-lin-hess-dlr", "--w0", "random,zero"]
+    assert main([*words, *methods]) == 0
+    out = capsys.readouterr().out
+    assert "3 runs" in out and out.count("w0=zero") == 1
+    assert main([*words, "--methods", "bong-*-diag", "--w0", "zero"]) == 2
+    assert "w0 is a setting of bog-*-dlr and bbb-*-dlr" in capsys.readouterr().err
+    assert main([*words, "--methods", "bog-*-dlr", "--w0", "ones"]) == 2
+    assert "w0" in capsys.readouterr().err
+
+
 def test_a_run_that_diverges_is_a_result():
     """Gradient steps of a huge learning rate: the step, the reason, and the rows before it."""
     data = {"n": 100, "n_test": 20}

@@ -142,6 +142,43 @@ def test_the_same_table_as_csv_parquet_and_npz(tmp_path):
     assert len(sums) == 1
 
 
+ODD = {
+    "decimal commas": ("x;y\n" + "".join(f"{k},5;{k}\n" for k in range(30)),
+                       r"column 'x' of t.csv must be numbers, got numbers with commas such as '0,5'; write"),
+    "few decimal commas": ("x;y\n" + "".join(f"{k % 2},5;{k}\n" for k in range(30)), "numbers with commas"),
+    "target with commas": ("x;y\n" + "".join(f"{k};{k},5\n" for k in range(30)),
+                           "target must be numbers or classes, got column 'y' with numbers with commas"),
+    "one word": ("x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "oops,1\n",
+                 "column 'x' of t.csv must be numbers, got 1 of 31 values that are not numbers, the first 'oops' in row 31"),
+    "a word in the target": ("x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "1,oops\n",
+                             "column 'y' with 1 of 31 values that are not numbers"),
+    "unnamed column": (",y\n" + "".join(f"{k * k},{k}.5\n" for k in range(30)), "a name for every column, got none for column 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_numbers_that_are_none_are_named(what, tmp_path):
+    text, told = ODD[what]
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(InvalidValue, match=told):
+        tasks.load(str(tmp_path / "t.csv"), {"target": "y"})
+
+
+@pytest.mark.parametrize(("name", "first"), [("", 0), ("", 1), ("Unnamed: 0", 0)])
+def test_an_index_is_no_input(name, first, tmp_path):
+    """An unnamed column that counts the rows, as tables are often written; with a name it stays."""
+    for head, columns in ((name, ["x"]), ("id", ["id", "x"])):
+        rows = "".join(f"{k + first},{k % 7},{k}.5\n" for k in range(30))
+        (tmp_path / "t.csv").write_text(f"{head},x,y\n{rows}")
+        assert tasks.load(str(tmp_path / "t.csv"), {"target": "y"}).facts["features"] == columns
+
+
+def test_text_in_another_encoding_says_so(tmp_path):
+    (tmp_path / "t.csv").write_bytes("x,y\nKöln,1\n".encode("latin-1"))
+    with pytest.raises(InvalidValue, match=r"must be UTF-8 text, got the byte 0xf6 at position 5"):
+        tasks.load(str(tmp_path / "t.csv"), {"target": "y"})
+
+
 def test_text_columns_and_rows_without_names(tmp_path):
     rows = [[k, "ab"[k % 2], k * 0.5 + (k % 2)] for k in range(30)]
     task = tasks.load(write(tmp_path / "t.csv", ["k", "word", "y"], rows), {"target": "y"})

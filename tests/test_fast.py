@@ -6,6 +6,7 @@ import ast
 import math
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,14 @@ from problems import curvature as draw_curvature
 import bongref as br
 from bongref import curvature, gaussians
 from bongref.families import diag_mom, diag_nat
-from bongref.fast import elementary, families, generic, normals, steps  # noqa: F401  families: all steps
+from bongref.fast import (  # noqa: F401  families: all steps
+    elementary,
+    families,
+    generic,
+    jit,  # the module, for its settings
+    normals,
+    steps,
+)
 from bongref.fast.jit import config, kernel
 from bongref.fast.likelihoods import extra, load, n_rows, places, score, weights
 from bongref.fast.nets import describe, workspace
@@ -524,3 +532,17 @@ def test_classes_that_kernels_take_have_names_of_their_own():
     """
     kinds = {kind for table in generic.TABLES.values() for kind in table}
     assert len(kinds) > 40 and len({kind.__name__ for kind in kinds}) == len(kinds)
+
+
+def test_a_stopped_process_with_the_lock_of_a_kernel_blocks_nobody_for_long(tmp_path, monkeypatch):
+    """The lock is exclusive while its owner has it, and given up for after PATIENCE seconds."""
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(jit, "FOLDER", tmp_path)
+    monkeypatch.setattr(jit, "PATIENCE", 0.3)
+    with open(tmp_path / "k.lock", "w") as other:
+        with jit._file_lock("k"), pytest.raises(BlockingIOError):
+            fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        begun = time.monotonic()
+        with jit._file_lock("k"):
+            assert 0.3 <= time.monotonic() - begun < 5

@@ -23,7 +23,7 @@ from ..recording.results import Continuation, Result, RunInfo
 from ..states import State
 from .specs import Spec
 
-CHUNK = 50  # steps that an adapter's run is asked for at once: it returns every state
+STATES_BYTES = 100e6  # an adapter's run returns every state: as many steps at once as fit into this
 
 
 def streamed(spec: Spec, given: tuple[Any, ...], measures: list[Any]) -> Result:
@@ -45,11 +45,12 @@ def streamed(spec: Spec, given: tuple[Any, ...], measures: list[Any]) -> Result:
     Y = lik.encode(Y, model.n_outputs, batch=T)
     described = {"in_shape": model.in_shape, "n_outputs": model.n_outputs, **model_spec(model)}
     likelihood = {"kind": lik.name} | ({"R": lik.R} if lik.name == "gaussian" else {})
+    chunk = max(1, int(STATES_BYTES / sum(part.nbytes for part in state)))
     stops = sorted({min(s, T) for one in measures for s in one.every} | {T})
     for stop in stops:
         while t < stop:
             begun = time.perf_counter()
-            upto = min(stop, t + CHUNK)
+            upto = min(stop, t + chunk)
             args = (m, described, likelihood, state, X[t:upto], Y[t:upto])
             states = _states(adapter, *args, rng)
             clock += time.perf_counter() - begun

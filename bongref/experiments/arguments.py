@@ -47,6 +47,12 @@ def _run(commands: Any) -> None:
     )
     run.add_argument("--gamma", metavar="VALUE,...", help="forget: θ decays to its prior by gamma")
     run.add_argument(
+        "--w0",
+        metavar="random,zero",
+        help="of bog and bbb in dlr: the low-rank part W of the prior (default random; zero "
+        "never moves)",
+    )
+    run.add_argument(
         "--params", metavar="FILE", help="the best.json of bongref tune: parameters by method"
     )
     run.add_argument("--seeds", type=int, metavar="N", help="the seeds 0 to N-1 (default 3)")

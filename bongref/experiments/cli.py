@@ -114,10 +114,11 @@ def runs(args: argparse.Namespace) -> list[Spec]:
 
     def settings(default: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [
-            {"prior_var": prior, "obs_var": noise, "gamma": gamma, **fixed}
+            {"prior_var": prior, "obs_var": noise, "gamma": gamma, "w0": w0, **fixed}
             for prior in _positive("prior_var", args.prior_var) or [default["prior_var"]]
             for noise in _positive("obs_var", args.obs_var) or [default["obs_var"]]
             for gamma in (*_positive("gamma", args.gamma),) or (None,)
+            for w0 in _starts(args.w0, names)
         ]
 
     seeds = _seeds(args)
@@ -134,6 +135,17 @@ def runs(args: argparse.Namespace) -> list[Spec]:
             settings({**facts, **tuned["settings"]}), [seed], args.adapter,
         )
     ]  # fmt: skip
+
+
+def _starts(text: str | None, names: Sequence[str]) -> list[str]:
+    """The values of ``--w0``."""
+    words = [word.strip() for word in text.split(",")] if text else [specs.W0[0]]
+    if text and not any(map(specs.starts_at_random, names)):
+        raise InvalidValue(
+            "w0 is a setting of bog-*-dlr and bbb-*-dlr, whose prior has a random W, and none of "
+            f"the methods is one of them: {', '.join(names[:4])}{', ...' if names[4:] else ''}"
+        )
+    return [checks.choice("w0", word, specs.W0) for word in words]
 
 
 def _tuned(name: str, best: Mapping[str, Any], path: str) -> dict[str, Any]:
@@ -287,7 +299,7 @@ def listing(matrix: list[Spec], folder: str) -> str:
     status = store.scan_folder(folder).status if there else {}
     lines = [f"{'id':<18}{'status':<10}run"]
     for s in matrix:
-        how = {**s.params, **{k: s.settings[k] for k in specs.SETTINGS}}
+        how = {**s.params, **{k: s.settings.get(k) for k in specs.SETTINGS}}
         words = [f"{k}={v}" for k, v in how.items() if v not in (None, False)]
         run = " ".join([s.method, *words, f"seed={s.seed}"])
         lines.append(f"{s.id:<18}{status.get(s.id, 'to do'):<10}{run}")

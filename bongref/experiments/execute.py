@@ -36,7 +36,7 @@ from ..likelihoods import Likelihood
 from ..linalg import Array, strict_inv, strict_solve
 from ..models import Model
 from ..recording.results import Result
-from ..states import FC, State
+from ..states import DLR, FC, State
 from . import adapter_runs, calibration, tasks
 from .records import Record
 from .specs import Spec, versions
@@ -165,6 +165,8 @@ def setup(
     mu = model.init(np.random.default_rng([spec.seed, 0]))
     var = task.prior_variances(s["prior_var"])
     prior = m.prior(mu=mu, var=var, rng=np.random.default_rng([spec.seed, 2]))
+    if s.get("w0") == "zero":  # W = 0 is a fixed point of bog and bbb
+        prior = DLR(mu, 1 / var, np.zeros_like(prior.W))
     X, Y = task.stream(spec.seed, s["steps"])
     moving = None if s["gamma"] is None else OU(s["gamma"], mu0=mu, var0=var)
     return m, model, lik, prior, X, Y, np.random.default_rng([spec.seed, 3]), moving

@@ -24,7 +24,8 @@ from ..theory.literature import ALIASES
 from . import records
 
 Facts = dict[str, Any]
-SETTINGS = ("prior_var", "obs_var", "gamma")  # besides the methods' own parameters
+SETTINGS = ("prior_var", "obs_var", "gamma", "w0")  # besides the methods' own parameters
+W0 = ("random", "zero")  # the first is the default and is not written into the settings
 
 
 class Source(NamedTuple):
@@ -50,7 +51,7 @@ class Spec(NamedTuple):
         All parameters of the method.
     settings : dict
         steps, prior_var, obs_var (None: the task's), gamma (None: θ does not move), metrics
-        {name: steps}, eval_samples.
+        {name: steps}, eval_samples; ``w0: "zero"`` where bog and bbb in DLR start at W = 0.
     seed : int
     adapter : str or None
         "module:Class" of a foreign implementation.
@@ -192,8 +193,27 @@ def matrix(
         for seed in seeds
         for name in names
         for params in parameter_sets(name, grid)
-        for how in settings
+        for how in _settings_of(name, settings)
     ]
+
+
+def starts_at_random(name: str) -> bool:
+    """Whether the prior of a method has a random W, so that ``w0`` is a setting of it.
+
+    >>> starts_at_random("bog-lin-hess-dlr"), starts_at_random("bong-lin-hess-dlr")
+    (True, False)
+    """
+    return fnmatchcase(name, "b[ob][gb]-*-dlr")
+
+
+def _settings_of(name: str, settings: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The settings that differ for a method: ``w0`` only where it is not the default and acts."""
+    found: list[dict[str, Any]] = []
+    for how in settings:
+        keep = starts_at_random(name) and how.get("w0", W0[0]) != W0[0]
+        own = {k: v for k, v in how.items() if k != "w0" or keep}
+        found += [own] if own not in found else []
+    return found
 
 
 # --- the command of one run -----------------------------------------------------------------------
@@ -213,7 +233,7 @@ def command(spec: Spec) -> str:
         if value is not None and value is not False:
             words += [f"--{key.replace('_', '-')}", _text(value)]
     for key in SETTINGS:
-        if s[key] is not None:
+        if s.get(key) is not None:
             words += [f"--{key.replace('_', '-')}", _text(s[key])]
     words += ["--steps", str(s["steps"]), "--eval-samples", str(s["eval_samples"])]
     schedules: dict[str, list[str]] = {}

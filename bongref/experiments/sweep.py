@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from . import execute, records, store, workers
 from .records import Record
-from .specs import Spec
+from .specs import SETTINGS, Spec
 
 
 class Outcome(NamedTuple):
@@ -266,8 +266,9 @@ def table(found: Sequence[Record]) -> str:
     groups: dict[str, list[Record]] = {}
     for record in found:
         params = {k: v for k, v in record["params"].items() if v not in (None, False)}
-        how = {k: record["settings"][k] for k in ("prior_var", "obs_var", "gamma")}
-        several = {k: v for k, v in how.items() if len({str(r["settings"][k]) for r in found}) > 1}
+        how = {k: record["settings"].get(k) for k in SETTINGS}
+        differs = [k for k in how if len({str(r["settings"].get(k)) for r in found}) > 1]
+        several = {k: how[k] for k in differs if how[k] is not None or k != "w0"}
         words = [f"{k}={v}" for k, v in {**params, **several}.items()]
         groups.setdefault(" ".join([record["method"], *words]), []).append(record)
     names = list(dict.fromkeys(k for r in found for row in r["rows"] for k in row if k != "t"))

@@ -41,7 +41,9 @@ from .tuning import COMPILE_MESSAGE
 
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {
-    "error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}
+    "error_model": "numpy",
+    "nogil": True,
+    "fastmath": {"reassoc", "contract"},
 }
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
@@ -59,9 +61,11 @@ def _digest() -> str:
 def _folder() -> Path | None:
     """In NUMBA_CACHE_DIR, beside the package, or in the user's cache; None: none is writable."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    bases = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [
-        Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())
-    ]
+    bases = (
+        [Path(config.CACHE_DIR)]
+        if config.CACHE_DIR
+        else [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
+    )
     for base in bases:
         folder = base / f"bongref-{_digest()}"
         with contextlib.suppress(OSError):
@@ -72,6 +76,7 @@ def _folder() -> Path | None:
 
 
 FOLDER = None if config.DISABLE_JIT else _folder()
+PATIENCE = 30.0  # seconds to wait for another process that compiles the same kernel
 
 
 def device(fn: Callable[..., Any]) -> Any:
@@ -174,7 +179,11 @@ def _first_use(name: str, key: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _file_lock(key: str) -> Iterator[None]:
-    """An exclusive lock on one kernel's cache, where the system has such locks."""
+    """An exclusive lock on one kernel's cache, where the system has such locks.
+
+    It saves compiling twice and is not needed for a right result: after PATIENCE seconds, as where
+    its owner is stopped or gets no time, the kernel is compiled without it.
+    """
     try:
         import fcntl
 
@@ -185,7 +194,12 @@ def _file_lock(key: str) -> Iterator[None]:
         yield
         return
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            with contextlib.suppress(BlockingIOError):
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            time.sleep(0.05)
         yield
     finally:
         os.close(handle)

@@ -13,6 +13,7 @@ import csv
 import gzip
 import hashlib
 import io
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +28,7 @@ from .raw import BINARY, CLASSES, KINDS, REGRESSION, Raw, check_params, mlp
 ENDINGS = (".csv", ".csv.gz", ".parquet", ".npz")
 MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 FEW = 10  # whole numbers with at most so many values are classes
+WITH_COMMA = re.compile(r"[+-]?\d*([.,]\d+)*([eE][+-]?\d+)?")  # a number for people
 LEVELS = 20  # a column of text may have so many values
 PARAMS = ("target", "kind", "drop", "missing", "hidden", "activation", "order", "obs_var",
           "prior", "prior_var", "test", "split_seed", "max_test")  # fmt: skip
@@ -121,7 +123,12 @@ def read(path: str) -> Columns:
         opener = gzip.open if lower.endswith(".gz") else open
         with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
             return _csv(lines.read(), file.name)
-    except (OSError, UnicodeDecodeError, EOFError) as error:
+    except UnicodeDecodeError as error:
+        raise InvalidValue(
+            f"task: {path!r} must be UTF-8 text, got the byte {error.object[error.start]:#x} at "
+            f"position {error.start}; save it as UTF-8 (it may be in Latin-1 or UTF-16)"
+        ) from None
+    except (OSError, EOFError) as error:
         raise InvalidValue(f"task: {path!r} cannot be read ({error})") from None
 
 
@@ -142,7 +149,26 @@ def _csv(text: str, name: str) -> Columns:
                 f"{name} must have {len(names)} values in every row, as in the first one, got "
                 f"{len(row)} in row {number}"
             )
-    return {n: _cells([row[k].strip() for row in body]) for k, n in enumerate(names)}
+    columns = {n: _cells([row[k].strip() for row in body]) for k, n in enumerate(names)}
+    return _without_index(columns, name)
+
+
+def _without_index(columns: Columns, name: str) -> Columns:
+    """Leave out an index that was written with a table: an unnamed column that counts the rows."""
+    for n in ("", "Unnamed: 0"):
+        column = columns.get(n)
+        if column is None:
+            continue
+        count = np.arange(len(column))
+        counts = column.dtype != object and any(np.array_equal(column, count + k) for k in (0, 1))
+        if counts:
+            columns = {key: c for key, c in columns.items() if key != n}
+        elif not n:
+            raise InvalidValue(
+                f"{name} must have a name for every column, got none for column "
+                f"{list(columns).index(n) + 1}; give it one"
+            )
+    return columns
 
 
 def _delimiter(text: str) -> str:
@@ -256,9 +282,30 @@ def _complete(columns: Columns, missing: str, name: str) -> tuple[Columns, int]:
     return {n: c[~bad] for n, c in columns.items()}, int(bad.sum())
 
 
+def _not_numbers(column: Array) -> str:
+    """Why a column of text is perhaps meant as numbers; empty where it is not."""
+    cells = [str(v) for v in column if v is not None]
+    odd = [k for k, v in enumerate(column) if v is not None and _number(str(v)) is None]
+    if all(WITH_COMMA.fullmatch(cell) for cell in cells) and any("," in cell for cell in cells):
+        first = next(cell for cell in cells if "," in cell)
+        return (
+            f"numbers with commas such as {first!r}; write them with a decimal point and without "
+            "thousands separators"
+        )
+    if len(odd) * 2 < len(cells):
+        return (
+            f"{len(odd)} of {len(column)} values that are not numbers, the first {column[odd[0]]!r}"
+            f" in row {odd[0] + 1}; correct them, or leave them empty and use --set missing=drop"
+        )
+    return ""
+
+
 def _target(name: str, column: Array, kind: Any, file: str) -> tuple[str, Array, tuple[str, ...]]:
     """Kind, values and names of classes of the target."""
     text = column.dtype == object
+    odd = _not_numbers(column) if text else ""
+    if odd and (odd.startswith("numbers with") or len(set(column.tolist())) > FEW):
+        raise InvalidValue(f"target must be numbers or classes, got column {name!r} with {odd}")
     values = sorted(set(column.tolist()), key=str if text else float)
     whole = not text and bool(np.all(column == np.round(column)))
     if kind is None:
@@ -297,7 +344,9 @@ def _features(columns: Columns, name: str) -> tuple[Array, list[str]]:
         if column.dtype != object:
             found, names = [*found, column], [*names, n]
             continue
-        levels = sorted(set(column.tolist()))
+        levels, odd = sorted(set(column.tolist())), _not_numbers(column)
+        if odd and (odd.startswith("numbers with") or len(levels) > LEVELS):
+            raise InvalidValue(f"column {n!r} of {name} must be numbers, got {odd}")
         if len(levels) > LEVELS:
             raise InvalidValue(
                 f"column {n!r} of {name} must be numbers, or text with at most {LEVELS} values, "

@@ -22,7 +22,7 @@ STEMS = ("nlpd", "error", "ece", "rmse", "kl", "prequential", "nlpd_positive", "
 KINDS = ("", "plugin", "lin_mc", "lin_mc_f", "mc")
 SYMBOLS = {"alpha": "α", "n_iter": "I", "n_samples": "M", "rank": "R", "prior_var": "σ₀²"}
 Score = tuple[int, float]
-SETTINGS = ("prior_var", "obs_var", "gamma", "prior", "steps", "eval_samples")
+SETTINGS = ("prior_var", "obs_var", "gamma", "w0", "prior", "steps", "eval_samples")
 
 
 class Group(NamedTuple):

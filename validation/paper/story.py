@@ -1,0 +1,388 @@
+"""The page "Is the paper's story true?":  python -m validation.paper.story
+
+Writes docs/story.md, its figures and the verdicts of the claims ledger from the committed results (validation/results/paper and the
+benchmark). ``--check`` compares the page with what is there and writes nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import statistics
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from . import collect, load
+from .conclusions import CONCLUSIONS, PAPERS_RATES, SARCOS, Conclusion, of_study
+from .evidence import LEVEL, MARGIN, Compared, Run, best_rate, matching, value, verdict
+
+DOCS = Path(__file__).resolve().parents[2] / "docs"
+PAGE = DOCS / "story.md"
+LEDGER = DOCS.parent / "bongref" / "paper" / "claims.json"
+EVIDENCE = "tests/test_story.py::test_the_verdicts_of_the_ledger_are_those_of_the_page"
+ANSWERS = {"yes": "yes", "no": "**no**", "?": "open"}
+COMMANDS = {"bench": "python -m validation.bench"}
+
+
+def page(runs: Sequence[Run]) -> str:
+    """The whole page."""
+    judged = [(c, c.compared(runs)) for c in CONCLUSIONS]
+    parts = [
+        _opening(runs),
+        _summary(judged),
+        _grid(runs),
+        _starts(runs),
+        _lin_mc(runs),
+        _ranks(runs),
+        _exactness(runs),
+        _authors(runs),
+        _details(judged),
+        _computed(runs),
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def verdicts(runs: Sequence[Run]) -> dict[str, str]:
+    """The verdict of every conclusion by its id."""
+    return {c.id: verdict(c.compared(runs)) for c in CONCLUSIONS}
+
+
+def ledger(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+    """Verdict, number and evidence of the claims that the page decides, by the claim's id."""
+    rows = {}
+    for claim in sorted({c.claim for c in CONCLUSIONS if c.claim}):
+        own = [(c, c.compared(runs)) for c in CONCLUSIONS if c.claim == claim]
+        said = "; ".join(f"{c.id}: {verdict(k)} ({_counts(k)})" for c, k in own)
+        joint = _joint([verdict(k) for _, k in own])
+        tested = joint != "not tested"
+        rows[claim] = {
+            "verdict": joint,
+            "number": f"{said}; docs/story.md, python -m validation.paper.story",
+            "evidence": [EVIDENCE] if tested else [],
+        }
+    return rows
+
+
+def _joint(verdicts: Sequence[str]) -> str:
+    """One verdict where a claim of the ledger stands for several conclusions."""
+    known = {v for v in verdicts if v != "cannot be told"}
+    if not known:
+        return "not tested"
+    return verdicts[0] if len(set(verdicts)) == 1 else "holds with a condition"
+
+
+def write_ledger(runs: Sequence[Run], path: Path) -> None:
+    """Put the verdicts into the claims ledger; other rows stay as they are."""
+    rows, mine = json.loads(path.read_text(encoding="utf-8")), ledger(runs)
+    for row in rows:
+        row.update(mine.get(row["id"], {}))
+    path.write_text(json.dumps(rows, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _opening(runs: Sequence[Run]) -> str:
+    margins = ", ".join(f"{v:g} for {k}" for k, v in MARGIN.items())
+    return f"""# Is the paper's story true?
+
+Every experimental conclusion of the paper, with our numbers. This page is made by `python -m validation.paper.story` from
+{len(runs):,} runs in `validation/results/paper`; a test makes it again and compares.
+
+How to read it:
+
+* A **comparison** pairs the runs of two methods by seed: the same stream, prior mean and test rows. The effect is the mean of the
+  differences, ± its standard error, with the {LEVEL:.0%} t-interval in brackets; positive means that the first method is better (NLPD in nats).
+* "below" is confirmed where the interval lies above 0; "far below" where it lies above a margin ({margins}); "≈" where it lies within ± the margin.
+  A run that diverged counts as worse than any that did not, and then only the direction of the pairs counts.
+* The **verdict** follows from the comparisons by a rule, which is code (`validation/paper/evidence.py`): all confirmed, *holds*; some, *holds with
+  a condition*; none, and at least one refuted, *does not hold*; else *cannot be told*. Intervals are not corrected for the number of comparisons.
+* Learning rates are those with the least NLPD on held-out training rows. Where all rates diverged there, the smallest one is used.
+* The paper's SARCOS training file is not among the data here: `sarcos-4449` has the same network, prior, observation variance and rates on the
+  4,449 rows of the published test file, split by us."""
+
+
+def _summary(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
+    lines = ["## The verdicts", "", "| conclusion (line of the LaTeX source) | verdict | comparisons |",
+             "|---|---|---|"]  # fmt: skip
+    for c, found in judged:
+        said = f"[{c.sentence}](#{c.id}) ({c.line})"
+        lines.append(f"| {said} | **{verdict(found)}** | {_counts(found)} |")
+    return "\n".join(lines)
+
+
+def _counts(found: Sequence[Compared]) -> str:
+    done = [c for c in found if c.n >= 2]
+    counts = [(sum(c.answer == a for c in done), w) for a, w in
+              (("yes", "confirmed"), ("no", "refuted"), ("?", "open"))]  # fmt: skip
+    text = ", ".join(f"{n} {word}" for n, word in counts if n)
+    missing = len(found) - len(done)
+    more = f"{missing} not computed" if missing else ""
+    return ", ".join(t for t in (text, more) if t) or "not computed"
+
+
+def _details(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
+    out = ["## The comparisons"]
+    for c, found in judged:
+        out += ["", f'<a id="{c.id}"></a>', "", f"### {c.id.replace('-', ' ')}: {verdict(found)}", "",
+                f"{c.place}, line {c.line}: {c.sentence}", ""]  # fmt: skip
+        done = [k for k in found if k.n >= 2]
+        if done:
+            out += [
+                "| comparison | pairs | first | second | effect | confirmed |",
+                "|---|---:|---:|---:|---|---|",
+            ]
+            out += [_line(k) for k in done]
+        missing = [k.label for k in found if k.n < 2]
+        if missing:
+            out += ["", f"Not computed: {'; '.join(missing)}."]
+        out += ["", f"Command: {_command(c)}."]
+    return "\n".join(out)
+
+
+def _line(c: Compared) -> str:
+    timed = c.question in ("faster", "a tenth")
+    if timed:
+        effect = f"ratio {c.mean:.3g} [{c.low:.3g}, {c.high:.3g}]"
+    elif math.isnan(c.mean):
+        effect = c.why
+    else:
+        effect = f"{c.mean:+.4f} ± {c.error:.4f} [{c.low:+.4f}, {c.high:+.4f}]"
+    unit = " µs" if timed else ""
+    return (f"| {c.label} | {c.n} | {_number(c.a)}{unit} | {_number(c.b)}{unit} | {effect} | "
+            f"{ANSWERS[c.answer]} |")  # fmt: skip
+
+
+def _number(x: float) -> str:
+    if math.isinf(x):
+        return "diverged"
+    return f"{x:.4g}" if abs(x) >= 100 else f"{x:.4f}"
+
+
+def _command(c: Conclusion) -> str:
+    names = [c.studies] if c.studies in COMMANDS else list(c.studies)
+    return ", ".join(f"`{COMMANDS.get(n, f'python -m validation.paper {n}')}`" for n in names)
+
+
+def _cell(runs: Sequence[Run], metric: str = "nlpd-plugin") -> str:
+    """Mean ± standard error over seeds of the runs that ended, and how many diverged."""
+    values = [value(r, metric) for r in runs]
+    finite = [v for v in values if math.isfinite(v)]
+    bad = len(values) - len(finite)
+    if not values:
+        return "–"
+    if not finite:
+        return f"{bad} of {bad} diverged"
+    error = statistics.stdev(finite) / math.sqrt(len(finite)) if len(finite) > 1 else math.nan
+    text = f"{statistics.fmean(finite):.4f}" + ("" if math.isnan(error) else f" ± {error:.4f}")
+    return text + (f", {bad} of {len(values)} diverged" if bad else "")
+
+
+def _grid(runs: Sequence[Run]) -> str:
+    """BLR at every rate, and what each grid would choose."""
+    own = matching(of_study(runs, "c"), task=SARCOS, w0="random")
+    if not own:
+        return ""
+    bong = matching(own, method="bong-lin-hess-dlr", part="test", folder=SARCOS)
+    lines = ["## How much of “BONG outperforms BLR” is the grid?", "",
+             f"NLPD (plugin) of blr-lin-hess, DLR-10, on SARCOS-4449 after 2,000 observations; bong has {_cell(bong)}.", "",
+             "| α | I = 1 | I = 10 |", "|---|---|---|"]  # fmt: skip
+    for alpha in (*PAPERS_RATES, 1.0):
+        cells = [_cell(matching(own, method="blr-lin-hess-dlr", part="test", alpha=alpha,
+                                n_iter=n)) for n in (1, 10)]  # fmt: skip
+        lines.append(f"| {alpha:g} | {cells[0]} | {cells[1]} |")
+    chosen = []
+    for n in (1, 10):
+        valid = matching(own, method="blr-lin-hess-dlr", part="valid", n_iter=n)
+        papers = best_rate(valid, lambda a: a <= 0.5)
+        ours = best_rate(valid)
+        chosen.append(
+            f"I = {n}: {_rate(papers)} on the paper's grid, {_rate(ours)} with α = 1 in it"
+        )
+    lines += [
+        "",
+        f"The validation rows choose, {'; '.join(chosen)}.",
+        "",
+        "![NLPD against the learning rate](figures/story-rates.png)",
+    ]
+    return "\n".join(lines)
+
+
+def _rate(alpha: float | None) -> str:
+    return "none (all diverged)" if alpha is None else f"α = {alpha:g}"
+
+
+def _starts(runs: Sequence[Run]) -> str:
+    """bog and bbb from a random W and from W = 0."""
+    own = matching(of_study(runs, "c"), task=SARCOS, part="test")
+    lines = ["## bog and bbb with W₀ = 0, and with a W₀ that moves", "",
+             "W = 0 is a fixed point of both rules in DLR: the low-rank part never moves, and the family is the diagonal one. The authors' code starts "
+             "there. Our default is a small random W. NLPD (plugin) on SARCOS-4449:", "",
+             "| method | α | random W₀ | W₀ = 0 |", "|---|---|---|---|"]  # fmt: skip
+    rows = 0
+    for method in ("bog-lin-hess-dlr", "bbb-lin-hess-dlr", "bog-mc-ef-dlr", "bbb-mc-ef-dlr"):
+        for n_iter in (None,) if method.startswith("bog") else (1, 10):
+            for alpha in PAPERS_RATES[:3]:
+                how = {"method": method, "alpha": alpha, "n_iter": n_iter}
+                both = [matching(own, w0=w0, **how) for w0 in ("random", "zero")]
+                if any(both):
+                    rows += bool(both[1])
+                    name = method + ("" if n_iter is None else f", I = {n_iter}")
+                    lines.append(f"| {name} | {alpha:g} | {_cell(both[0])} | {_cell(both[1])} |")
+    return "\n".join(lines) if rows else ""
+
+
+def _lin_mc(runs: Sequence[Run]) -> str:
+    """The share of observations whose average mass is not positive."""
+    text = """## How a study with lin_mc can be read
+
+`lin_mc` linearises the class probabilities, so that the average mass of an observed class can be zero or negative, and one such image makes the NLPD
+of the test set infinite. A comparison by lin_mc is one between the methods without such images. Beside it stand the share of these images, the
+mean NLPD over the others (comparable only at equal shares), and `lin_mc_f`, which linearises the logits and is always finite."""
+    own = [r for s in "ab" for r in matching(of_study(runs, s), task="mnist", part="test")]
+    if not own:
+        return text + "\n\nNo MNIST runs are among the results."
+    names = (
+        "nonpositive-lin_mc",
+        "nlpd-lin_mc",
+        "nlpd_positive-lin_mc",
+        "nlpd-lin_mc_f",
+        "nlpd-plugin",
+        "nlpd-mc",
+    )
+    lines = ["", "| method | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
+    groups = sorted({(r["study"], r["method"], r["params"].get("rank")) for r in own}, key=str)
+    for study, method, rank in groups:
+        these = [
+            r for r in matching(own, study=study, method=method) if r["params"].get("rank") == rank
+        ]
+        label = f"{method}{'' if rank is None else f' rank {rank}'} ({study})"
+        lines.append(f"| {label} | " + " | ".join(_lin_cell(these, n) for n in names) + " |")
+    return text + "\n" + "\n".join(lines)
+
+
+def _lin_cell(runs: Sequence[Run], metric: str) -> str:
+    done = [value(r, metric) for r in runs if r["status"] == "done"]
+    if done and any(math.isinf(v) for v in done):
+        return f"∞ in {sum(map(math.isinf, done))} of {len(done)}"
+    return _cell(runs, metric)
+
+
+def _ranks(runs: Sequence[Run]) -> str:
+    """NLPD against the rank."""
+    if not of_study(runs, "f"):
+        return ""
+    return """## Rank against full covariance
+
+NLPD of bong-lin-hess in DLR less that of full covariance with the same seed, ± one standard error over seeds:
+
+![NLPD against the rank](figures/story-ranks.png)"""
+
+
+def _exactness(runs: Sequence[Run]) -> str:
+    """KL to the exact posterior of linear regression."""
+    own = matching(of_study(runs, "e"), part="test")
+    if not own:
+        return ""
+    lines = ["## Linear regression: KL to the exact posterior", "",
+             "KL divergence of the state from the exact posterior after 500 observations, 10 parameters; for methods with a rate, the rate with the least "
+             "KL. Mean over seeds; full-covariance BONG-lin-hess is exact, as the conjugate theorem says.", "",
+             "| method | KL | rate, I |", "|---|---|---|"]  # fmt: skip
+    last = max(r["study"] for r in own if r["study"].endswith("full")) if any(
+        r["study"].endswith("full") for r in own) else own[0]["study"]  # fmt: skip
+    for method in sorted({r["method"] for r in own if r["study"] == last}):
+        lines.append(f"| {method} | " + _best_kl(matching(own, method=method, study=last)) + " |")
+    lines += ["", "![KL against t](figures/story-kl.png)"]
+    return "\n".join(lines)
+
+
+def _best_kl(runs: Sequence[Run]) -> str:
+    groups: dict[tuple[Any, Any], list[Run]] = {}
+    for r in runs:
+        groups.setdefault((r["params"].get("alpha"), r["params"].get("n_iter")), []).append(r)
+    means = {k: statistics.fmean(value(r, "kl") for r in g) for k, g in groups.items()}
+    best = min(means, key=lambda k: means[k])
+    if math.isinf(means[best]):
+        return "diverged at every rate | "
+    words = [f"{s} = {v:g}" for s, v in zip(("α", "I"), best, strict=True) if v is not None]
+    return f"{means[best]:.3g} | {', '.join(words)}"
+
+
+def _authors(runs: Sequence[Run]) -> str:
+    """The authors' code through --adapter, beside ours."""
+    theirs = [r for r in runs if r["adapter"]]
+    if not theirs:
+        return ""
+    lines = ["## What the authors' code shows on the same streams", "",
+             "`--adapter` puts petergchang/bong on the same streams, priors and samples (study c, I = 1, W₀ = 0, as it starts); "
+             "bongref scores its states. NLPD (plugin):", "",
+             "| method | α | ours | theirs | runs whose last row differs by more than 1e-3 |", "|---|---|---|---|---|"]  # fmt: skip
+    ours = matching(of_study(runs, "c"), task=SARCOS, part="test")
+    keys = sorted({(r["method"], r["params"].get("alpha")) for r in theirs}, key=str)
+    for method, alpha in keys:
+        w0 = "zero" if method[:3] in ("bog", "bbb") else "random"
+        one = {r["seed"]: r for r in matching(theirs, method=method, alpha=alpha)}
+        two = {r["seed"]: r for r in matching(ours, method=method, alpha=alpha, w0=w0)
+               if r["params"].get("n_iter", 1) == 1}  # fmt: skip
+        seeds = sorted(set(one) & set(two))
+        differ = sum(
+            not _close(value(one[s], "nlpd-plugin"), value(two[s], "nlpd-plugin")) for s in seeds
+        )
+        rate = "" if alpha is None else f"{alpha:g}"
+        lines.append(
+            f"| {method} | {rate} | {_cell([two[s] for s in seeds])} | {_cell([one[s] for s in seeds])} | {differ} of {len(seeds)} |"
+        )
+    return "\n".join(lines)
+
+
+def _close(a: float, b: float) -> bool:
+    return a == b or abs(a - b) <= 1e-3
+
+
+def _computed(runs: Sequence[Run]) -> str:
+    lines = [
+        "## What was computed",
+        "",
+        "| study | runs | diverged | fewer than the paper |",
+        "|---|---:|---:|---|",
+    ]
+    for name in sorted({r["study"] for r in runs}):
+        own = [r for r in runs if r["study"] == name]
+        study, _, size = name.partition("-")
+        said = load(study, size)["fewer"] if size in ("full", "reduced") else ""
+        seeds = sorted({r["seed"] for r in own if r["part"] == "test"})
+        bad = sum(r["status"] == "diverged" for r in own)
+        lines.append(f"| {name} | {len(own)} | {bad} | {said or 'the paper’s numbers'}; seeds {seeds[0]} to {seeds[-1]} |" if seeds
+                     else f"| {name} | {len(own)} | {bad} | tuning alone, no run on the test rows yet |")  # fmt: skip
+    lines += [
+        "",
+        "Every line of the result files has the id of a run and the `bongref run` command that computes that run alone.",
+    ]
+    return "\n".join(lines)
+
+
+def main(argv: list[str]) -> int:
+    """Write the page and its figures, or check the page."""
+    parser = argparse.ArgumentParser(prog="python -m validation.paper.story")
+    parser.add_argument("--check", action="store_true", help="compare only")
+    args = parser.parse_args(argv)
+    runs = collect.read()
+    text = page(runs)
+    if args.check:
+        same = PAGE.read_text(encoding="utf-8") == text
+        print("the page is that of the results" if same else "the page is not that of the results")
+        return 0 if same else 1
+    from .story_figures import write
+
+    PAGE.write_text(text, encoding="utf-8")
+    write_ledger(runs, LEDGER)
+    for path in [PAGE, *write(runs, DOCS / "figures")]:
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
