@@ -58,9 +58,9 @@ def draw(model, seed=0):
 def prepare(model, K):
     """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
     (net, ints), C = describe(model), model.n_outputs
-    v, words = workspace(net, C + K * C + 2 * K)
+    v = workspace(net, C + K * C + 2 * K)
     o = net.size
-    return (net, ints, v, words), (o, o + np.uint64(C), o + np.uint64(C + K * C))
+    return (net, ints, v), (o, o + np.uint64(C), o + np.uint64(C + K * C))
 
 
 def put(network, at, values):
