@@ -445,6 +445,7 @@ def test_a_stream_goes_on_with_the_reference_where_numba_fails(name, model, monk
         raise TypeError("a future Numba")
 
     monkeypatch.setattr(br.fast.jit, "_cached", broken)
+    monkeypatch.setattr(br.backends, "_warned", set())  # nothing has been said
     with pytest.warns(br.BongrefWarning, match="a future Numba") as seen:
         got = go("auto")
     assert len(seen) == 1 and got.info.backend == "reference"
