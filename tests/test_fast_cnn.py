@@ -170,7 +170,7 @@ def test_a_used_workspace_is_as_good_as_a_new_one(name):
     """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
     model = build(name, "gelu")
     prepared = prepare(model, 5)
-    (_net, ints, v, _), _ = prepared
+    (_net, ints, v), _ = prepared
     v[int(ints[0, 5]) :] = np.nan  # all but the images, with the zeros around them
     for seed, K in ((4, 5), (5, 1), (6, 4), (7, 3)):
         theta, x, V = draw(model, seed)

@@ -76,7 +76,7 @@ def kernel_jacobians(net, ints, v, mu, X, o, J, h):
 def network(model: Any, C: int) -> tuple[Any, ...]:
     """A network and a workspace for its Jacobian."""
     net, ints = nets.describe(model)
-    return (net, ints, *nets.workspace(net, C + C * C)), C, model.n_params
+    return (net, ints, nets.workspace(net, C + C * C)), C, model.n_params
 
 
 def jacobians_of(network: Any, mu: Any, X: Any) -> tuple[Any, Any]:

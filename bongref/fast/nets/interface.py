@@ -1,6 +1,6 @@
 """What a network offers to the estimators; ``dense`` and ``conv`` implement it.
 
-    net = describe(model); ints, v = workspace(net, extra)      # nets/__init__.py
+    net, ints = describe(model); v = workspace(net, extra)             # nets/__init__.py
     forward(net, ints, v, theta, x, o)                          # v[o:] (C,) = f(θ, x)
     pullback(net, ints, v, theta, V, K, rows)                   # rows (K, P) = V_k ∂f/∂θ
     sums(net, ints, v, theta, V, K, c, g, d)                    # sums of rows and squares
