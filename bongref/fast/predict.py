@@ -124,7 +124,7 @@ def linearised(model: Any, mu: Any, shifts: Any, X: Any) -> tuple[Any, Any]:
     head = _head(net, ints, mu, shifts) if conv else ()
 
     def some(k: int, part: slice) -> None:
-        network = (net, ints, *nets.workspace(net, C + C * C))
+        network = (net, ints, nets.workspace(net, C + C * C))
         J = np.empty((rows, C, size))
         for chunk in chunks[part]:
             here, there = J[: chunk.stop - chunk.start], moved[chunk]

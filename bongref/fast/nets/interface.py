@@ -1,12 +1,12 @@
 """What a network offers to the estimators; ``dense`` and ``conv`` implement it.
 
-    net, ints = describe(model); v = workspace(net, extra)             # nets/__init__.py
+    net, ints = describe(model); v = workspace(net, extra)      # nets/__init__.py
     forward(net, ints, v, theta, x, o)                          # v[o:] (C,) = f(θ, x)
     pullback(net, ints, v, theta, V, K, rows)                   # rows (K, P) = V_k ∂f/∂θ
     sums(net, ints, v, theta, V, K, c, g, d)                    # sums of rows and squares
     accumulate(net, ints, v, theta, V, g, d)                    # g += r, d −= r² of one row
 
-``net`` is a NamedTuple of integers. The workspace is three arrays, and vectors of the outputs' size
+``net`` is a NamedTuple of integers. The workspace is one array, and vectors of the outputs' size
 are places in ``v``: compiled code counts references to an array that is taken out of a tuple or
 passed on (10 ns each), and an observation of a small network takes 1 µs.
 """
