@@ -224,9 +224,17 @@ def _failure(error: Exception) -> str:
     return f"the compiled path failed ({type(error).__name__}: {error})"
 
 
+_warned: set[str] = set()  # reasons that this process has been told
+
+
 def _warn(reason: str) -> None:
-    """The compiled path does not work, or Numba cannot be imported: one warning."""
-    warnings.warn(f"{reason}; the reference is used, which is slower", BongrefWarning, stacklevel=5)
+    """The compiled path does not work, or Numba cannot be imported: one warning for each reason,
+    whichever lines call.
+    """
+    if reason not in _warned:
+        _warned.add(reason)
+        text = f"{reason}; the reference is used, which is slower"
+        warnings.warn(text, BongrefWarning, stacklevel=5)
 
 
 def compile_seconds() -> float:

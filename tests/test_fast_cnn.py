@@ -58,9 +58,9 @@ def draw(model, seed=0):
 def prepare(model, K):
     """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
     (net, ints), C = describe(model), model.n_outputs
-    v, words = workspace(net, C + K * C + 2 * K)
+    v = workspace(net, C + K * C + 2 * K)
     o = net.size
-    return (net, ints, v, words), (o, o + np.uint64(C), o + np.uint64(C + K * C))
+    return (net, ints, v), (o, o + np.uint64(C), o + np.uint64(C + K * C))
 
 
 def put(network, at, values):
@@ -170,7 +170,7 @@ def test_a_used_workspace_is_as_good_as_a_new_one(name):
     """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
     model = build(name, "gelu")
     prepared = prepare(model, 5)
-    (_net, ints, v, _), _ = prepared
+    (_net, ints, v), _ = prepared
     v[int(ints[0, 5]) :] = np.nan  # all but the images, with the zeros around them
     for seed, K in ((4, 5), (5, 1), (6, 4), (7, 3)):
         theta, x, V = draw(model, seed)

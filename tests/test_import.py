@@ -116,8 +116,10 @@ def test_without_numba_a_stream_warns_once_and_goes_on():
 import warnings, numpy as np, bongref as br
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
-    result = br.run("bong-lin-hess-diag", br.models.linear(1), br.likelihoods.Gaussian(1.0),
-                    br.Diag(np.zeros(1), np.ones(1)), [[1.0], [1.0]], [1.0, 1.0], progress=False)
+    args = (br.models.linear(1), br.likelihoods.Gaussian(1.0), br.Diag(np.zeros(1), np.ones(1)),
+            [[1.0], [1.0]], [1.0, 1.0])
+    br.run("bong-lin-ef-diag", *args, progress=False)
+    result = br.run("bong-lin-hess-diag", *args, progress=False)
 assert result.info.backend == "reference" and "numba" in result.info.reason
 print([(w.category is br.errors.BongrefWarning, "the reference is used" in str(w.message)) for w in seen])
 """

@@ -12,12 +12,10 @@ import math
 from collections import namedtuple
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ..states import Diag
 from .generic import begin, implement, place, predict, step
 from .jit import device
-from .small import copy
+from .small import copy, zeros
 from .status import NOT_POSITIVE_DEFINITE, OK
 
 
@@ -47,20 +45,20 @@ RULES = {
 
 @device
 def verdict(bad):
-    """The status of a step with ``bad`` entries that are not finite or not positive."""
-    return NOT_POSITIVE_DEFINITE if bad > 0 else OK
+    """The status of a step, ``bad`` the sum of :func:`is_bad` over its entries."""
+    return OK if bad == 0.0 else NOT_POSITIVE_DEFINITE
 
 
 @device
 def is_bad(mu, var):
-    """1 where mu is not finite, or var is not finite and positive."""
-    return 0 if var > 0.0 and var < math.inf and mu - mu == 0.0 else 1
+    """0, or 1 where var is not positive, NaN where mu or var is not finite: no integer to count."""
+    return (mu - mu) + (var - var) + (0.0 if var > 0.0 else 1.0)
 
 
 @implement(step, DiagBong)
 def bong(rule, prior, state, g, G, work):
     """Reference: diag_nat.bong."""
-    mu, var, bad = state.mu, state.var, 0
+    mu, var, bad = state.mu, state.var, 0.0
     for p in range(len(mu)):
         v = var[p] / (1.0 - var[p] * G[p])  # eq:bong-diag-prec2, sec:diag-Nat#31
         m = mu[p] + v * g[p]  # sec:diag-Nat#28, sec:diag-Nat#30
@@ -72,7 +70,7 @@ def bong(rule, prior, state, g, G, work):
 @implement(step, DiagBlr)
 def blr(rule, prior, state, g, G, work):
     """Reference: diag_nat.blr."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
     for p in range(len(mu)):
         # eq:blr-diag-prec, sec:diag-Nat#37: v v0 / ((1 − α) v0 + α v − α v v0 d)
         v = var[p] * var0[p] / ((1.0 - alpha) * var0[p] + alpha * var[p] * (1.0 - var0[p] * G[p]))
@@ -85,7 +83,7 @@ def blr(rule, prior, state, g, G, work):
 @implement(step, DiagBog)
 def bog(rule, prior, state, g, G, work):
     """Reference: diag_nat.bog."""
-    mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
+    mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0.0
     for p in range(len(mu)):
         v, m = var[p], mu[p]
         ratio = 1.0 / (1.0 - 4.0 * alpha * v * v * m * g[p] - 2.0 * alpha * v * v * v * G[p])  # eq:bog-diag-prec, sec:diag-Nat#43
@@ -98,7 +96,7 @@ def bog(rule, prior, state, g, G, work):
 @implement(step, DiagBbb)
 def bbb(rule, prior, state, g, G, work):
     """Reference: diag_nat.bbb."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
     for p in range(len(mu)):
         v, m, u = var[p], mu[p], 1.0 / var0[p]
         slope = g[p] + (mu0[p] - m) * u
@@ -116,7 +114,7 @@ def bbb(rule, prior, state, g, G, work):
 @implement(step, DiagBongMom)
 def bong_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bong."""
-    mu, var, bad = state.mu, state.var, 0
+    mu, var, bad = state.mu, state.var, 0.0
     for p in range(len(mu)):
         m = mu[p] + var[p] * g[p]  # eq:bong-diag-mom-mu, sec:diag-Mom#17
         v = var[p] + var[p] * var[p] * G[p]  # eq:bong-diag-mom-var, sec:diag-Mom#18
@@ -128,7 +126,7 @@ def bong_mom(rule, prior, state, g, G, work):
 @implement(step, DiagBlrMom)
 def blr_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.blr."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
     for p in range(len(mu)):
         v, u = var[p], 1.0 / var0[p]
         m = mu[p] + alpha * v * ((mu0[p] - mu[p]) * u + g[p])  # eq:blr-diag-mom-mu, sec:diag-Mom#21
@@ -141,7 +139,7 @@ def blr_mom(rule, prior, state, g, G, work):
 @implement(step, DiagBogMom)
 def bog_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bog."""
-    mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0
+    mu, var, alpha, bad = state.mu, state.var, rule.alpha, 0.0
     for p in range(len(mu)):
         m = mu[p] + alpha * g[p]  # eq:bog-diag-mom-mu, sec:diag-Mom#25
         v = var[p] + 0.5 * alpha * G[p]  # eq:bog-diag-mom-var, sec:diag-Mom#26
@@ -153,7 +151,7 @@ def bog_mom(rule, prior, state, g, G, work):
 @implement(step, DiagBbbMom)
 def bbb_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bbb."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0
+    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
     for p in range(len(mu)):
         v, u = var[p], 1.0 / var0[p]
         m = mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
@@ -196,7 +194,7 @@ class DiagLinear(NamedTuple):
 @implement(predict, DiagLinear)
 def predict_diag(dynamics, state, work):
     """Reference: dynamics.propagate."""
-    F, b, Q, mu, var, bad = dynamics.F, dynamics.b, dynamics.Q, state.mu, state.var, 0
+    F, b, Q, mu, var, bad = dynamics.F, dynamics.b, dynamics.Q, state.mu, state.var, 0.0
     for p in range(len(mu)):
         m = F[p] * mu[p] + b[p]  # sec:pseudocode#3
         v = F[p] * F[p] * var[p] + Q[p]  # sec:pseudocode#4
@@ -208,7 +206,8 @@ def predict_diag(dynamics, state, work):
 def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, None]:
     """The rule, the prior's buffers, a copy of the state, and no workspace."""
     size = len(state.mu) if rule in ("blr", "bbb") else 0
-    prior, now = State(*np.zeros((2, size))), State(np.array(state.mu), np.array(state.var))
+    prior, now = State(zeros(size), zeros(size)), State(zeros(len(state.mu)), zeros(len(state.mu)))
+    now.mu[:], now.var[:] = state.mu, state.var
     return RULES[family][rule](alpha), prior, now, None
 
 

@@ -2,14 +2,14 @@
 library's are a call per number.
 
 Each is within 4 units in the last place (tests compare with mpmath). Polynomials are evaluated as
-two of half the length, in even and odd powers, which a processor computes at the same time. e^x is
-left in two factors, f and k with e^x = 2^k f, until an array of them is scaled at once: reading the
-bits of a number as an integer takes a view of an array.
+two of half the length, in even and odd powers, which a processor computes at the same time.
 """
 
 from __future__ import annotations
 
 import math
+
+import numpy as np
 
 from .jit import ordered
 
@@ -27,8 +27,8 @@ def padded(n: int) -> int:
 
 
 @ordered
-def reduced_exp(x):
-    """(k + MAGIC, f) with e^x = 2^k f for −708 <= x <= 709; below, e^−708. Reference: numpy.exp."""
+def exp(x):
+    """e^x = 2^k f for −708 <= x <= 709; below, e^−708. Reference: numpy.exp."""
     x = -708.0 if x < -708.0 else x
     shifted = x * LOG2E + MAGIC
     k = shifted - MAGIC
@@ -40,14 +40,8 @@ def reduced_exp(x):
     odd, even = odd * w + 1 / 5040, even * w + 1 / 720
     odd, even = odd * w + 1 / 120, even * w + 1 / 24
     odd, even = odd * w + 1 / 6, even * w + 0.5
-    return shifted, (odd * r + even) * w + r + 1.0
-
-
-@ordered
-def powers_of_two(words, at, n):
-    """2^k from k + MAGIC, in place for n numbers; ``words``: a view of them as int64."""
-    for i in range(n):
-        words[at + i] = ((words[at + i] + 1023) & 0x7FF) << 52
+    bits = ((np.float64(shifted).view(np.int64) + 1023) & 0x7FF) << 52  # of 2^k
+    return np.int64(bits).view(np.float64) * ((odd * r + even) * w + r + 1.0)
 
 
 @ordered

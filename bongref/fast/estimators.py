@@ -25,6 +25,7 @@ from .jit import U, device, kernel
 from .likelihoods import Places, score, weights
 from .nets.interface import accumulate, forward, pullback, sums
 from .normals import Source, fill, fill_array, restart, skip, source, state_of, transform
+from .small import zeros
 from .status import NOT_FINITE, OK
 from .tuning import PARTS
 
@@ -35,7 +36,6 @@ class LinDiag(NamedTuple):
     net: Any
     ints: Any  # the network's table and workspace
     v: Any
-    words: Any
     at: Places  # the likelihood, and its places in v
     hess: int
     g: Any  # (P,)
@@ -52,7 +52,6 @@ class McDiag(NamedTuple):
     net: Any
     ints: Any
     v: Any
-    words: Any
     at: Places
     source: Source
     buffers: Any  # (4, P): a sample, σ, and g and diag G of one part
@@ -72,9 +71,9 @@ class McRows(McDiag):
 def lin_sums(est, mu, x, y):
     """est.g and est.G for a diagonal family. Reference: curvature.lin_hess, lin_ef, diagonal."""
     at = est.at
-    forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
+    forward(est.net, est.ints, est.v, mu, x, at.o)
     weights(at, est.hess, est.v, y)
-    sums(est.net, est.ints, est.v, est.words, mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
+    sums(est.net, est.ints, est.v, mu, at.V, at.K, at.c, est.g, est.G)  # eq:gL, eq:GL, eq:GLEF
     return OK
 
 
@@ -104,9 +103,9 @@ def weigh_rows(v, c, rows, g):
 def lin_rows(est, mu, x, y):
     """est.g and est.G, linearised at μ; -> status. Reference: curvature.lin_hess, lin_ef."""
     at = est.at
-    forward(est.net, est.ints, est.v, est.words, mu, x, at.o)
+    forward(est.net, est.ints, est.v, mu, x, at.o)
     weights(at, est.hess, est.v, y)
-    pullback(est.net, est.ints, est.v, est.words, mu, at.V, at.K, est.G)
+    pullback(est.net, est.ints, est.v, mu, at.V, at.K, est.G)
     weigh_rows(est.v, at.c, est.G, est.g)  # eq:gL, eq:GL, eq:GLEF
     return finite(est.g)
 
@@ -139,9 +138,9 @@ def gradient_sums(est, mu, x, y, n, first, second):
         fill(est.source, theta, U(0), U(len(theta)))
         for p in range(len(mu)):
             theta[p] = mu[p] + deviations[p] * theta[p]  # sec:pseudocode#17
-        forward(est.net, est.ints, est.v, est.words, theta, x, at.o)
+        forward(est.net, est.ints, est.v, theta, x, at.o)
         score(at, est.v, y, at.V)
-        accumulate(est.net, est.ints, est.v, est.words, theta, at.V, first, second)  # sec:pseudocode#18
+        accumulate(est.net, est.ints, est.v, theta, at.V, first, second)  # sec:pseudocode#18
 
 
 @device
@@ -181,11 +180,11 @@ def gradient_rows(est, x, y, theta, scale):
         row = theta[m]
         for p in range(len(here)):
             here[p] = row[p]
-        forward(est.net, est.ints, v, est.words, here, x, at.o)
+        forward(est.net, est.ints, v, here, x, at.o)
         score(at, v, y, at.V)
         for c in range(at.C):
             v[at.V + c] *= scale
-        pullback(est.net, est.ints, v, est.words, here, at.V, U(1), theta[m : m + 1])
+        pullback(est.net, est.ints, v, here, at.V, U(1), theta[m : m + 1])
 
 
 @implement(estimate, McRows)
@@ -240,16 +239,16 @@ class Setting(NamedTuple):
     def result(self) -> tuple[Any, Any]:
         """(g, G)."""
         P = self.model.n_params
-        return np.zeros(P), np.zeros(P if self.diagonal else (self.K, P))
+        return zeros(P), zeros(P) if self.diagonal else np.zeros((self.K, P))
 
 
 def network(s: Setting, K: int) -> tuple[Any, ...]:
     """The network, its table and workspace, the likelihood's places in it; K cotangents."""
     (net, ints), C = nets.describe(s.model), s.model.n_outputs
-    v, words = nets.workspace(net, likelihoods.extra(C, K))
+    v = nets.workspace(net, likelihoods.extra(C, K))
     at = likelihoods.places(s.lik, C, K, int(net.size))
     likelihoods.load(s.lik, at, v)
-    return net, ints, v, words, at
+    return net, ints, v, at
 
 
 def sampler(s: Setting, *result: Any) -> Any:

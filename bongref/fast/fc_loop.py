@@ -3,14 +3,14 @@ kernels of fc.py: q_{t,i} as a change of the prior in few directions. Reference:
 fc_mom.
 
 The loop starts at the prior Σ₀, and an iterate differs from it only in the span of few vectors U
-(k, P). Each is multiplied once, with H = Σ₀, or with H = Σ₀⁻¹ for bbb in moments: Z = UH, T = UZᵀ.
+(k, P). Each is multiplied once, with A = Σ₀, or with A = Σ₀⁻¹ for bbb in moments: Z = UA, T = UZᵀ.
 The rest are k × k matrices, and the covariance changes once, when the loop ends, by rows that are
 deferred as in fc.py.
 
 * blr: U are the rows of all iterations so far. In natural parameters Σ⁻¹ = Σ₀⁻¹ + UᵀDU with weights
-  D; in moments Σ = Σ₀ + ZᵀBZ.
+  D; in moments Σ = Σ₀ + ZᵀCZ.
 * bbb, with a single row in each iteration: U has orthonormal rows, and Σ⁻¹ (fc) or Σ (fc_mom) is
-  that of the prior plus UᵀeU; with X = (I + eT)⁻¹ its inverse is H − Zᵀ(Xe)Z. An iteration brings
+  that of the prior plus UᵀeU; with X = (I + eT)⁻¹ its inverse is A − Zᵀ(Xe)Z. An iteration brings
   the new row, and needs in its span what Z has: such vectors wait until the change along what is
   new in them is more than rounding.
 
@@ -45,11 +45,11 @@ class Loop:
 
     mu0: Array  # (P,)
     U: Array  # (k, P)
-    Z: Array  # (k, P): UH
-    T: Array  # (k, k): UHUᵀ
-    d: Array  # (k,): √D of blr; w of bbb, μ = μ₀ − Zᵀw
-    B: Array  # (k, k): B of blr, e of bbb
-    F: Any  # (k, k): a Cholesky factor of blr, X of bbb
+    Z: Array  # (k, P): UA
+    T: Array  # (k, k): UAUᵀ
+    weights: Array  # (k,): √D of blr; w of bbb, μ = μ₀ − Zᵀw
+    middle: Array  # (k, k): C of blr in moments, e of bbb
+    factor: Any  # (k, k): a Cholesky factor of blr, X of bbb
     variances: Array  # (P,): diag Σ₀, for bbb
     waiting: list[int]  # rows of Z, or −1 for μ₀
 
@@ -62,7 +62,7 @@ class Loop:
         """A loop without iterations that starts at a mean."""
         self.mu0, self.waiting = mu.copy(), []
         self.U, self.Z = np.zeros((2, 0, len(mu)))
-        self.d, (self.T, self.B, self.F) = np.zeros(0), np.zeros((3, 0, 0))
+        self.weights, (self.T, self.middle, self.factor) = np.zeros(0), np.zeros((3, 0, 0))
 
 
 def _cholesky(A: Array) -> Array | None:
@@ -87,10 +87,10 @@ def _grown(A: Array, n: int) -> Array:
     return out
 
 
-def _times(H: State, rows: Array, work: Loop) -> Array:
-    """rows H."""
+def _times(A: State, rows: Array, work: Loop) -> Array:
+    """rows A."""
     out = np.empty_like(rows)
-    fc.times_rows(H, rows, out, work.few)
+    fc.times_rows(A, rows, out, work.few)
     return out
 
 
@@ -142,15 +142,16 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
         return UNSUPPORTED
     delta, along = _take(state, g, G, work)
     new = np.full(len(G), math.sqrt(rule.alpha))
-    work.d = d = np.concatenate([math.sqrt(1 - rule.alpha) * work.d, new])  # eq:BLR-FC-Nat-prec
-    F = d[:, None] * work.T * d
-    if not np.max(np.diagonal(F)) <= FC_SHARP:
-        return UNSUPPORTED if np.isfinite(F).all() else NOT_FINITE
-    work.F = L = _cholesky(F + np.eye(len(d)))
+    roots = np.concatenate([math.sqrt(1 - rule.alpha) * work.weights, new])  # eq:BLR-FC-Nat-prec
+    work.weights = roots
+    inside = roots[:, None] * work.T * roots
+    if not np.max(np.diagonal(inside)) <= FC_SHARP:
+        return UNSUPPORTED if np.isfinite(inside).all() else NOT_FINITE
+    work.factor = L = _cholesky(inside + np.eye(len(roots)))
     if L is None:
         return NOT_FINITE
-    b = solve_triangular(L, d * (work.U @ delta + work.Z @ g), lower=True, check_finite=False)
-    b = d * solve_triangular(L, b, lower=True, trans=1, check_finite=False)
+    b = solve_triangular(L, roots * (work.U @ delta + work.Z @ g), lower=True, check_finite=False)
+    b = roots * solve_triangular(L, b, lower=True, trans=1, check_finite=False)
     state.mu[:] += rule.alpha * (delta + along - b @ work.Z)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
     return OK if np.isfinite(state.mu).all() else NOT_FINITE
 
@@ -158,36 +159,36 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
 @implement(end, BlrLoop, host=True)
 def end_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
-    V = solve_triangular(work.F, work.d[:, None] * work.Z, lower=True, check_finite=False)
+    V = solve_triangular(work.factor, work.weights[:, None] * work.Z, lower=True, check_finite=False)
     fc.append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 
 
 @implement(step, BlrMomLoop, host=True)
 def blr_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> int:
-    """Reference: fc_mom.blr_increment, is_valid_increment; α ≤ 1: B stays negative definite."""
+    """Reference: fc_mom.blr_increment, is_valid_increment; α ≤ 1: C stays negative definite."""
     alpha, m = rule.alpha, len(work.U)
     if not alpha <= 1:
         return UNSUPPORTED
     delta, along = _take(state, g, G, work)
-    k, b = len(work.U), work.B @ (work.U[:m] @ delta + work.Z[:m] @ g)
+    k, b = len(work.U), work.middle @ (work.U[:m] @ delta + work.Z[:m] @ g)
     state.mu[:] += alpha * (delta + along + b @ work.Z[:m])  # eq:blr-FC-mom-mu, sec:FC-Mom#25
-    N = np.vstack([work.B @ work.T[:m], np.eye(k)[m:]])  # B YᵀZ; its last columns (I + AΣ) S
-    M, new = N[:m, :m] @ work.B, N[:, m:]
-    B = _grown((1 - alpha) * work.B - 0.5 * alpha * (M + M.T), k)
-    work.B = B - alpha * new @ new.T  # eq:blr-FC-mom-cov, sec:FC-Mom#26
-    work.F = F = _cholesky(-work.B)
-    if F is None or not np.isfinite(state.mu).all():
-        return UNSUPPORTED if F is None else NOT_FINITE
-    # Σ₀ + ZᵀBZ is positive definite exactly if I − FᵀTF is
-    inside = np.eye(k) - F.T @ work.T @ F
+    N = np.vstack([work.middle @ work.T[:m], np.eye(k)[m:]])  # C YᵀZ; its last columns (I + CΣ) S
+    M, new = N[:m, :m] @ work.middle, N[:, m:]
+    grown = _grown((1 - alpha) * work.middle - 0.5 * alpha * (M + M.T), k)
+    work.middle = grown - alpha * new @ new.T  # eq:blr-FC-mom-cov, sec:FC-Mom#26
+    work.factor = L = _cholesky(-work.middle)
+    if L is None or not np.isfinite(state.mu).all():
+        return UNSUPPORTED if L is None else NOT_FINITE
+    # Σ₀ + ZᵀCZ is positive definite exactly if I − LᵀTL is
+    inside = np.eye(k) - L.T @ work.T @ L
     return OK if _cholesky(0.5 * (inside + inside.T)) is not None else NOT_POSITIVE_DEFINITE
 
 
 @implement(end, BlrMomLoop, host=True)
 def end_blr_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
-    """Reference: fc_mom.finish. Σ loses the squares of the rows FᵀZ (sec:FC-Mom#26)."""
-    fc.append(state, work.F.T @ work.Z, np.ones(len(work.Z)), work.few)
+    """Reference: fc_mom.finish. Σ loses the squares of the rows LᵀZ (sec:FC-Mom#26)."""
+    fc.append(state, work.factor.T @ work.Z, np.ones(len(work.Z)), work.few)
     return OK
 
 
@@ -211,11 +212,11 @@ def _directions(x: Array, work: Loop) -> tuple[Array, list[int]]:
     return np.reshape(rows, (-1, len(x))), brought
 
 
-def _extend(H: State, U: Array, brought: list[int], D: Array, moves: Array, work: Loop) -> Array:
+def _extend(A: State, U: Array, brought: list[int], D: Array, moves: Array, work: Loop) -> Array:
     """The basis with the new directions along which D, the change of e, or ``moves``, that of the
     mean, are more than rounding; their indices. The vectors of the others go on waiting.
     """
-    k, n, top = len(work.U), len(U), np.sum(fc.diagonal(H))
+    k, n, top = len(work.U), len(U), np.sum(fc.diagonal(A))
     sizes = np.sqrt(np.concatenate([np.diagonal(work.T), np.full(n - k, top)]))
     least = NEGLIGIBLE * np.max(np.abs(work.mu0))
     matter = (np.abs(D) @ sizes * math.sqrt(top) > NEGLIGIBLE) | (np.abs(moves) > least)
@@ -224,24 +225,24 @@ def _extend(H: State, U: Array, brought: list[int], D: Array, moves: Array, work
     work.waiting = [at for at, m in zip(brought, matter[k:], strict=True) if not m and at > -2]
     work.waiting += range(k, len(kept))
     work.U = U[kept]
-    work.Z = np.vstack([work.Z, _times(H, work.U[k:], work)])
+    work.Z = np.vstack([work.Z, _times(A, work.U[k:], work)])
     T = work.U @ work.Z.T
     work.T = 0.5 * (T + T.T)
-    work.B = _grown(work.B, len(kept)) + D[np.ix_(kept, kept)]
+    work.middle = _grown(work.middle, len(kept)) + D[np.ix_(kept, kept)]
     return kept
 
 
 def _invert(sign: float, rows: Array, work: Loop) -> bool:
-    """X = (I + eT)⁻¹; False if H⁻¹ + UᵀeU is not positive definite, or where the new variances,
+    """X = (I + eT)⁻¹; False if A⁻¹ + UᵀeU is not positive definite, or where the new variances,
     those of the prior plus sign · diag rowsᵀ(e or Xe)rows, would have lost digits.
     """
     L, k = _cholesky(work.T), len(work.T)
-    if L is None or _cholesky(np.eye(k) + L.T @ work.B @ L) is None:
+    if L is None or _cholesky(np.eye(k) + L.T @ work.middle @ L) is None:
         return False
-    N = np.eye(k) + work.B @ work.T
-    work.F = np.linalg.inv(N)
-    spread = np.linalg.norm(N, 1) * np.linalg.norm(work.F, 1)
-    inner = work.B if sign > 0 else work.F @ work.B
+    N = np.eye(k) + work.middle @ work.T
+    work.factor = np.linalg.inv(N)
+    spread = np.linalg.norm(N, 1) * np.linalg.norm(work.factor, 1)
+    inner = work.middle if sign > 0 else work.factor @ work.middle
     change = sign * np.einsum("ip,ip->p", rows, inner @ rows)
     largest = max(np.max(work.variances), np.max(np.abs(change)))
     return bool(spread * largest <= LOSS * np.max(work.variances + change))
@@ -268,26 +269,26 @@ def bbb(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
     U, brought = _directions(Sx, work)
     if len(U) > work.most:
         return UNSUPPORTED
-    J, M, w, zx = U @ work.Z.T, work.F @ work.B, work.d, work.Z @ x
+    J, M, w, zx = U @ work.Z.T, work.factor @ work.middle, work.weights, work.Z @ x
     J[:k] = work.T
     a, Ux = U @ state.mu, U @ Sx
     v, r = Ux - J @ (M @ zx), beta * Ux + J @ (w - M @ (beta * zx + work.T @ w))
-    total = (J @ M) @ (J @ work.F).T
+    total = (J @ M) @ (J @ work.factor).T
     D = np.outer(r, a) + np.outer(a, r) - np.outer(v, v) + 0.5 * (total + total.T)
     D = -2 * alpha * D  # eq:bbb-FC-nat-prec, sec:FC-Nat#43
     move = alpha * r - D @ a
     kept = _extend(state, U, brought, D, move * np.sum(work.variances), work)
     if not _invert(-1.0, work.Z, work):
         return UNSUPPORTED
-    work.d = np.concatenate([w, np.zeros(len(kept) - k)]) - work.F @ move[kept]
-    state.mu[:] = work.mu0 - work.d @ work.Z  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
+    work.weights = np.concatenate([w, np.zeros(len(kept) - k)]) - work.factor @ move[kept]
+    state.mu[:] = work.mu0 - work.weights @ work.Z  # eq:bbb-FC-nat-mu, sec:FC-Nat#42
     return OK if np.isfinite(state.mu).all() else UNSUPPORTED
 
 
 @implement(end, BbbLoop, host=True)
 def end_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.bbb. Σ loses Zᵀ(Xe)Z (sec:FC-Nat#43)."""
-    _lose(state, work.F @ work.B, work.Z, work)
+    _lose(state, work.factor @ work.middle, work.Z, work)
     return OK
 
 
@@ -318,12 +319,12 @@ def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
         return UNSUPPORTED
     J = U @ work.Z.T
     J[:k] = work.T
-    d, v, total = U @ (work.mu0 - state.mu), U @ x, J @ (work.F @ work.B) @ J.T
+    delta, v, total = U @ (work.mu0 - state.mu), U @ x, J @ (work.factor @ work.middle) @ J.T
     D = -0.5 * alpha * (0.5 * (total + total.T) + np.outer(v, v))  # bbb-FC-mom-cov, sec:FC-Mom#34
-    moves = alpha * np.sum(fc.diagonal(work.inverse)) * (np.abs(d) + np.abs(alpha * beta * v))
+    moves = alpha * np.sum(fc.diagonal(work.inverse)) * (np.abs(delta) + np.abs(alpha * beta * v))
     kept = _extend(work.inverse, U, brought, D, moves, work)
     valid = _invert(1.0, work.U, work)
-    state.mu[:] += alpha * (g + d[kept] @ work.Z)  # bbb-FC-mom-mu, sec:FC-Mom#33
+    state.mu[:] += alpha * (g + delta[kept] @ work.Z)  # bbb-FC-mom-mu, sec:FC-Mom#33
     return OK if valid and np.isfinite(state.mu).all() else UNSUPPORTED
 
 
@@ -331,8 +332,8 @@ def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 def end_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_mom.bbb. Σ gains UᵀeU (sec:FC-Mom#34), its inverse loses Zᵀ(Xe)Z."""
     top = np.max(fc.diagonal(work.inverse))
-    _lose(work.inverse, work.F @ work.B, work.Z, work)
-    _lose(state, -work.B, work.U, work)
+    _lose(work.inverse, work.factor @ work.middle, work.Z, work)
+    _lose(state, -work.middle, work.U, work)
     grown = np.max(fc.diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
     return OK

@@ -26,7 +26,6 @@ CHAINS = 64  # blocks of 512 bytes; 2.6 to 3 ns a number for 32 to 128 chains
 SHIFT = 47  # of the 52 bits of the fraction 5 choose the interval
 FIRST = (1023 - 1) << 5  # the interval at which r = ½ lies
 LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
-EXPONENT = 0x433 << 52  # the bits of 2⁵²
 WORD, MODULUS, MULTIPLIER = 2**64, 2**128, 0x2360ED051FC65DA44385DF649FCCF645
 U11, U32, U58, U63, U64 = (np.uint64(k) for k in (11, 32, 58, 63, 64))
 MASK32 = np.uint64(2**32 - 1)
@@ -52,8 +51,7 @@ class Source(NamedTuple):
 
     # (3 N + 5,) uint64: the states' halves, the last numbers, the jump of N steps, how many used
     words: Any
-    values: Any  # (3 N,): the block; r; the middle of its interval
-    bits: Any  # values.view(int64)
+    values: Any  # (N,): the block
     coefficients: Any  # the table, flat
 
 
@@ -74,9 +72,8 @@ def is_pcg(rng: Any) -> bool:
 
 def source() -> Source:
     """Buffers; :func:`restart` sets the chains."""
-    values = np.zeros(3 * CHAINS)
     words = np.full(3 * CHAINS + 5, CHAINS, np.uint64)
-    return Source(words, values, values.view(np.int64), table().reshape(-1))
+    return Source(words, np.zeros(CHAINS), table().reshape(-1))
 
 
 def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
@@ -109,41 +106,36 @@ def advance(words):
 
 
 @ordered
-def quantiles(words, v, bits, coefficients, z, at):
+def quantiles(words, coefficients, z, at):
     """z[at:] = the normal variates of the chains' numbers."""
-    r, centre, number = N, N + N, N + N
     for k in range(N):
-        word = words[number + k]
-        folded = ~word if word >> U63 else word
-        bits[r + k] = np.int64(folded >> U11) | EXPONENT
-    for k in range(N):
-        v[r + k] -= 2.0**52 - 0.5  # exact: j + ½
-    for k in range(N):
-        bits[centre + k] = (bits[r + k] & ~LOW) | HALF
-    for k in range(N):
-        a, x = np.uint64((bits[r + k] >> SHIFT) - FIRST) * U(8), v[r + k] - v[centre + k]
+        word = words[N + N + k]
+        r = np.float64(np.int64((~word if word >> U63 else word) >> U11)) + 0.5  # exact: j + ½
+        bits = np.float64(r).view(np.int64)
+        a, centre = np.uint64((bits >> SHIFT) - FIRST) * U(8), np.int64((bits & ~LOW) | HALF)
+        x = r - centre.view(np.float64)
         w = x * x
         q1, q2 = coefficients[a + U(2)], coefficients[a + U(6)]
         q1, q2 = q1 + x * coefficients[a + U(3)], q2 + x * coefficients[a + U(7)]
         low = (coefficients[a] + x * coefficients[a + U(1)]) + w * q1
         high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * q2
         value = low + (w * w) * high
-        z[at + k] = value if words[number + k] >> U63 else -value
+        z[at + k] = value if word >> U63 else -value
 
 
 @device
 def fill(source, z, at, n):
     """z[at:] (n,) = the next n normal variates."""
-    words, v, bits, coefficients = source.words, source.values, source.bits, source.coefficients
+    words, v, coefficients = source.words, source.values, source.coefficients
     used, end = words[USED], at + n
     while at < end:
         if used == N:
             advance(words)
             if end - at >= N:
-                quantiles(words, v, bits, coefficients, z, at)
+                quantiles(words, coefficients, z, at)
                 at += N
                 continue
-            quantiles(words, v, bits, coefficients, v, NONE)
+            quantiles(words, coefficients, v, NONE)
             used = NONE
         count = min(end - at, N - used)
         for k in range(count):
@@ -166,10 +158,9 @@ def transform(u, source):
         n = min(CHAINS, len(u) - a)
         for k in range(n):
             source.words[2 * CHAINS + k] = np.uint64(np.int64(u[a + k] * 2.0**53)) << U11
-        v = source.values
-        quantiles(source.words, v, source.bits, source.coefficients, v, NONE)
+        quantiles(source.words, source.coefficients, source.values, NONE)
         for k in range(n):
-            u[a + k] = v[k]
+            u[a + k] = source.values[k]
 
 
 def state_of(rng: np.random.Generator) -> tuple[int, int]:

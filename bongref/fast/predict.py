@@ -24,19 +24,19 @@ from .tuning import CHUNK, EVALUATION
 
 
 @kernel
-def forward_all(net, ints, v, words, theta, placed, X, out):
+def forward_all(net, ints, v, theta, placed, X, out):
     """out (N, C) = f(x_n, θ)."""
     for n in range(len(X)):
-        forward(net, ints, v, words, theta, X[n], net.size)
+        forward(net, ints, v, theta, X[n], net.size)
         copy(v[net.size :], out[n])
 
 
 @kernel
-def forward_blocks(net, ints, v, words, theta, placed, X, out):
+def forward_blocks(net, ints, v, theta, placed, X, out):
     """The same of a CNN; placed: a buffer for its kernels, (4 (kh + 1)(kw + 1) Σ c_in c_out,)."""
     block_kernels(net, ints, theta, placed)
     for n in range(len(X)):
-        block_forward(net, ints, v, words, theta, placed, X[n], net.size)
+        block_forward(net, ints, v, theta, placed, X[n], net.size)
         copy(v[net.size :], out[n])
 
 
@@ -48,23 +48,23 @@ def unit_cotangents(v, at, C):
 
 
 @kernel
-def jacobians(net, ints, v, words, mu, X, o, J):
+def jacobians(net, ints, v, mu, X, o, J):
     """o (N, C) = f(x_n, μ) and J (N, C, P) = ∂f/∂θ."""
     C = U(o.shape[1])
     unit_cotangents(v, net.size + C, C)
     for n in range(len(X)):
-        forward(net, ints, v, words, mu, X[n], net.size)
+        forward(net, ints, v, mu, X[n], net.size)
         copy(v[net.size :], o[n])
-        pullback(net, ints, v, words, mu, net.size + C, C, J[n])
+        pullback(net, ints, v, mu, net.size + C, C, J[n])
 
 
 @kernel
-def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
+def kernel_jacobians(net, ints, v, mu, X, o, J, h):
     """The same of a CNN, of J the kernels' part; h (N, 2, ·): inputs of dense layers, and act'."""
     C, T, layers = U(o.shape[1]), net.total, ints[net.depth :, :3]
     unit_cotangents(v, net.size + C, C)
     for n in range(len(X)):
-        forward(net, ints, v, words, mu, X[n], net.size)
+        forward(net, ints, v, mu, X[n], net.size)
         copy(v[net.size :], o[n])
         for c in range(C):
             pull_head(net, layers, v, mu, net.size + C + c * C, c)
@@ -76,7 +76,7 @@ def kernel_jacobians(net, ints, v, words, mu, X, o, J, h):
 def network(model: Any, C: int) -> tuple[Any, ...]:
     """A network and a workspace for its Jacobian."""
     net, ints = nets.describe(model)
-    return (net, ints, *nets.workspace(net, C + C * C)), C, model.n_params
+    return (net, ints, nets.workspace(net, C + C * C)), C, model.n_params
 
 
 def jacobians_of(network: Any, mu: Any, X: Any) -> tuple[Any, Any]:
@@ -98,11 +98,11 @@ def outputs(model: Any, thetas: Any, X: Any) -> Any:
     size = 16 * int(net.at) if conv else 0  # (kh + 1)(kw + 1) <= 4 kh kw
 
     def some(k: int, part: slice) -> None:
-        v, words = nets.workspace(net, C)
+        v = nets.workspace(net, C)
         placed, run = np.empty(size), forward_blocks if conv else forward_all
         for s in range(S) if S == 1 else range(S)[part]:
             where = part if S == 1 else slice(N)
-            run(net, ints, v, words, thetas[s], placed, X[where], out[s, where])
+            run(net, ints, v, thetas[s], placed, X[where], out[s, where])
 
     count = N if S == 1 else S
     with threads.one_blas_thread():
@@ -124,7 +124,7 @@ def linearised(model: Any, mu: Any, shifts: Any, X: Any) -> tuple[Any, Any]:
     head = _head(net, ints, mu, shifts) if conv else ()
 
     def some(k: int, part: slice) -> None:
-        network = (net, ints, *nets.workspace(net, C + C * C))
+        network = (net, ints, nets.workspace(net, C + C * C))
         J = np.empty((rows, C, size))
         for chunk in chunks[part]:
             here, there = J[: chunk.stop - chunk.start], moved[chunk]

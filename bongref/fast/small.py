@@ -9,11 +9,19 @@ C-contiguous, so that buffers are flat and :func:`block` gives them their shape.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from .jit import device, ordered
-from .tuning import GRAM_ROWS
+from .tuning import GRAM_ROWS, INNER_ROWS
+
+
+def zeros(n: int) -> Any:
+    """n zeros at an address that is a multiple of 64, as vector units load them fastest."""
+    a = np.zeros(n + 7)
+    first = -a.ctypes.data % 64 // 8
+    return a[first : first + n]
 
 
 @device
@@ -39,9 +47,31 @@ def add_dot(A, B, out, buffer):
 
 
 @device
+def add_inner(Y, X, out):
+    """out += Y Xᵀ, symmetric, by inner products of rows, four at once."""
+    for i in range(X.shape[0]):
+        y = Y[i]
+        for j in range(0, i + 1, 4):
+            x0, x1, x2, x3 = X[j], X[min(j + 1, i)], X[min(j + 2, i)], X[min(j + 3, i)]
+            a0 = a1 = a2 = a3 = 0.0
+            for p in range(len(y)):
+                a0 += y[p] * x0[p]
+                a1 += y[p] * x1[p]
+                a2 += y[p] * x2[p]
+                a3 += y[p] * x3[p]
+            for k, a in enumerate((a0, a1, a2, a3)):
+                if j + k <= i:
+                    out[i, j + k] += a
+                    out[j + k, i] = out[i, j + k]
+
+
+@device
 def add_gram(Y, X, out, buffer):
     """out += Y Xᵀ, symmetric, GRAM_ROWS rows of the lower triangle at a time."""
     n = X.shape[0]
+    if n <= INNER_ROWS:
+        add_inner(Y, X, out)
+        return
     for first in range(0, n, GRAM_ROWS):
         last = min(n, first + GRAM_ROWS)
         product = block(buffer, last - first, last)

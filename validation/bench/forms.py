@@ -96,6 +96,39 @@ def whole_jacobian() -> Iterator[None]:
         yield
 
 
+def by_blas(Y, X, out):  # type: ignore[no-untyped-def]
+    """small.add_inner through BLAS."""
+    out += np.dot(Y, X.T)
+
+
+@contextlib.contextmanager
+def blas() -> Iterator[None]:
+    """Gram matrices of few rows through BLAS."""
+    from bongref.fast import small
+
+    with mock.patch.object(small, "add_inner", by_blas):
+        yield
+
+
+def gram(rows: int, P: int) -> Callable[[], float]:
+    """Seconds of one Gram matrix."""
+    from bongref.fast import jit, small, threads
+
+    X, out = np.random.default_rng(0).standard_normal((rows, P)), np.zeros((rows, rows))
+    kernels: dict[Any, Any] = {}
+
+    def once() -> float:
+        run = kernels.setdefault(small.add_inner, jit.kernel(small.add_inner))
+        with threads.one_blas_thread():
+            run(X, X, out)
+            start = time.perf_counter()
+            for _ in range(1000):
+                run(X, X, out)
+            return (time.perf_counter() - start) / 1000
+
+    return once
+
+
 FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]] = {
     "rows of Σ applied late": (
         many,
@@ -111,6 +144,10 @@ FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]
         many,
         [(c, lambda c=c: run(c, 20)) for c in ("bbb-lin-hess-fc@mlp", "bbb-lin-hess-fc_mom@mlp")],
          # type: ignore[misc]
+    ),
+    "Gram matrices by inner products": (
+        blas,
+        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22)],  # type: ignore[misc]
     ),
     "the loop as one kernel": (
         python_loop,
@@ -133,10 +170,12 @@ FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]
 }  # fmt: skip
 
 
-def measure(repeats: int) -> Iterator[tuple[str, str, float, float]]:
-    """(form, what is timed, seconds with it, seconds without it)."""
+def measure(repeats: int, chosen: str = "") -> Iterator[tuple[str, str, float, float]]:
+    """(form, what is timed, seconds with it, seconds without it) where the name of one or the other contains ``chosen``."""
     for form, (without, cases) in FORMS.items():
         for what, make in cases:
+            if chosen not in f"{form} {what}":
+                continue
             once = make()
             times: dict[bool, list[float]] = {True: [], False: []}
             for _ in range(repeats + 1):  # the first ones compile
@@ -149,9 +188,10 @@ def measure(repeats: int) -> Iterator[tuple[str, str, float, float]]:
 def main(argv: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m validation.bench.forms")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--form", default="", help="only forms or cells whose name contains this")
     args = parser.parse_args(argv)
     print("| form | cell | with it µs | without it µs | gain |\n|---|---|---|---|---|")
-    for form, what, a, b in measure(args.repeats):
+    for form, what, a, b in measure(args.repeats, args.form):
         print(f"| {form} | `{what}` | {a * 1e6:,.3g} | {b * 1e6:,.3g} | {b / a:.2g} |", flush=True)
     return 0
 

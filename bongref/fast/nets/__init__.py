@@ -6,8 +6,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
+from ..small import zeros
 from . import conv, dense
 
 
@@ -16,7 +15,6 @@ def describe(model: Any) -> tuple[Any, Any]:
     return conv.describe(model) if model.kind == "cnn" else dense.describe(model)
 
 
-def workspace(net: Any, extra: int) -> tuple[Any, Any]:
-    """v, with ``extra`` numbers after those of the network, and v.view(int64)."""
-    v = np.zeros(int(net.size) + extra)
-    return v, v.view(np.int64)
+def workspace(net: Any, extra: int) -> Any:
+    """v, with ``extra`` numbers after those of the network."""
+    return zeros(int(net.size) + extra)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from ..elementary import erfcx, powers_of_two, reduced_exp, tanh
+from ..elementary import erfcx, exp, tanh
 from ..jit import device, ordered
 
 CODES: dict[str | None, int] = {None: 0, "tanh": 1, "relu": 2, "gelu": 3, "gelu_tanh": 4}
@@ -14,50 +14,38 @@ OVER_ROOT_2PI = 1 / math.sqrt(2 * math.pi)
 
 
 @ordered
-def gelu(v, words, z, h, d, s, m, n):
+def gelu(v, z, h, d, n):
     """x Φ(x), and Φ(x) + x φ(x); Φ(−|x|) = ½ erfcx(|x|/√2) e^{−x²/2}."""
-    f, q = s + m, s + m + m
     for i in range(n):
         x = v[z + i]
-        v[s + i], v[f + i] = reduced_exp(-0.5 * x * x)
-        v[q + i] = 0.5 * erfcx(ROOT_HALF * abs(x))
-    powers_of_two(words, s, n)
-    for i in range(n):
-        x, density = v[z + i], v[s + i] * v[f + i]
-        Phi = v[q + i] * density if x < 0.0 else 1.0 - v[q + i] * density
+        e = exp(-0.5 * x * x)
+        tail = 0.5 * erfcx(ROOT_HALF * abs(x)) * e
+        Phi = tail if x < 0.0 else 1.0 - tail
         v[h + i] = x * Phi
-        v[d + i] = Phi + x * density * OVER_ROOT_2PI
+        v[d + i] = Phi + x * e * OVER_ROOT_2PI
 
 
 @ordered
-def tanh_array(v, words, z, h, d, s, m, n):
+def tanh_array(v, z, h, d, n):
     """tanh x, and 4t/(1 + t)² with t = e^{−2|x|}."""
-    f = s + m
     for i in range(n):
-        v[s + i], v[f + i] = reduced_exp(-2.0 * abs(v[z + i]))
-    powers_of_two(words, s, n)
-    for i in range(n):
-        t = v[s + i] * v[f + i]
-        v[h + i] = tanh(v[z + i], t)
+        x = v[z + i]
+        t = exp(-2.0 * abs(x))
+        v[h + i] = tanh(x, t)
         v[d + i] = 4.0 * t / ((1.0 + t) * (1.0 + t))
 
 
 @ordered
-def gelu_tanh(v, words, z, h, d, s, m, n):
+def gelu_tanh(v, z, h, d, n):
     """½ x (1 + tanh u), u = √(2/π) (x + 0.044715 x³), and its derivative."""
-    f, q = s + m, s + m + m
     for i in range(n):
         x = v[z + i]
         u = ROOT_2_OVER_PI * (x + 0.044715 * x * x * x)
-        v[q + i] = u
-        v[s + i], v[f + i] = reduced_exp(-2.0 * abs(u))
-    powers_of_two(words, s, n)
-    for i in range(n):
-        x, t = v[z + i], v[s + i] * v[f + i]
-        u = tanh(v[q + i], t)
+        t = exp(-2.0 * abs(u))
+        y = tanh(u, t)
         slope = 4.0 * t / ((1.0 + t) * (1.0 + t)) * ROOT_2_OVER_PI * (1.0 + 3.0 * 0.044715 * x * x)
-        v[h + i] = 0.5 * x * (1.0 + u)
-        v[d + i] = 0.5 * (1.0 + u) + 0.5 * x * slope
+        v[h + i] = 0.5 * x * (1.0 + y)
+        v[d + i] = 0.5 * (1.0 + y) + 0.5 * x * slope
 
 
 @ordered
@@ -70,17 +58,13 @@ def relu(v, z, h, d, n):
 
 
 @device
-def activate(code, v, words, z, h, d, s, m, n):
-    """v[h:] = act(v[z:]) and v[d:] = act'(v[z:]) for n numbers, a multiple of BLOCK; v[s:] are 3 m
-    numbers of scratch, m >= n.
-
-    ``words`` is v.view(int64); all places are unsigned.
-    """
+def activate(code, v, z, h, d, n):
+    """v[h:] = act(v[z:]) and v[d:] = act'(v[z:]) for n numbers, a multiple of BLOCK."""
     if code == 1:
-        tanh_array(v, words, z, h, d, s, m, n)
+        tanh_array(v, z, h, d, n)
     elif code == 2:
         relu(v, z, h, d, n)
     elif code == 3:
-        gelu(v, words, z, h, d, s, m, n)
+        gelu(v, z, h, d, n)
     else:
-        gelu_tanh(v, words, z, h, d, s, m, n)
+        gelu_tanh(v, z, h, d, n)

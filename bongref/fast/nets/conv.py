@@ -53,14 +53,13 @@ class Conv(NamedTuple):
     code: int  # of the activation
     at: np.uint64  # place of the head in θ
     z: np.uint64  # places in v
-    widest: np.uint64  # numbers of Z, of H, and of each of three arrays of scratch
+    widest: np.uint64  # numbers of Z and of H
     back: np.uint64
     row: np.uint64
     pooled: np.uint64
     images: np.uint64
     head: np.uint64
     total: np.uint64  # of the head: see Dense
-    broad: np.uint64
 
 
 def describe(model: Any) -> tuple[Conv, Any]:
@@ -85,7 +84,7 @@ def describe(model: Any) -> tuple[Conv, Any]:
         pooled_size = max(pooled_size, C * Q * r[C_OUT])
     code, n = CODES[spec["activation"]], len(rows)
     z, widest = end, padded(max(r[HEIGHT] * r[WIDTH] * r[C_OUT] for r in rows))
-    back, at = z + 5 * widest, place[f"W{n}"]
+    back, at = z + 2 * widest, place[f"W{n}"]
     row = back + back_size
     pooled = row + C * at
     images = pooled + pooled_size
@@ -101,7 +100,7 @@ def describe(model: Any) -> tuple[Conv, Any]:
             r[NEXT] = after[IMAGE] + (kh - 1) // 2 * r[LINE] + (kw - 1) // 2 * after[C_IN]
     table = np.zeros((n + 2, 11), np.uint64)
     table[:n], table[n:, :3] = rows, layers
-    integers = at, z, widest, back, row, pooled, images, head, dense.total, dense.widest
+    integers = at, z, widest, back, row, pooled, images, head, dense.total
     return Conv(U(head) + dense.size, n, U(kh), U(kw), code, *(U(k) for k in integers)), table
 
 
@@ -162,16 +161,15 @@ def matrix(a, at, m, n):
 
 
 @device
-def run_head(net, layers, v, words, theta, o):
+def run_head(net, layers, v, theta, o):
     """v[o:] = the outputs of the dense layers."""
-    T, M = net.total, net.broad
-    out = run_layers(layers, v, words, theta, net.at, T, M, U(1), net.code, net.head)
+    out = run_layers(layers, v, theta, net.at, net.total, U(1), net.code, net.head)
     for i in range(layers[0, 2]):
         v[o + i] = v[out + i]
 
 
 @implement(forward, Conv)
-def conv_forward(net, ints, v, words, theta, x, o):
+def conv_forward(net, ints, v, theta, x, o):
     """v[o:] = f(θ, x)."""
     z, m = net.z, net.widest
     load_image(ints[0], net.kernel, net.width, x, v)
@@ -183,9 +181,9 @@ def conv_forward(net, ints, v, words, theta, x, o):
         np.dot(windows, matrix(theta, kernel, taps, c), matrix(v, z, pixels, c))
         add_bias(v, z, pixels, theta, layer[BIAS], c)
         size = (pixels * c + U(7)) // U(8) * U(8)
-        activate(net.code, v, words, z, z + m, layer[SLOPES], z + m + m, m, size)
+        activate(net.code, v, z, z + m, layer[SLOPES], size)
         pool(layer, v, z + m)
-    run_head(net, ints[net.depth :, :3], v, words, theta, o)
+    run_head(net, ints[net.depth :, :3], v, theta, o)
 
 
 @device
@@ -208,7 +206,7 @@ def block_kernels(net, ints, theta, placed):
 
 
 @device
-def block_forward(net, ints, v, words, theta, placed, x, o):
+def block_forward(net, ints, v, theta, placed, x, o):
     """v[o:] = f(θ, x), with block_kernels: four pixels of a pooled one are columns of a product."""
     z, h, at = net.z, net.z + net.widest, U(0)
     high, broad = net.kernel + U(1), net.width + U(1)
@@ -222,13 +220,13 @@ def block_forward(net, ints, v, words, theta, placed, x, o):
         at += U(4) * c * n
         add_bias(v, z, U(4) * Q, theta, layer[BIAS], c)
         size = (U(4) * Q * c + U(7)) // U(8) * U(8)
-        activate(net.code, v, words, z, h, layer[SLOPES], h + net.widest, net.widest, size)
+        activate(net.code, v, z, h, layer[SLOPES], size)
         for q in range(Q):
             to, f = layer[NEXT] + q // cols * layer[LINE] + q % cols * c, h + U(4) * q * c
             for i in range(c):
                 up, down = v[f + i] + v[f + c + i], v[f + U(2) * c + i] + v[f + U(3) * c + i]
                 v[to + i] = 0.25 * (up + down)
-    run_head(net, ints[net.depth :, :3], v, words, theta, o)
+    run_head(net, ints[net.depth :, :3], v, theta, o)
 
 
 # --- back -----------------------------------------------------------------------------------------
@@ -353,7 +351,7 @@ def kernel_rows(net, ints, v, theta, K, rows):
 
 
 @implement(pullback, Conv)
-def conv_pullback(net, ints, v, words, theta, V, K, rows):
+def conv_pullback(net, ints, v, theta, V, K, rows):
     """rows (K, P) = V_k ∂f/∂θ; the kernels of up to C rows share products of pooled pixels."""
     layers, C = ints[net.depth :, :3], ints[net.depth, 2]
     for first in range(U(0), K, C):
@@ -374,7 +372,7 @@ def add_row(v, row, n, first, c, w, g, d):
 
 
 @implement(sums, Conv)
-def conv_sums(net, ints, v, words, theta, V, K, c, g, d):
+def conv_sums(net, ints, v, theta, V, K, c, g, d):
     """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)²; of the rows only the kernels' part is written."""
     layers, C = ints[net.depth :, :3], ints[net.depth, 2]
     for first in range(U(0), K, C):
@@ -389,7 +387,7 @@ def conv_sums(net, ints, v, words, theta, V, K, c, g, d):
 
 
 @implement(accumulate, Conv)
-def conv_accumulate(net, ints, v, words, theta, V, g, d):
+def conv_accumulate(net, ints, v, theta, V, g, d):
     """g += r and d −= r² of the row r = V_0 ∂f/∂θ."""
     layers = ints[net.depth :, :3]
     pull_head(net, layers, v, theta, V, U(0))

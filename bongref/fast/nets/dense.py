@@ -27,14 +27,13 @@ class Dense(NamedTuple):
 
     v begins with regions of ``total`` numbers, the values of all layers one after the other: inputs
     of the layers; SLOPES derivatives of the activations; DELTA cotangents before them; SUM Σ_k c_k
-    δ_k; SQUARED −Σ_k (w_k δ_k)²; H2 squares of the inputs. Then one layer before its activation,
-    and scratch. Integers are unsigned: an index that may be negative keeps LLVM from vectorising a
+    δ_k; SQUARED −Σ_k (w_k δ_k)²; H2 squares of the inputs. Then one layer before its activation.
+    Integers are unsigned: an index that may be negative keeps LLVM from vectorising a
     loop.
     """
 
     size: np.uint64  # numbers of v
     total: np.uint64
-    widest: np.uint64  # numbers of the widest layer, a multiple of BLOCK
     bias: np.uint64  # 1 or 0
     code: int  # of the activation
 
@@ -42,9 +41,9 @@ class Dense(NamedTuple):
 def from_sizes(sizes: list[int], bias: bool, code: int) -> tuple[Dense, Any]:
     """Dense layers of these sizes, and their table."""
     widths = [padded(n) for n in sizes]
-    total, widest = sum(widths), max(widths)
+    total = sum(widths)
     table = np.array([sizes, [sum(widths[:i]) for i in range(len(sizes))]], np.uint64)
-    return Dense(U(6 * total + 4 * widest), U(total), U(widest), U(bias), code), table
+    return Dense(U(6 * total + max(widths)), U(total), U(bias), code), table
 
 
 def describe(model: Any) -> tuple[Dense, Any]:
@@ -98,7 +97,7 @@ def transposed(theta, at, v, there, n, m, z, here):
 
 
 @device
-def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
+def run_layers(ints, v, theta, base, T, bias, code, first):
     """The layers whose θ begins at θ[base], from v[first] on; -> the place of the outputs."""
     z, last, at = first + H2 * T + T, ints.shape[1] - 1, base
     for k in range(1, last + 1):
@@ -106,17 +105,17 @@ def run_layers(ints, v, words, theta, base, T, M, bias, code, first):
         affine(theta, at, v, first + ints[1, k - 1], n, m, bias, z)
         if k < last:
             size = ints[1, k + 1] - ints[1, k]
-            activate(code, v, words, z, there, SLOPES * T + there, z + M, M, size)
+            activate(code, v, z, there, SLOPES * T + there, size)
         at += m * (n + bias)
     return z
 
 
 @implement(forward, Dense)
-def dense_forward(net, ints, v, words, theta, x, o):
+def dense_forward(net, ints, v, theta, x, o):
     """v[o:] = f(θ, x)."""
     for j in range(ints[0, 0]):
         v[j] = x[j]
-    z = run_layers(ints, v, words, theta, U(0), net.total, net.widest, net.bias, net.code, U(0))
+    z = run_layers(ints, v, theta, U(0), net.total, net.bias, net.code, U(0))
     for i in range(ints[0, ints.shape[1] - 1]):
         v[o + i] = v[z + i]
 
@@ -151,7 +150,7 @@ def outers(ints, v, bias, delta, h, row, at):
 
 
 @implement(pullback, Dense)
-def dense_pullback(net, ints, v, words, theta, V, K, rows):
+def dense_pullback(net, ints, v, theta, V, K, rows):
     """rows (K, P) = V_k ∂f/∂θ."""
     C = ints[0, ints.shape[1] - 1]
     for k in range(K):
@@ -180,7 +179,7 @@ def sums_of_outers(ints, v, T, bias, first, g, d, at):
 
 
 @implement(sums, Dense)
-def dense_sums(net, ints, v, words, theta, V, K, c, g, d):
+def dense_sums(net, ints, v, theta, V, K, c, g, d):
     """g = Σ_k c_k r_k and d = −Σ_k (w_k r_k)² of the rows r_k = V_k ∂f/∂θ."""
     T, bias, C = net.total, net.bias, ints[0, ints.shape[1] - 1]
     for k in range(K):
@@ -207,7 +206,7 @@ def add_outers(ints, v, bias, delta, first, g, d, at):
 
 
 @implement(accumulate, Dense)
-def dense_accumulate(net, ints, v, words, theta, V, g, d):
+def dense_accumulate(net, ints, v, theta, V, g, d):
     """g += r and d −= r² of the row r = V_0 ∂f/∂θ."""
     cotangents(ints, v, theta, net.total, net.bias, U(0), V)
     add_outers(ints, v, net.bias, DELTA * net.total, U(0), g, d, U(0))
