@@ -27,7 +27,8 @@ from .equations import equations, number, sources
 from .exact import Exact, Target, exact
 from .request import Choice, Gaussian, Refused, Request, checked, likelihood
 
-STOPS, CURVE = 41, 61  # points of the likelihood along its direction, and of a predicted curve
+STOPS = 41  # points of the likelihood along its direction
+U = np.linspace(-4, 4, 61)  # the inputs at which predicted means are drawn
 SHOWN = 100  # samples that are drawn
 MODEL = models.linear(2)
 MARGINAL = "a diagonal family has no tilted ellipse: this method starts from the prior's marginal variances"
@@ -157,6 +158,7 @@ def _method(r: Request, choice: Choice, found: Exact) -> dict[str, Any]:
     out |= {"status": "ok", "reason": "", **_prior(before), "kl": _kl(r, state, found)}
     out["kl_prior"] = _kl(r, before, found)
     out["posterior"] = _gaussian(state.mu, covariance(state))
+    out["curve"] = _mean(r.lik, state.mu) if _has_curve(r) else None
     return out | (_of_trace(m, before, info, state) if info else _EMPTY)
 
 
@@ -173,13 +175,18 @@ def _step(choice: Choice, r: Request, t: int, state: State) -> tuple[State, Any]
     params = tuple(sorted(choice.params.items()))
     x, y = r.x[t - 1], float(r.y[t - 1])
     return _cached_step(
-        type(state), key, choice.name, params, r.model, r.noise, tuple(x.tolist()), y, r.seed, t
+        _kind(state), key, choice.name, params, r.model, r.noise, tuple(x.tolist()), y, r.seed, t
     )
+
+
+def _kind(state: State) -> Any:
+    return type(state)
 
 
 @lru_cache(maxsize=512)
 def _cached_step(
-    kind: Any, key: Any, name: str, params: Any, model: str, noise: float, x: Any, y: float,
+    kind: Any,
+    key: Any, name: str, params: Any, model: str, noise: float, x: Any, y: float,
     seed: int, t: int,
 ) -> tuple[State, Any]:  # fmt: skip
     arrays = [np.frombuffer(b).reshape(s) for b, s in zip(*key, strict=True)]
@@ -235,17 +242,17 @@ def _low_rank(mean: Array, prec: Array, rank: int) -> DLR:
 # --- the picture of the data ----------------------------------------------------------------------
 
 
+def _has_curve(r: Request) -> bool:
+    return bool(np.all(r.x[:, 0] == 1))
+
+
 def _curve(r: Request, found: Exact) -> dict[str, Any] | None:
     """E[y | u] at the exact posterior's mean along x = (1, u); None where x is something else."""
-    if not np.all(r.x[:, 0] == 1):
-        return None
-    u = np.linspace(-4, 4, CURVE)
-    return {"u": u.tolist(), "exact": _mean(r.lik, found.mean, u)}
+    return {"u": U.tolist(), "exact": _mean(r.lik, found.mean)} if _has_curve(r) else None
 
 
-def _mean(lik: Likelihood, theta: Array, u: Array) -> list[float]:
+def _mean(lik: Likelihood, theta: Array) -> list[float]:
     with np.errstate(over="ignore"):
-        mean: list[float] = np.minimum(
-            lik.mean((theta[0] + theta[1] * u)[:, None])[:, 0], 1e6
-        ).tolist()
+        at = lik.mean((theta[0] + theta[1] * U)[:, None])[:, 0]
+    mean: list[float] = np.minimum(at, 1e6).tolist()
     return mean

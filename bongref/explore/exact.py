@@ -136,7 +136,7 @@ def _difference(fine: Any, coarse: Any) -> float:
     """The largest change: of the log evidence, and of the moments in standard deviations."""
     std = np.sqrt(np.diag(fine[2]))
     return max(
-        abs(fine[0] - coarse[0]),
+        float(abs(fine[0] - coarse[0])),
         float(np.max(np.abs(fine[1] - coarse[1]) / std)),
         float(np.max(np.abs(fine[2] - coarse[2]) / np.outer(std, std))),
     )

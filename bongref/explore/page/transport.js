@@ -1,0 +1,49 @@
+// How the page reaches bongref.explore.respond: a server on loopback, or the library itself in a Web Worker (WebAssembly).
+
+const kind = document.querySelector("meta[name=transport]").content;
+
+function server() {
+  return {
+    first: async () => null,
+    ready: Promise.resolve("the library runs on this machine"),
+    ask: async (request) => {
+      const answer = await fetch("respond", {
+        method: "POST",
+        headers: { "Content-Type": "application/json" },
+        body: JSON.stringify(request),
+      });
+      return answer.json();
+    },
+  };
+}
+
+function wasm(say) {
+  const worker = new Worker("worker.js");
+  const waiting = new Map();
+  let next = 0;
+  const ready = new Promise((resolve, reject) => {
+    worker.onmessage = ({ data }) => {
+      if (data.said) say(data.said);
+      else if (data.ready) resolve("the library runs in this page");
+      else if (data.failed) reject(new Error(data.failed));
+      else {
+        waiting.get(data.id)(JSON.parse(data.answer));
+        waiting.delete(data.id);
+      }
+    };
+    worker.onerror = (event) => reject(new Error(event.message || "the worker failed"));
+  });
+  return {
+    first: async () => (await fetch("first.json")).json(), // computed when the page was built, drawn while Python loads
+    ready,
+    ask: async (request) => {
+      await ready;
+      return new Promise((resolve) => {
+        waiting.set((next += 1), resolve);
+        worker.postMessage({ id: next, request: JSON.stringify(request) });
+      });
+    },
+  };
+}
+
+export const transport = (say) => (kind === "wasm" ? wasm(say) : server());
