@@ -56,7 +56,9 @@ class Browser:
         threading.Thread(target=self._listen, daemon=True).start()
         self.last, self.session = 0, None
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
-        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        self.session = self.call("Target.attachToTarget", targetId=target, flatten=True)[
+            "sessionId"
+        ]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
         self.size(width, height)

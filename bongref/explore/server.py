@@ -23,6 +23,7 @@ KINDS = {
     ".css": "text/css; charset=utf-8",
     ".js": "text/javascript; charset=utf-8",
     ".svg": "image/svg+xml",
+    ".json": "application/json",
 }
 FILES = {f"/{path.name}": path for path in sorted(PAGE.iterdir()) if path.suffix in KINDS}
 LARGEST = 64 * 1024  # bytes of a request
@@ -68,7 +69,9 @@ class Handler(BaseHTTPRequestHandler):
         if not length.isascii() or not length.isdigit() or int(length) > LARGEST:
             self.close_connection = True  # what it sends is not read
             allowed = f"at most {LARGEST} bytes"
-            self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Content-Length", length[:80], allowed)
+            self._refuse(
+                HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "Content-Length", length[:80], allowed
+            )
             return
         try:
             request = json.loads(self.rfile.read(int(length)))

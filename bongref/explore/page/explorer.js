@@ -7,15 +7,7 @@ import { transport } from "./transport.js";
 const $ = (id) => document.getElementById(id);
 const RULES = ["bong", "blr", "bog", "bbb"], HESSIANS = ["lin-hess", "lin-ef", "mc-hess", "mc-ef"], FAMILIES = ["fc", "fc_mom", "diag", "diag_mom", "dlr"];
 const METHOD = { rule: "bong", hess: "lin-hess", family: "fc", alpha: 0.5, n_iter: 10, n_samples: 10, rank: 1 };
-const START = {
-  request: {
-    model: "logistic", noise: 0.25, seed: 0, t: 1, view: [-3.2, 3.2, -3.2, 3.2],
-    prior: { mean: [0, 0], cov: [[1, 0], [0, 1]] },
-    stream: { seed: 0, n: 12 },
-    methods: [METHOD, { ...METHOD, rule: "blr", family: "diag" }],
-  },
-  compare: false, predict: false, revealed: false, guess: null, tab: 0, drawn: 0,
-};
+const START = await (await fetch("start.json")).json();
 
 let state = structuredClone(START), answer = null, iteration = Infinity;
 const say = (text) => { $("status").textContent = text; };
@@ -40,7 +32,7 @@ async function ask() {
         draw();
       }
     } catch (error) {
-      fail(`no answer: ${error.message}; is \`bongref explore\` still running?`);
+      fail(error instanceof TypeError ? "no answer; is `bongref explore` still running?" : error.message);
     }
     document.documentElement.dataset.took = (performance.now() - began).toFixed(1);
   } while (again);
@@ -243,6 +235,6 @@ if (location.hash.length < 2) {
   const first = await bridge.first();
   if (first) { answer = first; draw(); }
 }
-bridge.ready.then(say, (error) => { say("failed"); fail(`Python did not load: ${error.message}`); });
+bridge.ready.then(say, (error) => { say("Python is not there"); fail(error.message); });
 await ask();
 document.documentElement.dataset.ready = "yes";
