@@ -35,11 +35,15 @@ class NoPackages(Exception):
     """npm or the network is not there."""
 
 
-def fetch(folder: Path = CACHE) -> list[Path]:
+def fetch(folder: Path = CACHE, download: bool = True) -> list[Path]:
     """The npm packages as archives, from ``folder`` or else fetched into it; no script is run."""
-    folder.mkdir(parents=True, exist_ok=True)
     missing = [name for name, file in NPM.items() if not (folder / file).exists()]
+    if missing and not download:
+        raise NoPackages(
+            f"{folder} lacks {', '.join(missing)}; python docs/explorer_build.py --fetch"
+        )
     if missing:
+        folder.mkdir(parents=True, exist_ok=True)
         npm = shutil.which("npm")
         if npm is None:
             raise NoPackages("npm is not on this machine")
@@ -106,7 +110,7 @@ def page(out: Path, transport: str) -> None:
     (out / "first.json").write_text(json.dumps(answer), encoding="utf-8")
 
 
-def build(out: str | Path) -> str:
+def build(out: str | Path, download: bool = True) -> str:
     """Make the static folder anew; returns a sentence on what is in it."""
     out = Path(out)
     if out.exists() and not (out / "first.json").exists() and any(out.iterdir()):
@@ -114,7 +118,7 @@ def build(out: str | Path) -> str:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     try:
-        archives = fetch()
+        archives = fetch(CACHE, download)
     except NoPackages as error:
         page(out, "none")
         return f"{out}: without WebAssembly, because {error}; the page says so"
@@ -140,9 +144,18 @@ def check(out: str | Path, arguments: tuple[str, ...] = ()) -> int:
 def main() -> int:
     """Build, and with --check run the kit."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition(":  ")[0])
-    parser.add_argument("out", metavar="OUT", help="the folder that is made")
+    parser.add_argument("out", metavar="OUT", nargs="?", help="the folder that is made")
+    parser.add_argument("--fetch", action="store_true", help="only fetch the packages of npm")
     parser.add_argument("--check", action="store_true", help="run the conformance kit under Node")
     args = parser.parse_args()
+    if args.fetch == (args.out is not None):
+        parser.error("give OUT, or --fetch alone")
+    if args.fetch:
+        try:
+            print("\n".join(map(str, fetch())))
+        except NoPackages as error:
+            print(f"without WebAssembly, because {error}")
+        return 0
     said = build(args.out)
     print(said)
     return check(args.out) if args.check and "with WebAssembly" in said else 0

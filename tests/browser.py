@@ -61,6 +61,7 @@ class Browser:
         ]
         for domain in ("Page", "Runtime", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Page.bringToFront")  # a page in the background draws no frames
         self.size(width, height)
 
     def _listen(self) -> None:

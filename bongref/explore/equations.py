@@ -65,7 +65,8 @@ def equations(
     current = dict(prior)
     for iteration in sorted({s.i for s in trace}):
         scope = {**known, **{f"current.{k}": v for k, v in current.items()}}
-        for s in (s for s in trace if s.i == iteration):
+        now = [s for s in trace if s.i == iteration]
+        for s in sorted(now, key=lambda s: not s.where.startswith("filter.")):  # samples come first
             key = (s.name, s.equation, s.where)
             if key not in rows:
                 rows[key] = {**_static(*key), "values": [], "operands": []}
