@@ -13,17 +13,18 @@ process.on("uncaughtException", (error) => {
   process.exit(1);
 });
 const pyodide = await loadPyodide({ indexURL: join(folder, "pyodide") + "/", packages: [] });
-pyodide.unpackArchive(read(join(folder, "packages", "numpy.tar.gz")), "gztar", { extractDir: "/numpy" });
-pyodide.unpackArchive(read(join(folder, "packages", "autograd.zip")), "zip", { extractDir: "/library" });
-pyodide.unpackArchive(read(library), "zip", { extractDir: "/library" });
+await import(pathToFileURL(join(folder, "python.js")));
+const packages = (name) => read(join(folder, "packages", name));
+addLibrary(pyodide, packages("numpy.tar.gz"), [packages("autograd.zip"), read(library)]);
 pyodide.globals.set("arguments", JSON.stringify(rest));
 const status = pyodide.runPython(`
 import sys, json
-sys.path[:0] = ['/library', '/numpy/lib/python3.11/site-packages']
 import numpy
 from bongref.cli import main
 print(f"Python {sys.version.split()[0]} on {sys.platform}, NumPy {numpy.__version__}")
 assert sys.platform == "emscripten" and "scipy" not in sys.modules
+large = numpy.ones(10**6)
+assert numpy.sum(large * large + large) == 2 * 10**6  # temporaries of more than 256 kB
 main(["check", "bongref.conformance:Reference", "--quiet", "--no-diagnosis", *json.loads(arguments)])
 `);
 process.exit(status);

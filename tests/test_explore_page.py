@@ -67,7 +67,7 @@ def settle(page, act):
     act()
     page.wait(f"Number(document.documentElement.dataset.answered || 0) > {before}", 60)
     page.wait(f"JSON.stringify(location.hash) !== {json.dumps(json.dumps(''))}")
-    page.js("new Promise((done) => setTimeout(done, 200))")  # the link is written after a pause
+    page.js("new Promise((done) => setTimeout(done, 150))")  # the link is written after a pause
 
 
 def view(page):
@@ -145,6 +145,16 @@ def test_load_step_and_every_number(page):
     settle(page, lambda: page.key("ArrowLeft"))
     settle(page, lambda: page.key("Home"))
     assert check_numbers(page)[0]["t"] == 0
+
+
+@pytest.mark.parametrize("model", ["logistic", "linear", "poisson"])
+def test_a_whole_stream(page, model):
+    if model != "logistic":
+        settle(page, lambda: choose(page, "#model", model))
+    for t in range(2, 13):
+        settle(page, lambda: page.key("ArrowRight"))
+        assert check_numbers(page)[0]["t"] == t
+    assert page.js("document.getElementById('step').disabled")
 
 
 def test_drag_the_observation_and_the_prior(page):

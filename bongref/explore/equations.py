@@ -132,7 +132,10 @@ def _role(where: str) -> str:
 def _operands(code: str, scope: dict[str, Any]) -> list[dict[str, Any]]:
     """The values of the names on the right-hand side that are known."""
     right = code.partition(" = ")[2] or code
-    names = [n for n in dict.fromkeys(OPERAND.findall(right)) if n in scope]
+    names = dict.fromkeys(OPERAND.findall(right))
+    if "(curv)" in right:  # dense(curv), factor(curv), diagonal(curv): of what the estimator gave
+        names |= dict.fromkeys(("curv.S", "curv.G", "curv.d"))
+    names = dict.fromkeys(n for n in names if n in scope)
     return [{"name": n, "value": number(scope[n])} for n in names]
 
 

@@ -46,12 +46,13 @@ class Target(NamedTuple):
 
     def log_joint(self, theta: Array) -> Array:
         """log p(θ) + Σ log p(y_n | x_n, θ) at the rows of θ (N, 2)."""
-        d = theta - self.prior.mean
-        half = solve(cholesky(self.prior.cov), d.T)
-        (a, b), (_, c) = self.prior.cov
-        value: Array = (
-            -(half**2).sum(axis=0) / 2 - math.log(2 * math.pi) - math.log(a * c - b * b) / 2
-        )
+        (a, b), (_, c) = self.prior.cov.tolist()
+        l1 = math.sqrt(a)  # the Cholesky factor [[l1, 0], [l2, l3]] of the covariance
+        l2 = b / l1
+        l3 = math.sqrt(c - l2 * l2)
+        z1 = (theta[:, 0] - self.prior.mean[0]) / l1
+        z2 = (theta[:, 1] - self.prior.mean[1] - l2 * z1) / l3
+        value: Array = -(z1 * z1 + z2 * z2) / 2 - math.log(2 * math.pi * l1 * l3)
         if len(self.y):
             o = (theta @ self.x.T)[:, :, None]
             y = np.broadcast_to(self.y[None, :, None], o.shape)
@@ -88,7 +89,7 @@ def exact(target: Target) -> Exact:
         h /= 2
     log_evidence, mean, cov = fine
     highest = float(target.log_joint(mode[None])[0])
-    contours = tuple(_contour(target, mode, A, highest - drop) for drop in DROPS)
+    contours = _contours(target, mode, A, highest)
     return Exact(mean, cov, log_evidence, error, log_p.size, contours)
 
 
@@ -142,20 +143,18 @@ def _difference(fine: Any, coarse: Any) -> float:
     )
 
 
-def _contour(target: Target, mode: Array, A: Array, level: float) -> Array:
-    """Points where the log joint density is ``level``, on rays from the mode, by bisection."""
-    angle = np.linspace(0, 2 * math.pi, ANGLES, endpoint=False)
+def _contours(target: Target, mode: Array, A: Array, highest: float) -> tuple[Array, ...]:
+    """Points where log p is lower than at the mode by DROPS, on rays from there, by bisection."""
+    angle = np.tile(np.linspace(0, 2 * math.pi, ANGLES, endpoint=False), len(DROPS))
     ray = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ A.T
-    low, high = np.zeros(ANGLES), np.full(ANGLES, 4.0)
+    level = highest - np.repeat(DROPS, ANGLES)
+    low, high = np.zeros(len(ray)), np.full(len(ray), 4.0)
     with np.errstate(over="ignore"):
-        for _ in range(12):
-            inside = target.log_joint(mode + high[:, None] * ray) > level
-            if not np.any(inside):
-                break
+        while np.any(inside := target.log_joint(mode + high[:, None] * ray) > level):
             high = np.where(inside, 2 * high, high)
         for _ in range(16):
             mid = (low + high) / 2
             inside = target.log_joint(mode + mid[:, None] * ray) > level
             low, high = np.where(inside, mid, low), np.where(inside, high, mid)
-    points: Array = mode + ((low + high) / 2)[:, None] * ray
-    return points
+    points = mode + ((low + high) / 2)[:, None] * ray
+    return tuple(points.reshape(len(DROPS), ANGLES, 2))

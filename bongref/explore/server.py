@@ -42,6 +42,7 @@ class Handler(BaseHTTPRequestHandler):
     """One request; everything that is not the page or a question of the page is refused."""
 
     server_version, sys_version, protocol_version, timeout = "bongref", "", "HTTP/1.1", PATIENCE
+    wbufsize, disable_nagle_algorithm = -1, True  # one packet, at once: header and body together
 
     def do_GET(self) -> None:
         """Serve a file of the page."""
@@ -82,7 +83,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _is_refused(self) -> bool:
         """Whether a request names another host, or comes from a page of another origin."""
-        port = self.server.server_address[1]
+        port = self.connection.getsockname()[1]
         hosts = [f"127.0.0.1:{port}", f"localhost:{port}"]
         host, origin = self.headers.get("Host", ""), self.headers.get("Origin")
         if host not in hosts:

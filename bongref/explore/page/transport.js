@@ -25,10 +25,12 @@ function wasm(say) {
     worker.onmessage = ({ data }) => {
       if (data.said) say(data.said);
       else if (data.ready) resolve("the library runs in this page");
-      else if (data.failed) reject(new Error(data.failed));
+      else if (!data.id) reject(new Error(data.failed));
       else {
-        waiting.get(data.id)(JSON.parse(data.answer));
+        const [done, failed] = waiting.get(data.id);
         waiting.delete(data.id);
+        if (data.failed) failed(new Error(data.failed));
+        else done(JSON.parse(data.answer));
       }
     };
     worker.onerror = (event) => reject(new Error(event.message || "the worker failed"));
@@ -38,8 +40,8 @@ function wasm(say) {
     ready,
     ask: async (request) => {
       await ready;
-      return new Promise((resolve) => {
-        waiting.set((next += 1), resolve);
+      return new Promise((done, failed) => {
+        waiting.set((next += 1), [done, failed]);
         worker.postMessage({ id: next, request: JSON.stringify(request) });
       });
     },

@@ -1,39 +1,40 @@
 // The library in WebAssembly: pyodide, NumPy, autograd and bongref, all from this folder. It takes requests as JSON and no code.
 
-importScripts("pyodide/pyodide.js");
+importScripts("pyodide/pyodide.js", "python.js");
 
 const say = (said) => postMessage({ said });
+const reason = (error) => String(error.message || error).trim().split("\n").pop();
+
+async function read(name) {
+  const file = await fetch(`packages/${name}`);
+  if (!file.ok) throw new Error(`packages/${name}: ${file.status}`);
+  return file.arrayBuffer();
+}
 
 async function load() {
   say("Python is loading …");
-  const base = new URL("pyodide/", location.href).href;
-  const pyodide = await loadPyodide({ indexURL: base, packages: [] });
+  const files = Promise.all(["numpy.tar.gz", "autograd.zip", "bongref.zip"].map(read));
+  const pyodide = await loadPyodide({ indexURL: new URL("pyodide/", location.href).href, packages: [] });
   say("the library is loading …");
-  for (const name of ["numpy.tar.gz", "autograd.zip", "bongref.zip"]) {
-    const file = await fetch(`packages/${name}`);
-    if (!file.ok) throw new Error(`packages/${name}: ${file.status}`);
-    const data = await file.arrayBuffer();
-    if (name.startsWith("numpy")) unpackNumpy(pyodide, data);
-    else pyodide.unpackArchive(data, "zip", { extractDir: "/library" });
-  }
-  pyodide.runPython("import sys; sys.path[:0] = ['/library', '/numpy/lib/python3.11/site-packages']");
+  const [numpy, ...archives] = await files;
+  addLibrary(pyodide, numpy, archives);
   const answer = pyodide.runPython(`
 import json
 from bongref.explore import respond
 def answer(text):
     return json.dumps(respond(json.loads(text)))
 answer`);
-  answer("{}"); // what is read once is read now
+  answer('{"t": 1}'); // what is read once is read now
   return answer;
 }
 
-function unpackNumpy(pyodide, data) {
-  pyodide.unpackArchive(data, "gztar", { extractDir: "/numpy" });
-}
-
 const loaded = load();
-loaded.then(() => postMessage({ ready: true }), (error) => postMessage({ failed: String(error.message || error).split("\n").pop() }));
+loaded.then(() => postMessage({ ready: true }), (error) => postMessage({ failed: `Python did not load: ${reason(error)}` }));
 onmessage = async ({ data }) => {
   const answer = await loaded;
-  postMessage({ id: data.id, answer: answer(data.request) });
+  try {
+    postMessage({ id: data.id, answer: answer(data.request) });
+  } catch (error) {
+    postMessage({ id: data.id, failed: `Python stopped: ${reason(error)}; load the page again` });
+  }
 };
