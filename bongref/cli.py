@@ -184,6 +184,15 @@ def _parser() -> argparse.ArgumentParser:
 
     experiments.add(commands)
 
+    explore = commands.add_parser(
+        "explore",
+        help="a page in the browser: step through a stream, drag, see equations with their numbers",
+        description="Serves the explorer on 127.0.0.1 and opens it in a browser; Ctrl-C stops it.",
+    )
+    explore.add_argument("--port", type=int, default=8765, help="default 8765; 0 takes a free one")
+    explore.add_argument("--no-browser", action="store_true", help="only print the address")
+    explore.set_defaults(command=_explore)
+
     cite = commands.add_parser("cite", help="how to cite the paper, the package and the vectors")
     cite.add_argument(
         "what", nargs="?", default="all", choices=("all", "paper", "package", "vectors")
@@ -328,6 +337,12 @@ def _cite(args: argparse.Namespace) -> int:
 
     _say(text(args.what, args.format))
     return 0
+
+
+def _explore(args: argparse.Namespace) -> int:
+    from .explore.server import serve
+
+    return serve(args.port, not args.no_browser, lambda text: print(text, flush=True))
 
 
 def _check(args: argparse.Namespace) -> int:

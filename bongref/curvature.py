@@ -202,14 +202,15 @@ def linearise(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Lin:
     J = model.jac(mu, x).reshape(-1, n, len(mu))
     yhat = lik.mean(o).reshape(-1)  # sec:pseudocode#7, sec:pseudocode#23, sec:derivations#15, sec:linearized#3
     H = (T @ J).reshape(-1, len(mu))  # sec:pseudocode#24, sec:derivations#16, eqn:jacH
-    R = _block_diag(
+    R = block_diag(
         lik.var(o).reshape(-1, n, n)
     )  # sec:pseudocode#8, sec:pseudocode#25, sec:pseudocode#29, sec:derivations#17, eq:gaussian-likelihood
     e = lik.residual(o, y).reshape(-1)
     return Lin(yhat, H, R, e)
 
 
-def _block_diag(blocks: Array) -> Array:
+def block_diag(blocks: Array) -> Array:
+    """Square blocks (B, C, C) on the diagonal of a (BC, BC) matrix."""
     b, c, _ = blocks.shape
     out = np.zeros((b, c, b, c))
     out[np.arange(b), :, np.arange(b), :] = blocks

@@ -37,6 +37,7 @@ from .linalg import (
     sym,
     woodbury_solve,
 )
+from .special import ndtri
 from .states import DLR, FC, Diag, State
 
 
@@ -111,8 +112,6 @@ def draw(state: State, n: int, rng: np.random.Generator) -> Array:
 
 def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
     """Standard normal variates: Φ⁻¹ of a uniform one, at the middle of its cell of width 2⁻⁵³."""
-    from scipy.special import ndtri
-
     q = (rng.random(shape) - 0.5) + 2.0**-54  # exact, and so is ½ − |q|
     z: Array = np.copysign(ndtri(0.5 - np.abs(q)), q)
     return z

@@ -35,9 +35,10 @@ import numpy as np
 
 from .gaussians import covariance_times
 from .likelihoods import Likelihood
-from .likelihoods.functions import LOG_2PI, gammaln, logsumexp
+from .likelihoods.functions import LOG_2PI, logsumexp
 from .linalg import Array, cholesky, solve
 from .models import Model
+from .special import gammaln
 from .states import FC, Diag, State
 
 PROBIT = math.pi / 8  # E σ(f) ≈ σ(m / √(1 + PROBIT v))

@@ -229,7 +229,7 @@ def band(
     >>> band(model, lik, state, [0.0, 1.0], [0.1, 0.9]).get_ylabel()
     'y'
     """
-    from scipy.special import ndtri
+    from .special import ndtri
 
     checks.choice("kind", kind, ("lin_mc", "mc", "lin_mc_f"))
     level = _probability("level", level)
@@ -369,7 +369,7 @@ def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
     >>> coverage(p, [0.0, 0.5, 3.0], levels=[0.5, 0.99])
     array([0.66666667, 0.66666667])
     """
-    from scipy.special import ndtr
+    from .special import ndtr
 
     _, N, C = pred.values.shape
     y = pred.lik.encode(Y, C, batch=N)

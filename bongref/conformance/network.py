@@ -12,9 +12,9 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
 
 from ..linalg import Array
+from ..special import ndtr
 
 Activation = Callable[[str | None, Array], tuple[Array, Array, Array]]
 

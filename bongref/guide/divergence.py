@@ -14,7 +14,6 @@ import warnings
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.special import gammaln, xlogy
 
 from ..backends import Problem
 from ..dynamics import Static
@@ -22,6 +21,7 @@ from ..errors import Diverging
 from ..gaussians import marginal_variance
 from ..likelihoods import Likelihood
 from ..linalg import Array
+from ..special import gammaln, xlogy
 from ..states import State
 from .advice import scales, settle
 

@@ -20,6 +20,7 @@ from autograd.numpy.numpy_vjps import unbroadcast_f
 
 from ..autodiff import primitive
 from ..linalg import Array
+from ..special import gammaln
 
 LOG_2PI = math.log(2 * math.pi)
 
@@ -116,13 +117,6 @@ def exp(o: Any) -> Any:
     """e^o, inf beyond the largest float without a warning."""
     with np.errstate(over="ignore"):
         return anp.exp(o)
-
-
-def gammaln(x: Any) -> Any:
-    """log Γ(x)."""
-    from scipy.special import gammaln
-
-    return gammaln(x)
 
 
 def _exp_minus_1_minus(t: Array) -> Array:

@@ -20,6 +20,7 @@ from autograd.extend import defjvp, defvjp
 
 from ..autodiff import primitive
 from ..linalg import Array
+from ..special import ndtr
 
 # --- activations ----------------------------------------------------------------------------------
 
@@ -27,8 +28,6 @@ from ..linalg import Array
 @primitive
 def _Phi(x: Any) -> Any:
     r"""The standard normal distribution function \(\Phi(x)\)."""
-    from scipy.special import ndtr
-
     return ndtr(x)
 
 

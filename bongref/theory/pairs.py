@@ -20,6 +20,7 @@ from autograd.extend import defvjp, primitive
 
 from ..linalg import Array, cholesky, logdet, strict_inv, strict_solve
 from ..paper import eq
+from ..special import gammaln, polygamma
 from .arguments import POSITIVE, array, checked, integer
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by this: e^-38 < eps
@@ -60,9 +61,7 @@ def _counted(y: Array) -> Array:
 @primitive  # type: ignore[untyped-decorator, unused-ignore]
 def log_gamma(x: Any, k: int = 0) -> Any:
     """The k-th derivative of log Γ: log Γ, digamma, trigamma, ..."""
-    from scipy.special import digamma, gammaln, polygamma
-
-    return gammaln(x) if k == 0 else digamma(x) if k == 1 else polygamma(k - 1, x)
+    return gammaln(x) if k == 0 else polygamma(k - 1, x)
 
 
 defvjp(log_gamma, lambda ans, x, k=0: lambda g: g * log_gamma(x, k + 1), argnums=(0,))

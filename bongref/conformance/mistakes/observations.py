@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import ndtr
 
 from ...linalg import Array, cholesky, inv, strict_inv, strict_solve
+from ...special import ndtr
 from ..pipeline import Observation
 from .combinators import (
     ProblemChange,

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.linalg import block_diag
 
-from ...curvature import Curv, dense
+from ...curvature import Curv, block_diag, dense
 from ...linalg import Array, strict_inv, strict_solve
 from ...states import DLR, FC, State
 from ..pipeline import Observation, Params, Pieces, Problem
@@ -196,7 +195,7 @@ def jitter_gain(c: float) -> Callable[[Any], Callable[..., State]]:
         pieces: Pieces, name: str, problem: Problem, prior: Any, samples: Any, params: Params
     ) -> State:
         here = problem.at(prior.mu)
-        H, R = np.vstack([o.T @ o.J for o in here]), block_diag(*(o.R for o in here))
+        H, R = np.vstack([o.T @ o.J for o in here]), block_diag(np.stack([o.R for o in here]))
         e = np.concatenate([o.e for o in here])
         S = H @ prior.Sigma @ H.T + R
         K = strict_solve(S + c * np.eye(len(S)), H @ prior.Sigma).T
