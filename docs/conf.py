@@ -50,6 +50,7 @@ copybutton_prompt_is_regexp = True
 MATHJAX = os.environ.get("BONGREF_SITE_MATHJAX")  # a folder below _static, set by build.py
 if MATHJAX:
     extensions.append("sphinx.ext.mathjax")
+    html_math_renderer = "mathjax"
     mathjax_path = f"{MATHJAX}/tex-chtml-full.js"
     # the site has its own menus and search; MathJax's menu would load its parts on demand
     mathjax3_config = {
