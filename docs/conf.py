@@ -40,6 +40,7 @@ nb_execution_mode = "force"  # a cell that was not run is a cell that may be wro
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_merge_streams = True
+nb_output_stderr = "remove"  # messages about compilation depend on what is cached
 nb_render_markdown_format = "myst"
 suppress_warnings = ["mystnb.unknown_mime_type"]
 copybutton_prompt_text = r">>> |\.\.\. |\$ "
