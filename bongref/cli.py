@@ -56,6 +56,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     audit.set_defaults(command=_audit)
 
+    marks = commands.add_parser(
+        "grade",
+        help="mark the exercises of a lesson; this runs the code of the file",
+    )
+    marks.add_argument("file", nargs="?", help="a file with your functions, lesson05.py")
+    marks.add_argument("--new", type=int, metavar="LESSON", help="write a file to begin with")
+    marks.add_argument("--lesson", type=int, help="by default from the name of the file")
+    marks.add_argument(
+        "--seconds", type=float, default=30.0, help="the time that the file may take (default 30)"
+    )
+    marks.add_argument("--json", action="store_true", help="the marks as JSON")
+    marks.set_defaults(command=_grade)
+
     eq = commands.add_parser(
         "eq",
         help="an equation of the paper: LaTeX, the line that computes it, its tests, its erratum",
@@ -200,6 +213,27 @@ def _parser() -> argparse.ArgumentParser:
     cite.add_argument("--format", default="bibtex", choices=("bibtex", "apa", "cff"))
     cite.set_defaults(command=_cite)
     return parser
+
+
+def _grade(args: argparse.Namespace) -> int:
+    import json
+    from pathlib import Path
+
+    from .errors import InvalidValue
+    from .teaching import grade, template
+
+    if args.new is not None:
+        text, path = template(args.new), Path(args.file or f"lesson{args.new:02}.py")
+        if path.exists():
+            raise InvalidValue(f"{path} is already there; give another name, or remove it first")
+        path.write_text(text, encoding="utf-8")
+        _say(f"{path}: write the functions, then: bongref grade {path}")
+        return 0
+    if args.file is None:
+        raise InvalidValue("grade takes a file, lesson05.py, or --new 5 to begin one")
+    found = grade(args.file, args.lesson, args.seconds)
+    _say(json.dumps([m._asdict() for m in found.marks], indent=1) if args.json else str(found))
+    return 0 if found.points == found.out_of else 1
 
 
 def _say(text: str) -> None:

@@ -1,0 +1,296 @@
+"""The exercises of lessons 1 to 5: conjugacy, the Gaussian family, expectations, Hessians, Kalman."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..linalg import Array
+from .table import Exercise, covariance
+
+Generator = np.random.Generator
+
+
+# --- lesson 1: conjugate updating -----------------------------------------------------------------
+
+
+def _beta(rng: Generator) -> tuple[Any, ...]:
+    return float(rng.uniform(1, 5)), float(rng.uniform(1, 5)), float(rng.integers(2))
+
+
+def _normal(rng: Generator) -> tuple[Any, ...]:
+    mu, var, y, noise = rng.normal(), rng.uniform(2, 5), rng.normal(3), rng.uniform(0.3, 0.8)
+    return float(mu), float(var), float(y), float(noise)
+
+
+def normal_update(mu: float, var: float, y: float, noise_var: float) -> tuple[float, float]:
+    """The posterior of a normal mean."""
+    new = 1 / (1 / var + 1 / noise_var)
+    return mu + new * (y - mu) / noise_var, new
+
+
+def _with_std(mu: float, var: float, y: float, noise_var: float) -> tuple[float, float]:
+    return normal_update(mu, var, y, noise_var**2)
+
+
+def _prior_std(mu: float, var: float, y: float, noise_var: float) -> tuple[float, float]:
+    return normal_update(mu, var**2, y, noise_var)
+
+
+def _old_var(mu: float, var: float, y: float, noise_var: float) -> tuple[float, float]:
+    return mu + var * (y - mu) / noise_var, 1 / (1 / var + 1 / noise_var)
+
+
+LESSON1 = (
+    Exercise(
+        "beta_update", 4,
+        """One natural-gradient step for a Beta(a, b) prior and a coin that shows y (1 or 0).
+        The natural parameters are a and b up to a constant; the step adds the sufficient
+        statistics of the observation.""",
+        ("a", "b", "y"), ("a", "b"),
+        lambda a, b, y: (a + y, b + 1 - y), _beta,
+        {"a and b exchanged: y counts the successes": lambda a, b, y: (a + 1 - y, b + y),
+         "the sign of the change of a": lambda a, b, y: (a - y, b + 1 - y),
+         "only the successes are counted": lambda a, b, y: (a + y, b),
+         "b counts every toss, not the failures": lambda a, b, y: (a + y, b + 1)},
+    ),
+    Exercise(
+        "normal_update", 6,
+        """The posterior of theta ~ N(mu, var) after y ~ N(theta, noise_var): mean and variance.
+        Add natural parameters: the precision 1/var and the precision of the observation.""",
+        ("mu", "var", "y", "noise_var"), ("mu", "var"), normal_update, _normal,
+        {"noise_var taken for a standard deviation": _with_std,
+         "var of the prior taken for a standard deviation": _prior_std,
+         "the sign of y - mu": lambda m, v, y, n: (2 * m - normal_update(m, v, y, n)[0],
+                                                  normal_update(m, v, y, n)[1]),
+         "the prior's variance in place of the new one in the mean": _old_var,
+         "the precision is returned in place of the variance":
+             lambda m, v, y, n: (normal_update(m, v, y, n)[0], 1 / v + 1 / n),
+         "variances are added where precisions should be":
+             lambda m, v, y, n: (m + (v + n) * (y - m) / n, v + n)},
+    ),
+)  # fmt: skip
+
+
+# --- lesson 2: the Gaussian family ----------------------------------------------------------------
+
+
+def _gaussian(rng: Generator) -> tuple[Any, ...]:
+    return rng.standard_normal(3), covariance(rng, 3)
+
+
+def natural(mu: Array, Sigma: Array) -> tuple[Array, Array]:
+    """ψ of N(μ, Σ)."""
+    prec = np.linalg.inv(Sigma)
+    return prec @ mu, -prec / 2
+
+
+def moments(psi1: Array, psi2: Array) -> tuple[Array, Array]:
+    """(μ, Σ) of ψ."""
+    Sigma = np.linalg.inv(-2 * psi2)
+    return Sigma @ psi1, Sigma
+
+
+def kl(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array, half: float = 0.5) -> float:
+    """KL(N(μ, Σ) | N(μ₀, Σ₀))."""
+    d, ratio = mu0 - mu, np.linalg.solve(Sigma0, Sigma)
+    logdet = float(np.linalg.slogdet(Sigma0)[1] - np.linalg.slogdet(Sigma)[1])
+    return half * float(np.trace(ratio) + d @ np.linalg.solve(Sigma0, d) - len(mu) + logdet)
+
+
+def _kl_sign(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array) -> float:
+    logdet = float(np.linalg.slogdet(Sigma0)[1] - np.linalg.slogdet(Sigma)[1])
+    return kl(mu, Sigma, mu0, Sigma0) - logdet
+
+
+LESSON2 = (
+    Exercise(
+        "natural", 3,
+        """The natural parameters of N(mu, Sigma): psi1 = Sigma^-1 mu, psi2 = -1/2 Sigma^-1.""",
+        ("mu", "Sigma"), ("psi1", "psi2"), natural, _gaussian,
+        {"the sign of psi2": lambda m, S: (natural(m, S)[0], -natural(m, S)[1]),
+         "psi2 without the factor 1/2": lambda m, S: (natural(m, S)[0], 2 * natural(m, S)[1]),
+         "the covariance in place of the precision": lambda m, S: (S @ m, -S / 2)},
+    ),
+    Exercise(
+        "moments", 3,
+        """The mean and covariance of the Gaussian with natural parameters psi1, psi2.""",
+        ("psi1", "psi2"), ("mu", "Sigma"), moments,
+        lambda rng: natural(*_gaussian(rng)),
+        {"the factor 2 of psi2 is forgotten":
+             lambda a, b: (np.linalg.solve(-b, a), np.linalg.inv(-b)),
+         "the sign of psi2": lambda a, b: (-moments(a, b)[0], -moments(a, b)[1]),
+         "psi1 is not the mean: it has to be multiplied by Sigma":
+             lambda a, b: (a, moments(a, b)[1]),
+         "the precision is returned in place of Sigma": lambda a, b: (moments(a, b)[0], -2 * b)},
+    ),
+    Exercise(
+        "kl", 4,
+        """The divergence KL(N(mu, Sigma) | N(mu0, Sigma0)) of two Gaussians in P dimensions.""",
+        ("mu", "Sigma", "mu0", "Sigma0"), ("KL",), kl,
+        lambda rng: (*_gaussian(rng), *_gaussian(rng)),
+        {"the two Gaussians exchanged": lambda m, S, m0, S0: kl(m0, S0, m, S),
+         "the factor 1/2 is forgotten": lambda m, S, m0, S0: kl(m, S, m0, S0, 1.0),
+         "the sign of the log-determinants": _kl_sign,
+         "the dimension P is not subtracted":
+             lambda m, S, m0, S0: kl(m, S, m0, S0) + len(m) / 2},
+    ),
+)  # fmt: skip
+
+
+# --- lesson 3: Bonnet and Price -------------------------------------------------------------------
+
+
+def _cubic(rng: Generator) -> tuple[Any, ...]:
+    return (*map(float, rng.normal(size=4)), float(rng.uniform(0.5, 2)))
+
+
+def bonnet_price(a: float, b: float, c: float, mu: float, var: float) -> tuple[float, float]:
+    """Gradients of E[aθ³ + bθ² + cθ] in the mean and the variance."""
+    return 3 * a * (mu**2 + var) + 2 * b * mu + c, (6 * a * mu + 2 * b) / 2
+
+
+LESSON3 = (
+    Exercise(
+        "gradients", 5,
+        """The gradients of E[f(theta)] for f = a theta^3 + b theta^2 + c theta and
+        theta ~ N(mu, var): in mu (Bonnet: E[f']) and in var (Price: 1/2 E[f'']).""",
+        ("a", "b", "c", "mu", "var"), ("grad_mu", "grad_var"), bonnet_price, _cubic,
+        {"f' at the mean, not its expectation: E[theta^2] = mu^2 + var":
+             lambda a, b, c, m, v: (3 * a * m**2 + 2 * b * m + c, 3 * a * m + b),
+         "the factor 1/2 of Price's theorem is forgotten":
+             lambda a, b, c, m, v: (bonnet_price(a, b, c, m, v)[0], 6 * a * m + 2 * b),
+         "the gradient in the standard deviation, not in the variance":
+             lambda a, b, c, m, v: (bonnet_price(a, b, c, m, v)[0],
+                                    np.sqrt(v) * (6 * a * m + 2 * b)),
+         "var taken for a standard deviation":
+             lambda a, b, c, m, v: bonnet_price(a, b, c, m, v**2)},
+    ),
+    Exercise(
+        "bong_fc", 5,
+        """The BONG step: with the expected gradient g and the expected Hessian G of the
+        log-likelihood, the new precision is Sigma^-1 - G and the new mean is mu + Sigma_new g.""",
+        ("mu", "Sigma", "g", "G"), ("Sigma", "mu"), method="bong-mc-hess-fc",
+    ),
+)  # fmt: skip
+
+
+# --- lesson 4: Hessians ---------------------------------------------------------------------------
+
+
+def _gradients(rng: Generator) -> tuple[Any, ...]:
+    return (rng.standard_normal((5, 3)) + 0.5,)
+
+
+def _softmax_input(rng: Generator) -> tuple[Any, ...]:
+    return rng.standard_normal((3, 4)), rng.standard_normal(3)
+
+
+def _p(f: Array) -> Array:
+    e: Array = np.exp(f - np.max(f))
+    return e / e.sum()
+
+
+def gauss_newton(F: Array, f: Array) -> Array:
+    """−Fᵀ R F of a softmax."""
+    p = _p(f)
+    G: Array = -F.T @ (np.diag(p) - np.outer(p, p)) @ F
+    return G
+
+
+LESSON4 = (
+    Exercise(
+        "empirical_fisher", 4,
+        """G of the empirical Fisher matrix: minus the average over M samples of the outer
+        products of the gradients. Ghat has the gradients as rows, shape (M, P).""",
+        ("Ghat",), ("G",), lambda A: -A.T @ A / len(A), _gradients,
+        {"the sum over the samples is not divided by M": lambda A: -A.T @ A,
+         "the sign of G: it approximates a Hessian of a log-likelihood, which is negative":
+             lambda A: A.T @ A / len(A),
+         "the outer product of the mean gradient, not the mean of the outer products":
+             lambda A: -np.outer(A.mean(0), A.mean(0)),
+         "the mean is subtracted: a covariance of the gradients":
+             lambda A: -np.cov(A.T, bias=True)},
+    ),
+    Exercise(
+        "gauss_newton", 6,
+        """G of the generalised Gauss-Newton matrix for three classes: -F^T R F, with F (C, P)
+        the Jacobian of the logits f (C,), and R = diag(p) - p p^T for p = softmax(f).""",
+        ("F", "f"), ("G",), gauss_newton, _softmax_input,
+        {"the sign of G": lambda F, f: -gauss_newton(F, f),
+         "R without - p p^T": lambda F, f: -F.T @ np.diag(_p(f)) @ F,
+         "R is left out: F^T F": lambda F, f: -F.T @ F,
+         "R in place of its square root, or R applied twice":
+             lambda F, f: gauss_newton((np.diag(_p(f)) - np.outer(_p(f), _p(f))) @ F, f),
+         "p p^T is added, not subtracted":
+             lambda F, f: -F.T @ (np.diag(_p(f)) + np.outer(_p(f), _p(f))) @ F},
+    ),
+)  # fmt: skip
+
+
+# --- lesson 5: linearisation and the Kalman filter ------------------------------------------------
+
+
+def _observation(rng: Generator) -> tuple[Any, ...]:
+    return covariance(rng, 3), rng.standard_normal((2, 3)), covariance(rng, 2, 0.2, 1.0)
+
+
+def kalman_gain(Sigma: Array, H: Array, R: Array) -> Array:
+    """K = ΣHᵀ(HΣHᵀ + R)⁻¹."""
+    K: Array = np.linalg.solve(H @ Sigma @ H.T + R, H @ Sigma).T
+    return K
+
+
+def kalman_update(
+    mu: Array, Sigma: Array, H: Array, R: Array, y: Array, yhat: Array
+) -> tuple[Array, Array]:
+    """Mean and covariance after an observation."""
+    K = kalman_gain(Sigma, H, R)
+    return mu + K @ (y - yhat), Sigma - K @ H @ Sigma
+
+
+def _kalman_problem(rng: Generator) -> tuple[Any, ...]:
+    Sigma, H, R = _observation(rng)
+    return rng.standard_normal(3), Sigma, H, R, rng.standard_normal(2), rng.standard_normal(2)
+
+
+LESSON5 = (
+    Exercise(
+        "kalman_gain", 3,
+        """The Kalman gain K = Sigma H^T (H Sigma H^T + R)^-1, shape (P, C).""",
+        ("Sigma", "H", "R"), ("K",), kalman_gain, _observation,
+        {"R is left out of the innovation's covariance":
+             lambda S, H, R: kalman_gain(S, H, 0 * R),
+         "R taken for a standard deviation": lambda S, H, R: kalman_gain(S, H, R @ R),
+         "the inverse is forgotten": lambda S, H, R: S @ H.T @ (H @ S @ H.T + R),
+         "Sigma is left out in front": lambda S, H, R: np.linalg.solve(H @ S @ H.T + R, H).T,
+         "the precision in place of the covariance":
+             lambda S, H, R: kalman_gain(np.linalg.inv(S), H, R)},
+    ),
+    Exercise(
+        "kalman_update", 4,
+        """Mean and covariance after an observation y with prediction yhat:
+        mu + K (y - yhat), Sigma - K H Sigma.""",
+        ("mu", "Sigma", "H", "R", "y", "yhat"), ("mu", "Sigma"), kalman_update, _kalman_problem,
+        {"the sign of y - yhat":
+             lambda m, S, H, R, y, h: kalman_update(m, S, H, R, h, y),
+         "yhat is not subtracted from y":
+             lambda m, S, H, R, y, h: kalman_update(m, S, H, R, y, 0 * h),
+         "the sign of K H Sigma: an observation makes the covariance smaller":
+             lambda m, S, H, R, y, h: (kalman_update(m, S, H, R, y, h)[0],
+                                       S + kalman_gain(S, H, R) @ H @ S),
+         "the covariance is not updated":
+             lambda m, S, H, R, y, h: (kalman_update(m, S, H, R, y, h)[0], S),
+         "R taken for a standard deviation":
+             lambda m, S, H, R, y, h: kalman_update(m, S, H, R @ R, y, h)},
+    ),
+    Exercise(
+        "bong_fc", 3,
+        """The same update as a natural-gradient step: with g = H^T R^-1 (y - yhat) and
+        G = -S S^T, the new precision is Sigma^-1 + S S^T and the new mean mu + Sigma_new g.""",
+        ("mu", "Sigma", "g", "S"), ("Sigma", "mu"), method="bong-lin-hess-fc",
+    ),
+)  # fmt: skip
+
+LESSONS = {1: LESSON1, 2: LESSON2, 3: LESSON3, 4: LESSON4, 5: LESSON5}

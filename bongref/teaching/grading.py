@@ -1,0 +1,212 @@
+"""The marks of a student's file. Grading runs the code of the file, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..errors import InvalidValue
+from ..linalg import Array
+from . import worker
+from .hints import agrees, hints
+from .table import Exercise, Trial, trials
+from .templates import exercises, lesson_of
+
+STATUSES = ("right", "wrong", "not done", "error", "too slow")
+
+
+class Mark(NamedTuple):
+    """What became of one exercise."""
+
+    exercise: str
+    status: str  # one of STATUSES
+    points: int
+    out_of: int
+    message: str = ""  # where it first goes wrong, or the error with its line
+    hints: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Grade:
+    """The marks of a file.
+
+    Attributes
+    ----------
+    file : str
+    lesson : int
+    marks : tuple of Mark
+    """
+
+    file: str
+    lesson: int
+    marks: tuple[Mark, ...]
+
+    @property
+    def points(self) -> int:
+        """The sum of the points."""
+        return sum(m.points for m in self.marks)
+
+    @property
+    def out_of(self) -> int:
+        """The points of a file in which everything is right."""
+        return sum(m.out_of for m in self.marks)
+
+    def __str__(self) -> str:
+        lines = [f"{self.file}: lesson {self.lesson}"]
+        for m in self.marks:
+            lines.append(f"  {m.exercise:<24}{m.status:<10}{m.points} of {m.out_of}")
+            if m.message:
+                lines += [f"      {line}" for line in m.message.splitlines()]
+            lines += [f"      looks like: {hint}" for hint in m.hints]
+        return "\n".join([*lines, f"  total {self.points} of {self.out_of}"])
+
+
+def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) -> Grade:
+    """Run the functions of a student's file and mark them; the code of the file is run.
+
+    Parameters
+    ----------
+    file : str or Path
+        A Python file with the functions of a lesson, as :func:`template` begins it.
+    lesson : int, optional
+        Which lesson; by default from the name of the file, lesson05.py.
+    seconds : float
+        The time that all calls together may take.
+
+    Returns
+    -------
+    Grade
+        One mark for each exercise: right or wrong, where it first goes wrong, and which mistake
+        it looks like.
+
+    Raises
+    ------
+    InvalidValue
+        If there is no such file or lesson.
+
+    Examples
+    --------
+    >>> import tempfile, pathlib
+    >>> from bongref import teaching
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "lesson01.py"
+    >>> _ = file.write_text("def beta_update(a, b, y):\\n    return a - y, b + 1 - y\\n")
+    >>> mark = teaching.grade(file).marks[0]
+    >>> mark.status, mark.hints[0]
+    ('wrong', 'the sign of the change of a')
+    """
+    path = Path(file)
+    if not path.is_file():
+        raise InvalidValue(f"file must be a Python file, got {str(file)!r}, which is not there")
+    number = lesson_of(path.name) if lesson is None else lesson
+    todo = exercises(number)
+    tried = {e.name: trials(e) for e in todo}
+    calls = [(e.name, t) for e in todo for t in tried[e.name]]
+    answers, loading = _run(path, calls, seconds)
+    if loading is not None:
+        message = _told(loading)
+        return Grade(str(file), number, tuple(Mark(e.name, "error", 0, e.points, message)
+                                              for e in todo))  # fmt: skip
+    marks, at = [], 0
+    for e in todo:
+        n = len(tried[e.name])
+        marks.append(_mark(e, tried[e.name], answers[at : at + n]))
+        at += n
+    return Grade(str(file), number, tuple(marks))
+
+
+def _run(
+    path: Path, calls: Sequence[tuple[str, Trial]], seconds: float
+) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
+    """One answer for each call, in order; and the error of loading the file, if there is one."""
+    with tempfile.TemporaryDirectory() as folder:
+        given, out = Path(folder) / "calls", Path(folder) / "answers"
+        given.write_text("".join(_line(name, t) for name, t in calls), encoding="utf-8")
+        command = [sys.executable, worker.__file__, str(path), str(given), str(out)]
+        late = False
+        try:
+            subprocess.run(command, capture_output=True, timeout=seconds)
+        except subprocess.TimeoutExpired:
+            late = True
+        lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
+    entries = [json.loads(line) for line in lines]
+    loading = next((x["loading"] for x in entries if "loading" in x), None)
+    ended = {x["ends"]: x for x in entries if "ends" in x}
+    last = max((x["begins"] for x in entries if "begins" in x), default=-1)
+    stop = {"error": "late" if late else "killed", "message": f"{seconds:g} s"}
+    if last == -1 and loading is None and calls:
+        loading = {**stop, "message": "the file itself takes longer than " + stop["message"]}
+    return [ended.get(k, stop) for k in range(len(calls))], loading
+
+
+def _line(name: str, trial: Trial) -> str:
+    def plain(a: Any) -> Any:
+        if np.ndim(a) == 0:
+            return float(a)
+        return {"shape": list(np.shape(a)), "data": np.ravel(a).tolist()}
+
+    return json.dumps({"name": name, "arguments": [plain(a) for a in trial.arguments]}) + "\n"
+
+
+def _told(error: dict[str, Any]) -> str:
+    """The words of an error in the student's code, with its line."""
+    if error["error"] == "late":
+        return f"stopped: {error['message']}"
+    if error["error"] == "killed":
+        return "the process ended before this call returned"
+    where = f"line {error['line']}: {error['text']}\n" if error.get("line") else ""
+    return f"{where}{error['error']}: {error['message']}"
+
+
+def _mark(e: Exercise, tried: Sequence[Trial], answers: Sequence[dict[str, Any]]) -> Mark:
+    first = next((a for a in answers if "error" in a), None)
+    if first is not None:
+        if first["error"] in ("NotImplementedError", "missing"):
+            message = first["message"] if first["error"] == "missing" else ""
+            return Mark(e.name, "not done", 0, e.points, message)
+        status = "too slow" if first["error"] == "late" else "error"
+        return Mark(e.name, status, 0, e.points, _told(first))
+    got = [_arrays(a["value"]) for a in answers]
+    if any(len(v) != len(e.returns) for v in got):
+        n = next(len(v) for v in got if len(v) != len(e.returns))
+        wanted = f"return {', '.join(e.returns)}"
+        return Mark(e.name, "wrong", 0, e.points, f"{n} values were returned: {wanted}")
+    wrong = [(k, j) for k, t in enumerate(tried) for j in range(len(e.returns))
+             if not agrees(got[k][j], t.right[j], t.scales[j], t.tolerances[j])]  # fmt: skip
+    if not wrong:
+        return Mark(e.name, "right", e.points, e.points)
+    message = _where(e, tried, got, wrong)
+    return Mark(e.name, "wrong", 0, e.points, message, tuple(hints(e, tried, got)))
+
+
+def _arrays(value: dict[str, Any]) -> tuple[Array, ...]:
+    many = value.get("tuple", [value.get("array")])
+    return tuple(np.array(a["data"], dtype=float).reshape(a["shape"]) for a in many)
+
+
+def _where(
+    e: Exercise,
+    tried: Sequence[Trial],
+    got: Sequence[tuple[Array, ...]],
+    wrong: Sequence[tuple[int, int]],
+) -> str:
+    """The first quantity that is wrong, with numbers."""
+    k, j = wrong[0]
+    cases = len({i for i, _ in wrong})
+    name, right = e.returns[j], tried[k].right[j]
+    before = [e.returns[i] for i in range(j)]
+    said = f"{' and '.join(before)} right, " if before else ""
+    text = f"{said}{name} is wrong first, in {cases} of {len(tried)} cases"
+    here = got[k][j]
+    if np.shape(here) != np.shape(right):
+        return f"{text}: its shape is {np.shape(here)}, it should be {np.shape(right)}"
+    gap = float(np.max(np.abs(here - right))) / tried[k].scales[j]
+    shown = [np.array2string(np.ravel(a)[:6], precision=5) for a in (here, right)]
+    return f"{text} (relative difference {gap:.2g})\ngot    {shown[0]}\nwanted {shown[1]}"

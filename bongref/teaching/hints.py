@@ -1,0 +1,130 @@
+"""Naming a mistake: by the exercise's own wrong forms, the conformance kit, and plain relations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from ..conformance.diagnosis import diagnose
+from ..linalg import Array
+from .table import Exercise, Trial, arrays
+
+LOOSE = 100.0  # a wrong form is computed in another order: so many tolerances are the same number
+
+
+def agrees(got: Array, right: Array, scale: float, tolerance: float) -> bool:
+    """Whether a returned array is the right one."""
+    if np.shape(got) != np.shape(right) or not np.all(np.isfinite(got)):
+        return False
+    return bool(np.max(np.abs(got - right), initial=0) <= tolerance * scale)
+
+
+def hints(
+    exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
+) -> list[str]:
+    """What explains all that was returned, the exercise's own mistakes first; at most three."""
+    found = [text for text, form in exercise.wrong.items() if _gives(form, tried, got)]
+    if not found and exercise.method:
+        found = _by_kit(exercise, tried, got)
+    if not found:
+        found = list(dict.fromkeys(_relations(exercise, tried, got)))
+    return found[:3]
+
+
+def _gives(form: Any, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) -> bool:
+    """Whether a wrong form gives what was returned in every trial, and differs from what is right."""
+    differs = False
+    for trial, values in zip(tried, got, strict=True):
+        try:
+            with np.errstate(all="ignore"):
+                wrong = arrays(form(*trial.arguments))
+        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+            return False
+        for w, v, r, s, t in zip(wrong, values, trial.right, trial.scales, trial.tolerances,
+                                 strict=True):  # fmt: skip
+            scale = max(s, float(np.max(np.abs(w), initial=0)))
+            if not agrees(v, w, scale, LOOSE * t):
+                return False
+            differs |= not agrees(w, r, scale, LOOSE * t)
+    return differs
+
+
+def _by_kit(
+    exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
+) -> list[str]:
+    """What the kit's diagnosis says of the first failing case, if it holds for another one too."""
+    lists = []
+    for trial, values in zip(tried, got, strict=True):
+        right = all(
+            agrees(*x) for x in zip(values, trial.right, trial.scales, trial.tolerances, strict=True)
+        )
+        if trial.case is None or right or len(lists) == 2:
+            continue
+        named = dict(zip(exercise.returns, values, strict=True))
+        _, sentences = diagnose(object(), trial.case, named, "float64")
+        lists.append([s.removeprefix("matches ") for s in sentences])
+    if not lists:
+        return []
+    both = [s for s in lists[0] if all(s in others for others in lists)]
+    return both or lists[0][:1]
+
+
+def _relations(
+    exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
+) -> Iterator[str]:
+    """A sign, a factor, a transpose, an inverse, a root or a square of one returned quantity."""
+    for k, name in enumerate(exercise.returns):
+        pairs = [(values[k], trial.right[k]) for trial, values in zip(tried, got, strict=True)]
+        if all(_same(v, r) for v, r in pairs):
+            continue
+        if not all(np.all(np.isfinite(v)) for v, _ in pairs):
+            yield f"{name} is not finite"
+            continue
+        if any(np.shape(v) != np.shape(r) for v, r in pairs):
+            shapes = next((np.shape(v), np.shape(r)) for v, r in pairs if np.shape(v) != np.shape(r))
+            yield f"{name} has shape {shapes[0]}, it should be {shapes[1]}"
+            continue
+        for words, change in CHANGES.items():
+            if all(_same(v, change(r)) for v, r in pairs):
+                yield words.format(name=name)
+                break
+        else:
+            factors = [_factor(v, r) for v, r in pairs]
+            if None not in factors and np.allclose(factors, factors[0], rtol=1e-8):
+                yield f"{name} is {factors[0]:.4g} times what it should be"
+
+
+def _inverse(a: Array) -> Array:
+    a = np.asarray(a, dtype=float)
+    if a.ndim == 2 and a.shape[0] == a.shape[1] and np.linalg.matrix_rank(a) == len(a):
+        return np.linalg.inv(a)
+    with np.errstate(all="ignore"):
+        return 1 / a
+
+
+def _root(a: Array) -> Array:
+    with np.errstate(all="ignore"):
+        return np.sqrt(a)
+
+
+CHANGES = {
+    "the sign of {name}": lambda a: -a,
+    "{name} is transposed": lambda a: np.swapaxes(a, -1, -2) if np.ndim(a) == 2 else a * np.nan,
+    "{name} is the inverse of what it should be: precision and covariance mixed up": _inverse,
+    "{name} is the square root of what it should be: a standard deviation for a variance": _root,
+    "{name} is the square of what it should be: a variance for a standard deviation": lambda a: a**2,
+}
+
+
+def _same(a: Array, b: Array) -> bool:
+    return bool(np.shape(a) == np.shape(b) and np.allclose(a, b, rtol=1e-8, atol=1e-12))
+
+
+def _factor(v: Array, r: Array) -> float | None:
+    """The number c with v = c r, if there is one."""
+    v, r = np.asarray(v), np.asarray(r)
+    size = float(np.sum(r * r))
+    c = float(np.sum(v * r)) / size if size else 0.0
+    return c if c and np.allclose(v, c * r, rtol=1e-8, atol=1e-12 * abs(c)) else None

@@ -1,0 +1,256 @@
+"""The exercises of lessons 6 to 11: moments, families, rules, forgetting, predictives, own steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..linalg import Array
+from .table import Exercise, covariance
+
+Generator = np.random.Generator
+
+
+# --- lesson 6: natural against moment -------------------------------------------------------------
+
+
+def _spread(rng: Generator) -> tuple[Any, ...]:
+    return covariance(rng, 3), rng.standard_normal((3, 2))
+
+
+def largest_loss(Sigma: Array, S: Array) -> float:
+    """The largest eigenvalue of SᵀΣS."""
+    return float(np.linalg.eigvalsh(S.T @ Sigma @ S)[-1])
+
+
+LESSON6 = (
+    Exercise(
+        "bong_fc_mom", 5,
+        """The BONG step in moment parameters: mu + Sigma g, and Sigma + Sigma G Sigma with
+        G = -S S^T.""",
+        ("mu", "Sigma", "g", "S"), ("mu", "Sigma"), method="bong-lin-hess-fc_mom",
+    ),
+    Exercise(
+        "largest_loss", 5,
+        """The step of bong-*-fc_mom keeps the covariance positive definite exactly if the largest
+        eigenvalue of S^T Sigma S is below 1. Return that eigenvalue.""",
+        ("Sigma", "S"), ("eigenvalue",), largest_loss, _spread,
+        {"Sigma is left out: S^T S": lambda Sigma, S: largest_loss(np.eye(3), S),
+         "the precision in place of the covariance":
+             lambda Sigma, S: largest_loss(np.linalg.inv(Sigma), S),
+         "the smallest eigenvalue, not the largest":
+             lambda Sigma, S: float(np.linalg.eigvalsh(S.T @ Sigma @ S)[0]),
+         "a singular value of the root, the square root of the eigenvalue":
+             lambda Sigma, S: largest_loss(Sigma, S) ** 0.5,
+         "the trace, not an eigenvalue": lambda Sigma, S: float(np.trace(S.T @ Sigma @ S))},
+    ),
+)  # fmt: skip
+
+
+# --- lesson 7: diagonal and low rank --------------------------------------------------------------
+
+
+def _low_rank(rng: Generator) -> tuple[Any, ...]:
+    U, _ = np.linalg.qr(rng.standard_normal((5, 4)))
+    return rng.uniform(0.5, 2, 5), U * np.array([4.0, 2.0, 1.0, 0.5]) @ _rotation(rng), 2.0
+
+
+def _rotation(rng: Generator) -> Array:
+    Q: Array = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    return Q
+
+
+def project(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
+    """(W Wᵀ of the kept columns, Υ with the diagonal of the discarded ones)."""
+    R = int(rank)
+    U, s, _ = np.linalg.svd(W, full_matrices=False)
+    kept, lost = U[:, :R] * s[:R], U[:, R:] * s[R:]
+    return kept @ kept.T, Ups + np.sum(lost**2, axis=1)
+
+
+def _without_singular(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
+    U = np.linalg.svd(W, full_matrices=False)[0][:, : int(rank)]
+    return U @ U.T, project(Ups, W, rank)[1]
+
+
+def _first_columns(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
+    kept, lost = W[:, : int(rank)], W[:, int(rank) :]
+    return kept @ kept.T, Ups + np.sum(lost**2, axis=1)
+
+
+def _not_squared(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
+    R = int(rank)
+    U, s, _ = np.linalg.svd(W, full_matrices=False)
+    return project(Ups, W, rank)[0], Ups + np.sum(U[:, R:] * s[R:], axis=1)
+
+
+LESSON7 = (
+    Exercise(
+        "bong_diag", 4,
+        """The BONG step of the diagonal family: the new precision of each parameter is
+        1/var - d, with d the diagonal of G; the new mean is mu + var_new g.""",
+        ("mu", "var", "g", "d"), ("var", "mu"), method="bong-lin-hess-diag",
+    ),
+    Exercise(
+        "project", 6,
+        """The SVD projection of the precision diag(Ups) + W W^T to rank R: keep the R largest
+        singular directions of W, and add to Ups the diagonal of what is discarded.
+        Return W_new W_new^T, which is unique, and Ups_new.""",
+        ("Ups", "W", "rank"), ("W W^T", "Ups"), project, _low_rank,
+        {"what is discarded is not added to Ups":
+             lambda u, W, r: (project(u, W, r)[0], u),
+         "the singular values are left out of W_new": _without_singular,
+         "the first columns of W are kept, not its largest singular directions": _first_columns,
+         "the discarded columns are not squared": _not_squared,
+         "what is discarded is subtracted from Ups, not added":
+             lambda u, W, r: (project(u, W, r)[0], 2 * u - project(u, W, r)[1])},
+    ),
+)  # fmt: skip
+
+LESSON8 = (
+    Exercise(
+        "blr_fc", 6,
+        """One inner iteration of BLR with full covariance: the new precision is
+        (1 - alpha) Sigma_i^-1 + alpha (Sigma^-1 + S S^T), where mu, Sigma are the prior's and
+        mu_i, Sigma_i the current iterate's; the new mean is
+        mu_i + alpha Sigma_new (Sigma^-1 (mu - mu_i) + g).""",
+        ("mu", "Sigma", "mu_i", "Sigma_i", "g", "S", "alpha"), ("Sigma", "mu"),
+        method="blr-lin-hess-fc",
+    ),
+    Exercise(
+        "bog_diag_mom", 4,
+        """BOG with a diagonal covariance in moment parameters: one plain gradient step of rate
+        alpha on the expected log-likelihood: mu + alpha g, var + alpha d / 2 with d = diag(G).""",
+        ("mu", "var", "g", "d", "alpha"), ("mu", "var"), method="bog-lin-hess-diag_mom",
+    ),
+)  # fmt: skip
+
+
+# --- lesson 9: forgetting -------------------------------------------------------------------------
+
+
+def _ou(rng: Generator) -> tuple[Any, ...]:
+    g = float(rng.uniform(0.4, 0.9))
+    return rng.standard_normal(3), covariance(rng, 3), rng.standard_normal(3), covariance(rng, 3), g
+
+
+def ou_predict(
+    mu: Array, Sigma: Array, mu0: Array, Sigma0: Array, gamma: float
+) -> tuple[Array, Array]:
+    """The prior of the next step under an Ornstein-Uhlenbeck process."""
+    return gamma * mu + (1 - gamma) * mu0, gamma**2 * Sigma + (1 - gamma**2) * Sigma0
+
+
+def steady_variance(q: float, r: float) -> float:
+    """The variance after an update of a random walk that is observed for ever."""
+    return float((-q + np.sqrt(q * q + 4 * q * r)) / 2)
+
+
+LESSON9 = (
+    Exercise(
+        "ou_predict", 6,
+        """The prior of the next step under an Ornstein-Uhlenbeck process that reverts to
+        N(mu0, Sigma0): gamma mu + (1 - gamma) mu0, gamma^2 Sigma + (1 - gamma^2) Sigma0.""",
+        ("mu", "Sigma", "mu0", "Sigma0", "gamma"), ("mu", "Sigma"), ou_predict, _ou,
+        {"gamma is not squared in the covariance":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * S + (1 - g) * S0),
+         "(1 - gamma)^2 in place of 1 - gamma^2":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0],
+                                      g**2 * S + (1 - g) ** 2 * S0),
+         "the mean does not revert to mu0":
+             lambda m, S, m0, S0, g: (g * m, ou_predict(m, S, m0, S0, g)[1]),
+         "gamma and 1 - gamma exchanged: gamma is what is kept":
+             lambda m, S, m0, S0, g: ou_predict(m, S, m0, S0, 1 - g),
+         "the state and the process's own law exchanged":
+             lambda m, S, m0, S0, g: ou_predict(m0, S0, m, S, g)},
+    ),
+    Exercise(
+        "steady_variance", 4,
+        """A random walk with steps of variance q is observed with noise variance r at every step.
+        After many steps the variance after an update no longer changes:
+        v = (v + q) r / (v + q + r). Return this v.""",
+        ("q", "r"), ("v",), steady_variance,
+        lambda rng: (float(rng.uniform(0.1, 1)), float(rng.uniform(1, 3))),
+        {"the variance before the update, v + q, not after it":
+             lambda q, r: steady_variance(q, r) + q,
+         "a standard deviation in place of the variance":
+             lambda q, r: steady_variance(q, r) ** 0.5,
+         "q and r exchanged": lambda q, r: steady_variance(r, q),
+         "the variance of one observation, r: the past counts too": lambda q, r: r},
+    ),
+)  # fmt: skip
+
+
+# --- lesson 10: predictives -----------------------------------------------------------------------
+
+
+def _prediction(rng: Generator) -> tuple[Any, ...]:
+    H = rng.standard_normal((1, 3))
+    return rng.standard_normal(3), covariance(rng, 3), H, float(rng.uniform(0.2, 0.8))
+
+
+def predictive(mu: Array, Sigma: Array, H: Array, noise_var: float) -> tuple[float, float]:
+    """Mean and variance of a new observation of a linear model."""
+    return float((H @ mu)[0]), float((H @ Sigma @ H.T)[0, 0] + noise_var)
+
+
+def nlpd(y: Array, mean: Array, var: Array) -> float:
+    """The mean negative log density of N(mean, var) at y."""
+    return float(np.mean(0.5 * np.log(2 * np.pi * var) + (y - mean) ** 2 / (2 * var)))
+
+
+LESSON10 = (
+    Exercise(
+        "predictive", 5,
+        """Mean and variance of a new observation y = H theta + noise, with theta ~ N(mu, Sigma),
+        H of shape (1, P), and noise of variance noise_var. Both are numbers.""",
+        ("mu", "Sigma", "H", "noise_var"), ("mean", "var"), predictive, _prediction,
+        {"the noise of the observation is left out: the variance of the mean, not of y":
+             lambda m, S, H, r: predictive(m, S, H, 0.0),
+         "only the noise: the uncertainty of theta is left out (the plug-in predictive)":
+             lambda m, S, H, r: (predictive(m, S, H, r)[0], r),
+         "a standard deviation in place of the variance":
+             lambda m, S, H, r: (predictive(m, S, H, r)[0], predictive(m, S, H, r)[1] ** 0.5),
+         "noise_var taken for a standard deviation":
+             lambda m, S, H, r: predictive(m, S, H, r * r)},
+    ),
+    Exercise(
+        "nlpd", 5,
+        """The mean negative log predictive density of observations y under N(mean, var),
+        three vectors of the same length.""",
+        ("y", "mean", "var"), ("nlpd",), nlpd,
+        lambda rng: (rng.standard_normal(6), rng.standard_normal(6), rng.uniform(0.3, 2, 6)),
+        {"var taken for a standard deviation": lambda y, m, v: nlpd(y, m, v**2),
+         "the constant log(2 pi)/2 is left out":
+             lambda y, m, v: nlpd(y, m, v) - 0.5 * np.log(2 * np.pi),
+         "the sum over the observations, not the mean": lambda y, m, v: len(y) * nlpd(y, m, v),
+         "the sign: the log density, not its negative": lambda y, m, v: -nlpd(y, m, v),
+         "the squared error is not divided by 2":
+             lambda y, m, v: nlpd(y, m, v) + float(np.mean((y - m) ** 2 / (2 * v)))},
+    ),
+)  # fmt: skip
+
+LESSON11 = (
+    Exercise(
+        "bong_diag", 3,
+        """BONG with a diagonal covariance in natural parameters, from g and d = diag(G).""",
+        ("mu", "var", "g", "d"), ("var", "mu"), method="bong-lin-hess-diag",
+    ),
+    Exercise(
+        "blr_diag", 4,
+        """One inner iteration of BLR with a diagonal covariance in natural parameters; mu, var
+        are the prior's, mu_i, var_i the current iterate's.""",
+        ("mu", "var", "mu_i", "var_i", "g", "d", "alpha"), ("var", "mu"),
+        method="blr-lin-hess-diag",
+    ),
+    Exercise(
+        "bbb_diag_mom", 5,
+        """One inner iteration of BBB with a diagonal covariance in moment parameters: a plain
+        gradient step of rate alpha on E[log p] - KL(q | prior), in mu and in var.""",
+        ("mu", "var", "mu_i", "var_i", "g", "d", "alpha"), ("mu", "var"),
+        method="bbb-lin-hess-diag_mom",
+    ),
+)  # fmt: skip
+
+LESSONS = {6: LESSON6, 7: LESSON7, 8: LESSON8, 9: LESSON9, 10: LESSON10, 11: LESSON11}
