@@ -532,10 +532,10 @@ def test_classes_that_kernels_take_have_names_of_their_own():
 
 
 def test_a_stopped_process_with_the_lock_of_a_kernel_blocks_nobody_for_long(tmp_path, monkeypatch):
-    """The lock is exclusive while its owner has it, and given up for after PATIENCE seconds."""
+    """The lock is exclusive while its owner has it, and given up for after LOCK_WAIT seconds."""
     fcntl = pytest.importorskip("fcntl")
     monkeypatch.setattr(jit, "FOLDER", tmp_path)
-    monkeypatch.setattr(jit, "PATIENCE", 0.3)
+    monkeypatch.setattr(jit, "LOCK_WAIT", 0.3)
     with open(tmp_path / "k.lock", "w") as other:
         with jit._file_lock("k"), pytest.raises(BlockingIOError):
             fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -37,13 +37,11 @@ from numba import njit
 from numba.extending import register_jitable
 
 from . import Unavailable
-from .tuning import COMPILE_MESSAGE
+from .tuning import COMPILE_MESSAGE, LOCK_WAIT
 
 config: Any = numba.config
 OPTIONS: dict[str, Any] = {
-    "error_model": "numpy",
-    "nogil": True,
-    "fastmath": {"reassoc", "contract"},
+    "error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}
 }
 
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
@@ -61,11 +59,9 @@ def _digest() -> str:
 def _folder() -> Path | None:
     """In NUMBA_CACHE_DIR, beside the package, or in the user's cache; None: none is writable."""
     user = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    bases = (
-        [Path(config.CACHE_DIR)]
-        if config.CACHE_DIR
-        else [Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())]
-    )
+    bases = [Path(config.CACHE_DIR)] if config.CACHE_DIR else [
+        Path(__file__).parent / "__pycache__", user, Path(tempfile.gettempdir())
+    ]
     for base in bases:
         folder = base / f"bongref-{_digest()}"
         with contextlib.suppress(OSError):
@@ -76,7 +72,6 @@ def _folder() -> Path | None:
 
 
 FOLDER = None if config.DISABLE_JIT else _folder()
-PATIENCE = 30.0  # seconds to wait for another process that compiles the same kernel
 
 
 def device(fn: Callable[..., Any]) -> Any:
@@ -179,11 +174,7 @@ def _first_use(name: str, key: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _file_lock(key: str) -> Iterator[None]:
-    """An exclusive lock on one kernel's cache, where the system has such locks.
-
-    It saves compiling twice and is not needed for a right result: after PATIENCE seconds, as where
-    its owner is stopped or gets no time, the kernel is compiled without it.
-    """
+    """An exclusive lock on one kernel's cache; given up after LOCK_WAIT s: its owner is stopped."""
     try:
         import fcntl
 
@@ -194,8 +185,8 @@ def _file_lock(key: str) -> Iterator[None]:
         yield
         return
     try:
-        until = time.monotonic() + PATIENCE
-        while time.monotonic() < until:
+        until = time.monotonic() + LOCK_WAIT
+        while time.monotonic() < until:  # it only saves compiling twice
             with contextlib.suppress(BlockingIOError):
                 fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break

@@ -16,7 +16,7 @@ NETWORK = 100
 # a time slice is at most so many times as long as the one before
 GROWTH = 16.0
 # seconds of compilation after which a message is printed
-COMPILE_MESSAGE = 1.0
+COMPILE_MESSAGE, LOCK_WAIT = 1.0, 30.0
 # parts of the samples of mc-ef in the diagonal families, which threads share; added in order
 PARTS = 8
 # numbers of Jacobians that a thread keeps at once in predictions: 16 MB
