@@ -15,7 +15,7 @@ FIRST_RATES = 5e9, 2e10
 NETWORK = 100
 # a time slice is at most so many times as long as the one before
 GROWTH = 16.0
-# seconds of compilation after which a message is printed; of waiting for another process that compiles
+# seconds: of compilation, after which a message is printed; of waiting for that of another process
 COMPILE_MESSAGE, LOCK_WAIT = 1.0, 30.0
 # parts of the samples of mc-ef in the diagonal families, which threads share; added in order
 PARTS = 8
