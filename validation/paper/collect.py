@@ -38,7 +38,7 @@ def compact(study: str, folder: str, record: dict[str, Any]) -> dict[str, Any]:
         "step": record["step"],
         "reason": record["reason"][:80],
         "rows": record["rows"],
-        "seconds": round(record["timing"]["steps"], 3),
+        "seconds": round(record["timing"]["steps"], 7),
         "command": _portable(command),
     }
 

@@ -387,9 +387,17 @@ def mc_hess(runs: Sequence[Run]) -> list[Compared]:
     return out
 
 
-def nothing(runs: Sequence[Run]) -> list[Compared]:
-    """A conclusion whose runs have not been computed."""
-    return []
+def blr_slower(runs: Sequence[Run]) -> list[Compared]:
+    """Seconds of the steps, in study d."""
+    out = []
+    for h in ("lin-hess", "mc-ef"):
+        for P in (99, 498, 2003):
+            own = matching(of_study(runs, "d"), folder=f"dlr-{P}")
+            bong = by_seed(matching(own, method=f"bong-{h}-dlr"), "seconds")
+            blr = by_seed(matching(own, method=f"blr-{h}-dlr", n_iter=1), "seconds")
+            label = f"P = {P}, DLR-10: bong-{h} takes less time than blr-{h} with I = 1 (seconds)"
+            out.append(compare(label, "less", bong, blr, "seconds"))
+    return out
 
 
 def _main(id: str, line: int, sentence: str, how: Any, studies: str, claim: str = "") -> Conclusion:
@@ -432,6 +440,8 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
     _main("ef-faster", 1515, "EF methods are a bit faster than lin-hess, especially for diagonal.",
           timings.ef_and_hess, "bench", "C54"),
     _main("mc-hess", 1445, "mc-hess works very poorly, even with M = 1000.", mc_hess, "c"),
+    Conclusion("blr-slower", 1718, "Running time", "blr is slower than bong, even with I = 1.",
+               blr_slower, "d"),
     Conclusion("winner", 1560, "Conclusions", "The clear winner is bong-lin-hess; blr-lin-hess "
                "nearly matches it.", winner, "ac"),
     _sarcos("prior-variance", 1887, "A smaller prior variance underfits; a much larger one makes "

@@ -26,7 +26,13 @@ import numpy as np
 from scipy import stats
 
 Run = dict[str, Any]
-MARGIN = {"nlpd": 0.05, "ece": 0.02, "error": 0.02, "rmse": 0.02}  # what counts as a difference
+MARGIN = {
+    "nlpd": 0.05,
+    "ece": 0.02,
+    "error": 0.02,
+    "rmse": 0.02,
+    "seconds": 0.0,
+}  # what counts as a difference
 LEVEL = 0.95
 VERDICTS = ("holds", "holds with a condition", "does not hold", "cannot be told")
 
@@ -62,6 +68,8 @@ def value(run: Run, metric: str, t: int | None = None) -> float:
     """The metric of a run at a step (the last one by default); inf if it diverged before."""
     if run["status"] != "done" and (t is None or t >= run["step"]):
         return math.inf
+    if metric == "seconds":  # of the steps alone
+        return float(run["seconds"])
     rows = [row for row in run["rows"] if metric in row and (t is None or row["t"] == t)]
     return float(rows[-1][metric]) if rows else math.nan
 
