@@ -379,9 +379,7 @@ def claims_page() -> str:
     ]
     for c in rows:
         where = ", ".join(link(w) for w in (c.where, *c.also))
-        evidence = ", ".join(
-            link(x) if link(x) != x else f"<code>{x}</code>" for x in c.evidence
-        )
+        evidence = ", ".join(link(x) if link(x) != x else f"<code>{x}</code>" for x in c.evidence)
         status = re.sub(r"\W+", "-", c.verdict)
         lines += [
             f'<div class="entry" id="{c.id}"><p class="entry-head"><a href="#{c.id}">{c.id}</a> '
@@ -399,7 +397,7 @@ def claims_page() -> str:
     return "\n".join(lines)
 
 
-# --- pages that are also read on the code-hosting view ---------------------------------------------
+# --- pages that are also read on the code-hosting view ----------------------------------------------
 
 
 def with_site_links(text: str, name: str) -> str:

@@ -1,4 +1,4 @@
-"""Whether the links of a built site lead somewhere, and whether its pages load anything from elsewhere."""
+"""Whether the links of a built site lead somewhere, and that its pages load nothing from elsewhere."""
 
 from __future__ import annotations
 

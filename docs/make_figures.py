@@ -17,7 +17,7 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import bongref as br
-from bongref import grid
+from bongref import gaussians, grid
 from bongref.guide.explain import explain
 
 matplotlib.use("Agg")
@@ -31,7 +31,9 @@ BLUE, ORANGE, GREEN, PURPLE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "
 GREY, INK, PALE = "#8a8f98", "#22262c", "#e8eaed"
 
 
-def _contour(axis: Any, mu: Any, Sigma: Any, color: str, style: str = "-", width: float = 2) -> None:
+def _contour(
+    axis: Any, mu: Any, Sigma: Any, color: str, style: str = "-", width: float = 2
+) -> None:
     """The ellipses of one and two standard deviations."""
     angle = np.linspace(0, 2 * np.pi, 200)
     circle = np.linalg.cholesky(Sigma) @ np.array([np.cos(angle), np.sin(angle)])
@@ -64,7 +66,7 @@ def step() -> None:
     m = br.method("bong-mc-hess-fc", n_samples=20_000)
     state, _ = br.update(m, model, lik, prior, x, y, rng=rng)
     mean, cov, (a, w) = exact_posterior(prior, x, y)
-    kl = br.gaussians.kl(br.FC(mean, cov), state)
+    kl = gaussians.kl(br.FC(mean, cov), state)
     figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.6), sharex=True, sharey=True,
                                 layout="constrained")  # fmt: skip
     A, B = np.meshgrid(a, a)
@@ -77,7 +79,13 @@ def step() -> None:
     _contour(axes[0], prior.mu, prior.Sigma, BLUE)
     axes[0].annotate("", xy=state.mu, xytext=prior.mu,
                      arrowprops={"arrowstyle": "-|>", "color": ORANGE, "lw": 2.4})  # fmt: skip
-    axes[0].text(state.mu[0] + 0.12, state.mu[1] + 0.05, "one natural-\ngradient step", color=ORANGE, va="bottom")
+    axes[0].text(
+        state.mu[0] + 0.12,
+        state.mu[1] + 0.05,
+        "one natural-\ngradient step",
+        color=ORANGE,
+        va="bottom",
+    )
     axes[0].text(-3.2, 2.45, "prior", color=BLUE, weight="bold")
     axes[0].text(3.3, -2.7, "darker: more likely", color=INK, ha="right", alpha=0.7)
     axes[0].set_title("An observation arrives: y = 1 at x")
@@ -104,7 +112,9 @@ def methods() -> None:
             name = f"{row}-{family}"
             d = explain(name).data
             if not d["derived"]:
-                axis.add_patch(plt.Rectangle((j, i), 1, 1, fc="white", ec=GREY, hatch="////", lw=0.5))
+                axis.add_patch(
+                    plt.Rectangle((j, i), 1, 1, fc="white", ec=GREY, hatch="////", lw=0.5)
+                )
                 axis.text(j + 0.5, i + 0.5, "not derived", ha="center", va="center", fontsize=8,
                           bbox={"fc": "white", "ec": "none", "pad": 1})  # fmt: skip
                 continue
@@ -125,7 +135,9 @@ def methods() -> None:
     for k in range(1, 4):
         axis.axhline(4 * k, color=INK, lw=1.2)
     axis.spines[:].set_visible(False)
-    patches = [Patch(fc=colours[p], label=f"cost grows as P{s}") for p, s in ((1, ""), (2, "²"), (3, "³"))]
+    patches = [
+        Patch(fc=colours[p], label=f"cost grows as P{s}") for p, s in ((1, ""), (2, "²"), (3, "³"))
+    ]
     patches.append(Patch(fc="white", ec=GREY, hatch="////", label="the paper derives none"))
     axis.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=4,
                 frameon=False, title="○ positive definiteness can be lost", title_fontsize=9)  # fmt: skip

@@ -131,7 +131,7 @@ def opening(text: str) -> tuple[str, str]:
 
 
 def write_addresses(html: Path) -> None:
-    """eq/LABEL.html for each equation, errata/ID.html, claims/ID.html: addresses that never change."""
+    """eq/LABEL.html, errata/ID.html, claims/ID.html: addresses that never change."""
     for address, target in from_data.addresses().items():
         path = html / f"{address}.html"
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -125,13 +125,18 @@ def test_endless_loops_are_stopped(tmp_path):
 
 
 def test_a_process_that_ends_itself_is_no_pass(tmp_path):
-    found = teaching.grade(write(tmp_path, 1, "import os\ndef beta_update(a, b, y):\n    os._exit(0)\n"))
+    found = teaching.grade(
+        write(tmp_path, 1, "import os\ndef beta_update(a, b, y):\n    os._exit(0)\n")
+    )
     assert [m.points for m in found.marks] == [0, 0] and found.marks[0].status == "error"
 
 
 def test_prints_and_changed_arguments_do_no_harm(tmp_path):
     """Output goes nowhere, and what a function does to its arguments stays in its process."""
-    text = INV + "print('hello')\ndef natural(mu, Sigma):\n    print('x')\n    P = inv(Sigma); a = P @ mu\n    Sigma[:] = 0; mu[:] = 0\n    return a, -P / 2\n"
+    text = (
+        INV
+        + "print('hello')\ndef natural(mu, Sigma):\n    print('x')\n    P = inv(Sigma); a = P @ mu\n    Sigma[:] = 0; mu[:] = 0\n    return a, -P / 2\n"
+    )
     assert mark(teaching.grade(write(tmp_path, 2, text)), "natural").status == "right"
 
 
@@ -156,7 +161,12 @@ def test_command_line(tmp_path, monkeypatch, capsys):
     assert [m["status"] for m in json.loads(capsys.readouterr().out)] == ["not done"] * 3
     assert cli.main(["grade", str(FOLDER / "solution05.py"), "--lesson", "5"]) == 0
     assert "total 10 of 10" in capsys.readouterr().out
-    for wrong in (["grade"], ["grade", "nosuch05.py"], ["grade", "--new", "12"], ["grade", sys.executable]):
+    for wrong in (
+        ["grade"],
+        ["grade", "nosuch05.py"],
+        ["grade", "--new", "12"],
+        ["grade", sys.executable],
+    ):
         assert cli.main(wrong) == 2
     with pytest.raises(InvalidValue, match="lesson must be 1 to 11"):
         teaching.exercises(0)

@@ -1,4 +1,4 @@
-"""The exercises of lessons 1 to 5: conjugacy, the Gaussian family, expectations, Hessians, Kalman."""
+"""Exercises of lessons 1 to 5: conjugacy, the Gaussian family, expectations, Hessians, Kalman."""
 
 from __future__ import annotations
 
@@ -188,8 +188,9 @@ def _softmax_input(rng: Generator) -> tuple[Any, ...]:
 
 
 def _p(f: Array) -> Array:
-    e: Array = np.exp(f - np.max(f))
-    return e / e.sum()
+    e = np.exp(f - np.max(f))
+    p: Array = e / e.sum()
+    return p
 
 
 def gauss_newton(F: Array, f: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,7 +34,7 @@ def hints(
 
 
 def _gives(form: Any, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) -> bool:
-    """Whether a wrong form gives what was returned in every trial, and differs from what is right."""
+    """Whether a wrong form gives what was returned in every trial, and is not the right one."""
     differs = False
     for trial, values in zip(tried, got, strict=True):
         try:
@@ -55,10 +55,11 @@ def _by_kit(
     exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
 ) -> list[str]:
     """What the kit's diagnosis says of the first failing case, if it holds for another one too."""
-    lists = []
+    lists: list[list[str]] = []
     for trial, values in zip(tried, got, strict=True):
         right = all(
-            agrees(*x) for x in zip(values, trial.right, trial.scales, trial.tolerances, strict=True)
+            agrees(*x)
+            for x in zip(values, trial.right, trial.scales, trial.tolerances, strict=True)
         )
         if trial.case is None or right or len(lists) == 2:
             continue
@@ -83,7 +84,9 @@ def _relations(
             yield f"{name} is not finite"
             continue
         if any(np.shape(v) != np.shape(r) for v, r in pairs):
-            shapes = next((np.shape(v), np.shape(r)) for v, r in pairs if np.shape(v) != np.shape(r))
+            shapes = next(
+                (np.shape(v), np.shape(r)) for v, r in pairs if np.shape(v) != np.shape(r)
+            )
             yield f"{name} has shape {shapes[0]}, it should be {shapes[1]}"
             continue
         for words, change in CHANGES.items():
@@ -91,8 +94,8 @@ def _relations(
                 yield words.format(name=name)
                 break
         else:
-            factors = [_factor(v, r) for v, r in pairs]
-            if None not in factors and np.allclose(factors, factors[0], rtol=1e-8):
+            factors = [c for v, r in pairs if (c := _factor(v, r)) is not None]
+            if len(factors) == len(pairs) and np.allclose(factors, factors[0], rtol=1e-8):
                 yield f"{name} is {factors[0]:.4g} times what it should be"
 
 
@@ -109,12 +112,14 @@ def _root(a: Array) -> Array:
         return np.sqrt(a)
 
 
-CHANGES = {
+CHANGES: dict[str, Callable[[Array], Array]] = {
     "the sign of {name}": lambda a: -a,
     "{name} is transposed": lambda a: np.swapaxes(a, -1, -2) if np.ndim(a) == 2 else a * np.nan,
     "{name} is the inverse of what it should be: precision and covariance mixed up": _inverse,
     "{name} is the square root of what it should be: a standard deviation for a variance": _root,
-    "{name} is the square of what it should be: a variance for a standard deviation": lambda a: a**2,
+    "{name} is the square of what it should be: a variance for a standard deviation": lambda a: (
+        a**2
+    ),
 }
 
 

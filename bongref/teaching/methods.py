@@ -1,4 +1,4 @@
-"""The exercises of lessons 6 to 11: moments, families, rules, forgetting, predictives, own steps."""
+"""Exercises of lessons 6 to 11: moments, families, rules, forgetting, predictives, own steps."""
 
 from __future__ import annotations
 

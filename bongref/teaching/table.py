@@ -106,5 +106,6 @@ def _of_case(exercise: Exercise, case: vectors.Case) -> Trial:
 def covariance(rng: np.random.Generator, P: int, low: float = 0.5, high: float = 3.0) -> Array:
     """A covariance with eigenvalues in a stated range."""
     Q, _ = np.linalg.qr(rng.standard_normal((P, P)))
-    Sigma: Array = (Q * rng.uniform(low, high, P)) @ Q.T
-    return (Sigma + Sigma.T) / 2
+    A = (Q * rng.uniform(low, high, P)) @ Q.T
+    Sigma: Array = (A + A.T) / 2
+    return Sigma

@@ -48,7 +48,7 @@ def told(error: BaseException, file: Path) -> dict[str, Any]:
 def main(file: str, calls: str, out: str) -> int:
     """Load the file and make the calls, one after another."""
     path = Path(file).resolve()
-    answers = open(out, "w", encoding="utf-8")  # noqa: SIM115 - open until the process ends
+    answers = open(out, "w", encoding="utf-8")
     sys.stdout = sys.stderr
 
     def say(**entry: Any) -> None:

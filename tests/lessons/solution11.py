@@ -1,5 +1,6 @@
 """A right solution of lesson 11, by other means than the table of exercises."""
 
+
 def bong_diag(mu, var, g, d):
     precision = 1 / var - d
     return 1 / precision, mu + g / precision
