@@ -34,11 +34,11 @@ import numpy as np
 from .. import checks
 from ..errors import InvalidValue
 from ..linalg import Array, cholesky, eigvalsh, is_pd, strict_inv, sym
+from ..special import gammaln
 from .encoding import checked, observation, possible, real_numbers, require
 from .functions import (
     LOG_2PI,
     exp,
-    gammaln,
     log_softmax,
     logsumexp,
     poisson_log_pmf,
