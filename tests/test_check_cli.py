@@ -4,6 +4,7 @@ messages.
 
 import json
 import os
+import re
 import subprocess
 import sys
 import xml.etree.ElementTree as ET
@@ -142,7 +143,7 @@ class Adapter:
 
 
 def test_the_first_line_says_how_much_is_offered(capsys, adapter):
-    status, out, _ = run(capsys, "check", adapter(LITTLE))
+    status, out, _ = run(capsys, "check", adapter(LITTLE, base=""))
     n, total = 5, len(vectors.load())
     percent = f"{100 * n / total:.2g}"
     assert status == 0 and out.splitlines()[0].startswith(
@@ -253,9 +254,8 @@ def test_one_mistake_behind_all(wrong, tmp_path):
     assert findings.explained(report)[1] == {
         name: [name] for name, of in findings.failing(wrong).items() if any(o.gap for o in of)
     }
-    assert "✗ estimate mc-ef: 2 of 15 cases fail\n  diagnosis   estimate mc-ef\n" in reports.text(
-        report, verbose=True
-    )
+    said = r"✗ estimate mc-ef: 2 of \d+ cases fail\n  diagnosis   estimate mc-ef\n"
+    assert re.search(said, reports.text(report, verbose=True))
 
 
 def test_the_flag_that_tells_failing_cases_from_passing_ones(wrong):
@@ -294,6 +294,10 @@ def test_text_of_everything_that_can_go_wrong(wrong, monkeypatch):
         and f"{counts['fail']} fail, {counts['error']} error" in out.splitlines()[-1]
     )
     assert "likewise" not in out
+    limited = reports.text(wrong).splitlines()
+    assert len(limited) <= 60 and limited[-1] == out.splitlines()[-1]
+    assert any("-v shows" in line for line in limited)
+    monkeypatch.setattr(reports, "LINES", 10**6)
     short = reports.text(wrong)
     assert "likewise  bbb-mc-ef-diag (4), bbb-lin-hess-diag (4), bbb-lin-ef-diag (4)" in short
     assert len(short) < len(out) / 2 and all(name in short for name in findings.failing(wrong))
@@ -322,7 +326,8 @@ def test_nothing_offered_is_no_success(capsys, adapter):
         ),
     )
     assert status == 1 and out.splitlines()[-1].startswith("NOTHING OFFERED")
-    assert "not offered: step, estimate, update, run, predictive, predict" in out
+    text = " ".join(out.split())
+    assert "not offered: step (" in text and "predictive (" in text and "draw (" in text
 
 
 def test_marks_of_a_method():
@@ -430,7 +435,7 @@ def test_known_failures(capsys, adapter, tmp_path):
             "write-xfails must be in a folder that exists",
         ),
         ([RIGHT, "--fast"], "unrecognized arguments: --fast"),
-        ([], "required: adapter"),
+        ([], "adapter must be given"),
     ],
 )
 def test_bad_input_exits_with_2_before_the_run(capsys, monkeypatch, tmp_path, argv, match):

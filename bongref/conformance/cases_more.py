@@ -85,7 +85,7 @@ def influential(
     for theta in points:
         for x, y in zip(X, Y, strict=True):
             o = model(theta, x)
-            second = sensitivity._second(model, theta, x, likelihood.score(o, y))
+            second = sensitivity.second(model, theta, x, likelihood.score(o, y))
             J = model.jac(theta, x)
             part = max(part, float(np.max(np.abs(second))))
             whole = max(whole, float(np.max(np.abs(J.T @ likelihood.info(o) @ J))))

@@ -117,7 +117,7 @@ def estimate(
                 factors.append(J.T @ (Q * np.sqrt(np.maximum(lam, 0))))
                 G = G - J.T @ info @ J
             if hess == "mc-hess" and model.kind != "linear":
-                G = G + _second(model, point, xi, score)
+                G = G + second(model, point, xi, score)
         grads.append(g)
         Gs.append(G)
     if hess == "mc-hess":
@@ -127,7 +127,7 @@ def estimate(
     return Curv(np.mean(grads, axis=0), S=np.stack(grads, axis=1) / np.sqrt(len(grads)))
 
 
-def _second(model: models.ParametricModel, theta: Array, x: Array, weights: Array) -> Array:
+def second(model: models.ParametricModel, theta: Array, x: Array, weights: Array) -> Array:
     """The second derivatives of the outputs, weighted and summed."""
 
     def output(c: int, t: Array) -> Any:

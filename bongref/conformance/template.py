@@ -11,7 +11,7 @@ from pathlib import Path
 
 from ..errors import InvalidValue
 
-TEXT = '''"""An adapter for `bongref check`: fill in what your implementation offers, delete the rest.
+TEXT = '''"""An adapter for `bongref check`: fill in what you offer, delete the rest.
 
     bongref check {stem}:Adapter
 

@@ -1,8 +1,8 @@
 """The vectors: what a case is, how it is read and written, and its plain data as bongref's objects.
 
 A case is one call of an implementation, its arguments as plain numbers, and what the call must
-return. The files are JSON under ``schema/bongref-vectors-2.json`` (files of version 1 are read too); a float is written with the
-fewest digits that read back to the same bits.
+return. The files are JSON under ``schema/bongref-vectors-2.json`` (files of version 1 are read
+too); a float is written with the fewest digits that read back to the same bits.
 
 >>> from bongref.conformance import vectors
 >>> case = vectors.load(["L0"], ["bong-lin-hess-fc"])[0]
