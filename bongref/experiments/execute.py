@@ -165,7 +165,7 @@ def setup(
     mu = model.init(np.random.default_rng([spec.seed, 0]))
     var = task.prior_variances(s["prior_var"])
     prior = m.prior(mu=mu, var=var, rng=np.random.default_rng([spec.seed, 2]))
-    if s.get("w0") == "zero":  # W = 0 is a fixed point of bog and bbb
+    if s.get("w0") == "zero" and isinstance(prior, DLR):  # W = 0 is a fixed point of bog and bbb
         prior = DLR(mu, 1 / var, np.zeros_like(prior.W))
     X, Y = task.stream(spec.seed, s["steps"])
     moving = None if s["gamma"] is None else OU(s["gamma"], mu0=mu, var0=var)
