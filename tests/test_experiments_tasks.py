@@ -142,6 +142,18 @@ def test_the_same_table_as_csv_parquet_and_npz(tmp_path):
     assert len(sums) == 1
 
 
+def test_the_data_do_not_depend_on_the_number_of_threads():
+    """A process with all threads and a worker with one make the same numbers, bit for bit."""
+    from threadpoolctl import threadpool_limits
+
+    found = set()
+    for threads in (1, 2, 4):
+        with threadpool_limits(threads):
+            task = tasks.load("teacher", {"n": 2000, "n_test": 500, "dim": 21, "hidden": 20})
+            found.add(task.facts["checksum"])
+    assert len(found) == 1
+
+
 ODD = {
     "decimal commas": ("x;y\n" + "".join(f"{k},5;{k}\n" for k in range(30)),
                        r"column 'x' of t.csv must be numbers, got numbers with commas such as '0,5'; write"),

@@ -28,6 +28,7 @@ from .data import files, published
 from .data.generated import GENERATORS
 from .data.raw import BINARY, CLASSES, REGRESSION, Raw, check_params
 from .specs import Facts, Source
+from .threads import one_thread
 
 PARTS = ("test", "valid")
 VALID = 0.2  # share of the training rows that "valid" holds out
@@ -124,6 +125,18 @@ def load(
     folder = os.fspath(data) if data is not None else None
     common = {key: params.pop(key) for key in COMMON if key in params}
     split = {key: params.pop(key, value) for key, value in SPLIT.items()}
+    with one_thread():  # the last bits of a product depend on the number of threads
+        return _loaded(name, params, common, split, part, folder)
+
+
+def _loaded(
+    name: str,
+    params: dict[str, Any],
+    common: dict[str, Any],
+    split: dict[str, Any],
+    part: str,
+    folder: str | None,
+) -> Task:
     raw = _raw(name, params, folder)
     given = {**params, **common, **{k: v for k, v in split.items() if v != SPLIT[k]}}
     return _prepared(_with(raw, common), Source(name, given, part, folder), split)

@@ -328,13 +328,15 @@ def _authors(runs: Sequence[Run]) -> str:
         two = {r["seed"]: r for r in matching(ours, method=method, alpha=alpha, w0=w0)
                if r["params"].get("n_iter", 1) == 1}  # fmt: skip
         seeds = sorted(set(one) & set(two))
-        differ = sum(
-            not _close(value(one[s], "nlpd-plugin"), value(two[s], "nlpd-plugin")) for s in seeds
-        )
         rate = "" if alpha is None else f"{alpha:g}"
-        lines.append(
-            f"| {method} | {rate} | {_cell([two[s] for s in seeds])} | {_cell([one[s] for s in seeds])} | {differ} of {len(seeds)} |"
-        )
+        if not seeds:
+            cell = _cell(list(one.values()))
+            lines.append(f"| {method} | {rate} | not computed | {cell} | – |")
+            continue
+        pairs = [[value(side[s], "nlpd-plugin") for side in (one, two)] for s in seeds]
+        differ = sum(not _close(a, b) for a, b in pairs)
+        cells = [_cell([side[s] for s in seeds]) for side in (two, one)]
+        lines.append(f"| {method} | {rate} | {cells[0]} | {cells[1]} | {differ} of {len(seeds)} |")
     return "\n".join(lines)
 
 
