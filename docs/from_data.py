@@ -205,7 +205,8 @@ def _code(places: Iterable[dict[str, Any]]) -> list[str]:
             out += _listing(file, function, marked)
     elif others:
         names = [f"<li><code>{file}:{min(m)}</code> {f}</li>" for (file, f), m in others.items()]
-        out += [f"<details><summary>also in {_count(len(others), 'compiled or checking function')}</summary>",
+        also = _count(len(others), "compiled or checking function")
+        out += [f"<details><summary>also in {also}</summary>",
                 f"<ul>{''.join(names)}</ul>", "</details>", ""]  # fmt: skip
     return out
 
@@ -261,8 +262,9 @@ def methods_page() -> str:
     lines = [
         "# Table of methods",
         "",
-        f"The {len(grid.NAMES)} names of the paper's grid: {len(grid.NAMES) - len(grid.NOT_DERIVED)}"
-        f" methods and {len(grid.NOT_DERIVED)} that refuse, because the paper derives no update for "
+        f"The {len(grid.NAMES)} names of the paper's grid: "
+        f"{len(grid.NAMES) - len(grid.NOT_DERIVED)} methods and {len(grid.NOT_DERIVED)} that "
+        "refuse, because the paper derives no update for "
         "them. The cost is what the paper states for one observation (P parameters, C outputs, M "
         "samples, I iterations, R rank, N probes); the time was measured with P = 881 and the "
         "default sizes ([benchmarks](benchmarks.md)). [Methods](methods.md) explains names and "
@@ -350,7 +352,8 @@ def errata_page() -> str:
         where = ", ".join(link(w) for w in (e.where, *e.also))
         lines += [
             f'<div class="entry" id="{e.id}"><p class="entry-head"><a href="#{e.id}">{e.id}</a> '
-            f'<span class="kind">{e.kind}</span> {where} <span class="line">line {e.line}</span></p>',
+            f'<span class="kind">{e.kind}</span> {where} '
+            f'<span class="line">line {e.line}</span></p>',
             "",
             f"Printed\n: {escape(e.printed)}",
             "",
@@ -401,7 +404,7 @@ def claims_page() -> str:
     return "\n".join(lines)
 
 
-# --- pages that are also read on the code-hosting view ----------------------------------------------
+# --- pages that are also read on the code-hosting view -------------------------------------------
 
 
 def with_site_links(text: str, name: str) -> str:
