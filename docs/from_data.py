@@ -166,12 +166,16 @@ def equation_block(e: Any) -> list[str]:
         lines += [f"Not computed: {escape(data['reason'] or 'missing')}", ""]
     if data["tests"]:
         lines += [
-            f"<details><summary>{len(data['tests'])} tests</summary>",
+            f"<details><summary>{_count(len(data['tests']), 'test')}</summary>",
             "<ul>" + "".join(f"<li><code>{t}</code></li>" for t in data["tests"]) + "</ul>",
             "</details>",
             "",
         ]
     return [*lines, ":::", "::::", "", "</div>", ""]
+
+
+def _count(n: int, word: str) -> str:
+    return f"{n} {word}" if n == 1 else f"{n} {word}s"
 
 
 def _remarks(id: str) -> list[str]:
@@ -201,7 +205,8 @@ def _code(places: Iterable[dict[str, Any]]) -> list[str]:
             out += _listing(file, function, marked)
     elif others:
         names = [f"<li><code>{file}:{min(m)}</code> {f}</li>" for (file, f), m in others.items()]
-        out += [f"<details><summary>also in {len(others)} compiled or checking functions</summary>",
+        also = _count(len(others), "compiled or checking function")
+        out += [f"<details><summary>also in {also}</summary>",
                 f"<ul>{''.join(names)}</ul>", "</details>", ""]  # fmt: skip
     return out
 
@@ -257,11 +262,12 @@ def methods_page() -> str:
     lines = [
         "# Table of methods",
         "",
-        f"The {len(grid.NAMES)} names of the paper's grid: {len(grid.NAMES) - len(grid.NOT_DERIVED)}"
-        f" methods and {len(grid.NOT_DERIVED)} that refuse, because the paper derives no update for "
+        f"The {len(grid.NAMES)} names of the paper's grid: "
+        f"{len(grid.NAMES) - len(grid.NOT_DERIVED)} methods and {len(grid.NOT_DERIVED)} that "
+        "refuse, because the paper derives no update for "
         "them. The cost is what the paper states for one observation (P parameters, C outputs, M "
         "samples, I iterations, R rank, N probes); the time was measured with P = 881 and the "
-        "default sizes ([benchmarks](benchmarks.md)). [methods.md](methods.md) explains names and "
+        "default sizes ([benchmarks](benchmarks.md)). [Methods](methods.md) explains names and "
         "parameters, and `bongref explain NAME` prints what is here about one of them.",
         "",
         "```{image} figures/methods.png",
@@ -346,7 +352,8 @@ def errata_page() -> str:
         where = ", ".join(link(w) for w in (e.where, *e.also))
         lines += [
             f'<div class="entry" id="{e.id}"><p class="entry-head"><a href="#{e.id}">{e.id}</a> '
-            f'<span class="kind">{e.kind}</span> {where} <span class="line">line {e.line}</span></p>',
+            f'<span class="kind">{e.kind}</span> {where} '
+            f'<span class="line">line {e.line}</span></p>',
             "",
             f"Printed\n: {escape(e.printed)}",
             "",
@@ -397,10 +404,13 @@ def claims_page() -> str:
     return "\n".join(lines)
 
 
-# --- pages that are also read on the code-hosting view ----------------------------------------------
+# --- pages that are also read on the code-hosting view -------------------------------------------
 
 
 def with_site_links(text: str, name: str) -> str:
     """Links of a page of docs/ to files outside it: pages of the site, or plain names."""
     text = text.replace("](../validation/acceptance.md)", "](validation/acceptance.md)")
+    if name == "peers":  # the page is made by validation.peers; its figure is the site's
+        picture = "![Methods that agree, by implementation and family](figures/conformance.png)"
+        text = text.replace("\n## Summary\n", f"\n{picture}\n\n## Summary\n", 1)
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)

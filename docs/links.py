@@ -1,4 +1,4 @@
-"""Whether the links of a built site lead somewhere, and that its pages load nothing from elsewhere."""
+"""Whether the links of a built site lead somewhere, and whether it loads things from elsewhere."""
 
 from __future__ import annotations
 

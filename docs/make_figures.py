@@ -140,7 +140,8 @@ def methods() -> None:
     ]
     patches.append(Patch(fc="white", ec=GREY, hatch="////", label="the paper derives none"))
     axis.legend(handles=patches, loc="upper center", bbox_to_anchor=(0.5, -0.01), ncols=4,
-                frameon=False, title="○ positive definiteness can be lost", title_fontsize=9)  # fmt: skip
+                frameon=False, title="○ positive definiteness can be lost",
+                title_fontsize=9)  # fmt: skip
     figure.savefig(OUT / "methods.png", dpi=110)
 
 

@@ -10,6 +10,9 @@
 :mod:`.templates`   files to begin with
 ==================  ==============================================================================
 
+What is not here: the lessons' text (docs/lessons), solutions (tests/lessons), and the diagnosis of
+steps, which is that of :mod:`bongref.conformance`.
+
 >>> from bongref import teaching
 >>> [e.name for e in teaching.exercises(5)]
 ['kalman_gain', 'kalman_update', 'bong_fc']
