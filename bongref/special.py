@@ -14,7 +14,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import cache
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
@@ -88,6 +87,8 @@ def _ndtr(x: float) -> float:
 
 def _ndtri(p: float) -> float:
     if 0 < p < 1:
+        from statistics import NormalDist
+
         return NormalDist().inv_cdf(p)
     return math.inf if p == 1 else -math.inf if p == 0 else math.nan
 

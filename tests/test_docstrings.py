@@ -35,6 +35,7 @@ PUBLIC = {
     "curvature": ("Curv",),
     "dynamics": ("Linear", "OU", "Static", "predict"),
     "errors": ("StreamEnded",),
+    "explore.answer": ("respond",),
     "filter": ("Info", "step", "update"),
     "paper.errata": ("for_equation",),
     "paper.marks": ("eq",),

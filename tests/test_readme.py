@@ -154,6 +154,7 @@ def test_inline_commands_exist():
                 "tune",
                 "report",
                 "grade",
+                "explore",
             ), line
             quick = words[0] in ("eq", "methods", "errata", "claims")
             if quick and not re.search(r"\b(ID|SECTION)\b", line):

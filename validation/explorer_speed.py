@@ -39,7 +39,9 @@ TIMED = """(async (act) => {
 })"""
 STEP = "() => document.getElementById('step').click()"
 KEY = """() => document.querySelector('[data-handle="prior: mean"]').dispatchEvent(
-  new KeyboardEvent('keydown', {key: 'Arrow%s', bubbles: true}))"""
+  new KeyboardEvent('keydown', {key: 'ArrowRight', bubbles: true}))"""
+SEED = """(() => { const n = document.getElementById('stream-seed'); n.value = '%d';
+  n.dispatchEvent(new Event('input', {bubbles: true})); })()"""
 
 
 def measure(browser: Browser, address: str) -> dict[str, np.ndarray]:
@@ -47,13 +49,15 @@ def measure(browser: Browser, address: str) -> dict[str, np.ndarray]:
     browser.go(address)
     browser.wait("document.documentElement?.dataset.ready === 'yes'", 180)
     out: dict[str, list[list[float]]] = {"step": [], "drag": []}
-    for _ in range(3):
+    for seed in (1, 2, 3):  # each stream is new: nothing of it is kept from an earlier answer
+        browser.js(SEED % seed)
+        browser.js("new Promise((done) => setTimeout(done, 300))")
         browser.js("document.getElementById('reset').click()")
         browser.js("new Promise((done) => setTimeout(done, 300))")
         for _ in range(12):
             out["step"].append(browser.js(f"{TIMED}({STEP})"))
-    for k in range(30):
-        out["drag"].append(browser.js(f"{TIMED}({KEY % ('Right' if k % 10 < 5 else 'Left')})"))
+    for _ in range(20):
+        out["drag"].append(browser.js(f"{TIMED}({KEY})"))
     return {kind: np.array(rows[2:]) for kind, rows in out.items()}
 
 
