@@ -4,8 +4,8 @@
 static folder in which the same page runs the library in WebAssembly. See docs/explorer.md.
 
 What is here: the function, its validation, the exact posterior of two parameters, the equations of
-a step with their numbers and lines of code, the server, and the page's files in page/. What is not
-here: any update; every number comes from the rest of the package.
+a step with their numbers and lines of code, the server, and the page's files in page/.
+What is not here: any update; every number comes from the rest of the package.
 
 >>> from bongref.explore import respond
 >>> answer = respond({"model": "logistic", "t": 1, "stream": {"seed": 0, "n": 3}})

@@ -1,7 +1,7 @@
 """The equations of a step with the numbers that it computed, and the lines of code that did so.
 
-A trace gives the symbols; the ledger (:mod:`bongref.paper`) the LaTeX, the number in the PDF and the
-errata; the marks in the sources the line of code that computes each.
+A trace gives the symbols; the ledger (:mod:`bongref.paper`) the LaTeX, the number in the PDF and
+the errata; the marks in the sources the line of code that computes each.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def sources(trace: Sequence[Symbol]) -> list[dict[str, Any]]:
 
 
 def number(value: Any) -> Any:
-    """A number or a nested list; a large array by its shape and first entries, inf and nan as text."""
+    """A number or a nested list; a large array by shape and first entries, inf and nan as text."""
     a = np.asarray(value, dtype=float)
     if a.size > SEEN:
         return {"shape": list(a.shape), "first": _finite(a.ravel()[:4].tolist())}
