@@ -91,7 +91,33 @@ class Overflow(InvalidValue):
 
 
 def matrices(dynamics: Dynamics, P: int) -> tuple[Array, Array, Array]:
-    """(F, b, Q) with F and Q as (P,) where they are diagonal and (P, P) where they are not."""
+    """(F, b, Q) with F and Q as (P,) where they are diagonal and (P, P) where they are not.
+
+    Parameters
+    ----------
+    dynamics : Static, OU or Linear
+    P : int
+        The number of parameters.
+
+    Returns
+    -------
+    F : ndarray, shape (P,) or (P, P)
+    b : ndarray, shape (P,)
+    Q : ndarray, shape (P,) or (P, P)
+
+    Raises
+    ------
+    InvalidValue
+        If γ is not in [0, 1], var0 is not positive definite, Q is not positive semi-definite, or
+        a part is not of a size that P allows.
+    InvalidType
+        If the dynamics are none of the three.
+
+    Examples
+    --------
+    >>> matrices(OU(gamma=0.5, mu0=1.0, var0=4.0), 2)
+    (array([0.5, 0.5]), array([0.5, 0.5]), array([3., 3.]))
+    """
     if isinstance(dynamics, Static):
         return np.ones(P), np.zeros(P), np.zeros(P)
     if isinstance(dynamics, OU):
@@ -156,7 +182,31 @@ def predict(state: State, dynamics: Dynamics) -> State:
 
 
 def propagate(state: State, dynamics: Dynamics) -> State:
-    """:func:`predict` of a state that has been checked."""
+    """:func:`predict` of a state that has been checked.
+
+    Parameters
+    ----------
+    state : FC, Diag or DLR
+    dynamics : Static, OU or Linear
+
+    Returns
+    -------
+    FC, Diag or DLR
+        Of the kind of ``state``; with Static() the state itself.
+
+    Raises
+    ------
+    InvalidValue
+        As :func:`matrices`; if F or Q is full where the family takes diagonal ones; or if the
+        prediction is not positive definite.
+    Overflow
+        If the prediction is not finite.
+
+    Examples
+    --------
+    >>> propagate(Diag(np.ones(1), np.ones(1)), OU(gamma=0.5, mu0=0.0, var0=4.0)).var
+    array([3.25])
+    """
     if isinstance(dynamics, Static):
         return state
     F, b, Q = matrices(dynamics, len(state.mu))

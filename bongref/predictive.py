@@ -10,7 +10,8 @@ lin_mc   the same with the mean h(x, θ) replaced by its linearisation h̄(x, θ
 
 h̄ can leave the range of means (a probability below 0 or above 1, a negative rate). It is used as
 it is: a class is given the mass h̄_y, and where the average over the samples is not positive the
-log-density is −inf. Nothing is clipped. A mean or variance beyond the largest float is inf.
+log-density is −inf. Nothing is clipped. A mean or variance beyond the largest float is inf (with a
+warning for the variance).
 
 >>> import numpy as np, bongref as br
 >>> model, lik = br.models.linear(2), br.likelihoods.Gaussian(var=0.5)
@@ -32,7 +33,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from . import checks
-from .errors import InvalidValue
+from .errors import BongrefWarning, InvalidValue
 from .gaussians import draw
 from .grid import Method
 from .likelihoods import Likelihood
@@ -121,7 +122,11 @@ class Predictive(_Mixture):
 
     @property
     def var(self) -> Array:
-        """The variance of y, (N, C): the mean of the variances plus the variance of the means."""
+        """The variance of y, (N, C): the mean of the variances plus the variance of the means.
+
+        It is inf where it is beyond the largest float64, 1.8e308: that of a Poisson is from a
+        log-rate of 709.79 on. A BongrefWarning says so where the outputs themselves are finite.
+        """
 
         def part(values: Array) -> Array:
             if self.of_means:
@@ -134,7 +139,17 @@ class Predictive(_Mixture):
             return np.where(beyond, np.inf, total)
 
         with np.errstate(over="ignore", invalid="ignore"):
-            return self._by_inputs(part)
+            var = self._by_inputs(part)
+        beyond = np.isinf(var).any(axis=1)
+        if beyond.any() and np.isfinite(outputs := self.values[:, beyond]).all():
+            warnings.warn(
+                f"the variance of y is beyond the largest float64 at {beyond.sum()} of {len(var)} "
+                f"inputs, and inf there: {self.lik!r} with outputs up to {outputs.max():.6g}; "
+                "log_density and nlpd can be used all the same",
+                BongrefWarning,
+                stacklevel=2,
+            )
+        return var
 
     def log_density(self, Y: Any) -> Array:
         """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density of the samples.

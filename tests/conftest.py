@@ -10,6 +10,8 @@ import pytest
 import threadpoolctl
 from hypothesis import HealthCheck, settings
 
+from bongref.paper import index
+
 # no clock decides whether a test passes: a machine may be busy, and a first example may have to
 # wait for a compiler
 unhurried = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
@@ -25,15 +27,40 @@ def pytest_addoption(parser):
     )
 
 
+MARKS = pytest.StashKey[dict[str, list[str]]]()
+
+
+def marks(items):
+    """Equation's id -> sorted node ids without parameters of the tests that are marked with it."""
+    index: dict[str, set[str]] = {}
+    for item in items:
+        for mark in item.iter_markers("eq"):
+            for id in mark.args:
+                index.setdefault(id, set()).add(item.nodeid.split("[")[0])
+    return {id: sorted(nodes) for id, nodes in sorted(index.items())}
+
+
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """Mark the tests that smoke.txt names."""
+def pytest_collection_modifyitems(config, items):
+    """Mark the tests that smoke.txt names. Where all tests were collected (-k and -m take some
+    away later), keep their marks: `whole_index` needs no second collection then.
+    """
     lines = (Path(__file__).parent / "smoke.txt").read_text(encoding="utf-8").splitlines()
     smoke = {line for line in lines if line and not line.startswith("#")}
     for item in items:
         node = f"{item.path.name}::{item.name}"
         if node in smoke or node.split("[")[0] in smoke:
             item.add_marker(pytest.mark.smoke)
+    files = {item.path for item in items}
+    narrowed = any("::" in arg for arg in config.args) or config.getoption("lf", False)
+    if not narrowed and files == set(Path(__file__).parent.rglob("test_*.py")):
+        config.stash[MARKS] = marks(items)
+
+
+@pytest.fixture
+def whole_index(request):
+    """The tests marked with each equation, of all tests: from this run, or by a collection."""
+    return request.config.stash.get(MARKS, None) or index.collect()
 
 
 def pytest_collection_finish(session):
@@ -43,13 +70,5 @@ def pytest_collection_finish(session):
     if hasattr(session.config, "workerinput"):
         threadpoolctl.threadpool_limits(1, user_api="blas")
     file = session.config.getoption("--eq-dump")
-    if not file:
-        return
-    index: dict[str, set[str]] = {}
-    for item in session.items:
-        for mark in item.iter_markers("eq"):
-            for id in mark.args:
-                index.setdefault(id, set()).add(item.nodeid.split("[")[0])
-    Path(file).write_text(
-        json.dumps({id: sorted(nodes) for id, nodes in sorted(index.items())}), encoding="utf-8"
-    )
+    if file:
+        Path(file).write_text(json.dumps(marks(session.items)), encoding="utf-8")

@@ -221,9 +221,9 @@ def test_every_update_that_is_computed_has_a_test():
     assert not untested, "\n".join(untested)
 
 
-def test_index_of_tests_is_fresh():
+def test_index_of_tests_is_fresh(whole_index):
     """`python -m bongref.paper.index` makes it."""
-    assert index.dump(index.collect(ROOT)) == (ROOT / "bongref" / "paper" / "tests.json").read_text(
+    assert index.dump(whole_index) == (ROOT / "bongref" / "paper" / "tests.json").read_text(
         encoding="utf-8"
     )
 

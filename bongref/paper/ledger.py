@@ -131,6 +131,12 @@ def tests() -> dict[str, list[str]]:
     -------
     dict of str to list of str
         Pytest node ids by the equation's id.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.tests()["eq:bong-FC-prec"][-1]
+    'tests/test_routes.py::test_module_is_exact'
     """
     path = source.HERE / "tests.json"
     found: dict[str, list[str]] = json.loads(path.read_text("utf-8")) if path.exists() else {}

@@ -130,6 +130,25 @@ class Result(NamedTuple):
         Returns
         -------
         matplotlib axes, or an array of them
+
+        Raises
+        ------
+        InvalidValue
+            If there are no rows, or no metric of that name.
+        ImportError
+            Without matplotlib.
+
+        Examples
+        --------
+        >>> import matplotlib; matplotlib.use("agg")
+        >>> import numpy as np, bongref as br
+        >>> model, lik, prior = br.models.linear(1), br.likelihoods.Gaussian(var=1.0), br.Diag
+        >>> result = br.run(
+        ...     "bong-lin-hess-diag", model, lik, prior(np.zeros(1), np.ones(1)), np.ones((4, 1)),
+        ...     np.ones(4), metrics=br.metrics.prequential(), backend="reference",
+        ... )
+        >>> result.plot("prequential-plugin").get_title()
+        'prequential-plugin'
         """
         from ..plot import metrics
 
