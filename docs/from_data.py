@@ -408,7 +408,11 @@ def claims_page() -> str:
 
 
 def with_site_links(text: str, name: str) -> str:
-    """Links of a page of docs/ to files outside it: pages of the site, or plain names."""
+    """Links of a page of docs/ to files outside it: pages of the site, or plain names.
+
+    Anchors of a page, ``<a id="x"></a>``, become targets of MyST, which its links are checked by.
+    """
+    text = re.sub(r'^<a id="([\w-]+)"></a>$', r"(\1)=", text, flags=re.M)
     text = text.replace("](../validation/acceptance.md)", "](validation/acceptance.md)")
     if name == "peers":  # the page is made by validation.peers; its figure is the site's
         picture = "![Methods that agree, by implementation and family](figures/conformance.png)"
