@@ -27,7 +27,14 @@ def pytest_addoption(parser):
     )
 
 
+# files that use kernels of test_fast*.py in many tests
+AFTER_FAST = {f"test_{n}.py" for n in ("checkpoints", "online", "predictive_metrics", "sklearn")}
 MARKS = pytest.StashKey[dict[str, list[str]]]()
+
+
+def place_of(file):
+    """What comes first, 0, 1 or 2."""
+    return 0 if file.startswith("test_fast") else 1 if file in AFTER_FAST else 2
 
 
 def marks(items):
@@ -44,7 +51,12 @@ def marks(items):
 def pytest_collection_modifyitems(config, items):
     """Mark the tests that smoke.txt names. Where all tests were collected (-k and -m take some
     away later), keep their marks: `whole_index` needs no second collection then.
+
+    Tests that compile come first: with two workers, one has them all, and the other one takes from
+    their end when it has nothing else. A process compiles the parts of a family once for all of its
+    kernels; two workers would compile most parts twice.
     """
+    items.sort(key=lambda item: place_of(item.path.name))
     lines = (Path(__file__).parent / "smoke.txt").read_text(encoding="utf-8").splitlines()
     smoke = {line for line in lines if line and not line.startswith("#")}
     for item in items:
