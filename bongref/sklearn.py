@@ -250,7 +250,7 @@ class BongRegressor(RegressorMixin, _Bong):
         """The observation variance in use, in units of y²; NaN before it can be estimated."""
         return self._fitted().current().noise
 
-    def fit(self, X: Any, y: Any) -> BongRegressor:
+    def fit(self, X: Any, y: Any, **unknown: Any) -> BongRegressor:
         """Learn the rows in their order, from the prior.
 
         Parameters
@@ -263,9 +263,10 @@ class BongRegressor(RegressorMixin, _Bong):
         -------
         self
         """
+        _none("fit", unknown)
         return self._learn(X, y, first=True)
 
-    def partial_fit(self, X: Any, y: Any) -> BongRegressor:
+    def partial_fit(self, X: Any, y: Any, **unknown: Any) -> BongRegressor:
         """Learn more rows; any chunking gives the same result.
 
         Parameters
@@ -277,6 +278,7 @@ class BongRegressor(RegressorMixin, _Bong):
         -------
         self
         """
+        _none("partial_fit", unknown)
         return self._learn(X, y, first=not hasattr(self, "learner_"))
 
     def _learn(self, X: Any, y: Any, first: bool) -> BongRegressor:
@@ -391,7 +393,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     classes_: Array
 
-    def fit(self, X: Any, y: Any) -> BongClassifier:
+    def fit(self, X: Any, y: Any, **unknown: Any) -> BongClassifier:
         """Learn the rows in their order, from the prior.
 
         Parameters
@@ -404,9 +406,10 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         self
         """
+        _none("fit", unknown)
         return self._learn(X, y, None, first=True)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> BongClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, **unknown: Any) -> BongClassifier:
         """Learn more rows; any chunking gives the same result.
 
         Parameters
@@ -420,6 +423,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         self
         """
+        _none("partial_fit", unknown)
         first = not hasattr(self, "learner_")
         if first and classes is None:
             raise InvalidValue(
@@ -554,6 +558,15 @@ def _method(name: Any, params: Any, model: ParametricModel) -> Method:
     if "rank" in m.params and "rank" not in given:
         m = method(m, rank=min(PARAMETERS["rank"][1], P))
     return m
+
+
+def _none(call: str, unknown: Mapping[str, Any]) -> None:
+    """Refuse what fit and partial_fit do not take; check_estimator weights what names it."""
+    for key in unknown:
+        how = "settings belong in the constructor or in set_params"
+        if key == "sample_weight":
+            how = "rows have no weights: leave it out, or repeat a row k times for the weight k"
+        raise InvalidType(f"{call} has no argument {key!r}; {how}")
 
 
 def _in_range(name: str, A: Array) -> Array:

@@ -390,6 +390,21 @@ def test_numbers_whose_squares_overflow_are_refused(diabetes):
         assert BongRegressor(**CHEAP).fit(X * 1e90, y * 1e90).score(X * 1e90, y * 1e90) > 0
 
 
+@pytest.mark.parametrize("est", [BongRegressor(**CHEAP), BongClassifier(**CHEAP)])
+def test_weights_are_refused_with_what_to_do(est, iris):
+    X, y = iris
+    est = clone(est).fit(X, y)
+    with pytest.raises(br.InvalidType, match=r"fit has no argument 'sample_weight'.*repeat a row"):
+        est.fit(X, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(br.InvalidType, match=r"partial_fit has no argument 'sample_weight'"):
+        est.partial_fit(X, y, sample_weight=None)
+    with pytest.raises(br.InvalidType, match=r"'prior_var'; settings belong in the constructor"):
+        est.fit(X, y, prior_var=1.0)
+    assert est.n_samples_seen_ == len(y)
+    weights = np.where(y == 0, 1.0, 0.0)  # a score is weighted: scikit-learn computes it
+    assert est.score(X, y, sample_weight=weights) == est.score(X[y == 0], y[y == 0])
+
+
 def test_settings_changed_after_fit_are_checked_before_saving(diabetes, tmp_path):
     est = BongRegressor(**CHEAP).fit(*(a[:40] for a in diabetes))
     with pytest.raises(br.InvalidValue, match="gamma must be in"):
