@@ -78,6 +78,8 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     >>> br.load(path).state.mu
     array([1.])
     """
+    if isinstance(value, (str, os.PathLike)) and not isinstance(path, (str, os.PathLike)):
+        raise InvalidType(f"save takes the path first; write save({os.fspath(value)!r}, value)")
     target = checks.path("path", path, ".npz")
     kind, (arrays, data) = _saved(value)
     files.write(target, kind, arrays, data)

@@ -2,15 +2,14 @@
 
 import copy
 import functools
-import gc
 import math
 import pickle
 import sys
-import tracemalloc
 
 import autograd.numpy as anp
 import numpy as np
 import pytest
+from problems import least_growth
 from scipy import integrate, special, stats
 
 import bongref as br
@@ -416,15 +415,29 @@ def test_memory_does_not_grow_with_the_number_of_calls():
 
     calls(made(), 2)  # compiles: Numba takes four times as long while memory is traced
     f = made()
-    tracemalloc.start()
-    calls(f, 20_000)  # until Numba's and Python's pools of small objects no longer grow
-    gc.collect()
-    start = tracemalloc.get_traced_memory()[0]
-    calls(f, 10_000)
-    gc.collect()
-    grown = tracemalloc.get_traced_memory()[0] - start
-    tracemalloc.stop()
-    assert f.t == 30_000 and grown < 20_000
+    assert least_growth(lambda: calls(f, 5000)) < 5000 and f.t == 25_000
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda f: f.fit(X, Y), "'fit'; it has learn_many"),
+        (lambda f: f.predict(X), "'predict'; it has predict_many"),
+        (lambda f: f.color, "'color'$"),
+        (lambda f: f.learn_many(X[0], Y[0]), r"Y must be .*; of a single row, \[y\]"),
+        (lambda f: br.save(f, "a.npz"), r"path first; write save\('a.npz', value\)"),
+        (
+            lambda f: br.Filter("bog-lin-hess-diag", f.model, f.lik, alpha=0.01),
+            r"'alpha'; write Filter\(bongref.method\('bog-lin-hess-diag', alpha=0.01\), model",
+        ),
+        (lambda f: br.Filter(f.method, f.model, f.lik, speed=2), "no argument 'speed'$"),
+        (lambda f: br.recommend(f.model, X, 1.0), r"n_obs must be an integer >= 1, got ndarray"),
+    ],
+)
+def test_wrong_first_calls_lead_to_a_right_one(call, text):
+    f = br.Filter("bong-lin-hess-diag", br.models.linear(3), GAUSS)
+    with pytest.raises((AttributeError, br.InvalidType), match=text):
+        call(f)
 
 
 @pytest.mark.parametrize("name", ["bong-mc-ef-diag", "bong-lin-hess-dlr"])

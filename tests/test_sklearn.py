@@ -15,6 +15,7 @@ sklearn = pytest.importorskip("sklearn", minversion="1.6")
 
 import joblib  # noqa: E402
 import pandas as pd  # noqa: E402
+from problems import least_growth  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
 from sklearn.datasets import load_diabetes, load_iris  # noqa: E402
@@ -167,6 +168,21 @@ def test_memory_does_not_grow_with_calls(diabetes):
     for _ in range(64):
         est.partial_fit(X[:1], y[:1]).predict(X[:1])
     assert len(est.learner_.X) < BLOCK and abs(len(pickle.dumps(est)) - size) < 64
+
+
+@pytest.mark.parametrize("kind", [BongRegressor, BongClassifier])
+def test_bytes_do_not_grow_with_calls(kind, iris):
+    X, y = iris
+    more = {"method": "bong-lin-hess-diag", "hidden_layer_sizes": (), "random_state": 0}
+    est = kind(**more).fit(X, y)
+
+    def calls():
+        for i in range(150):
+            est.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X[:2])
+            est.score_samples(X[:1], y[:1])
+
+    calls()
+    assert least_growth(calls) < 150 * 24  # no object of a call stays
 
 
 # --- predictions ----------------------------------------------------------------------------------
