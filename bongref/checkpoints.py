@@ -79,7 +79,8 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     array([1.])
     """
     if isinstance(value, (str, os.PathLike)) and not isinstance(path, (str, os.PathLike)):
-        raise InvalidType(f"save takes the path first; write save({os.fspath(value)!r}, value)")
+        got = f"path must be a path (str or os.PathLike), got {checks.describe(path)}"
+        raise InvalidType(f"{got}; the path is first: save({os.fspath(value)!r}, value)")
     target = checks.path("path", path, ".npz")
     kind, (arrays, data) = _saved(value)
     files.write(target, kind, arrays, data)

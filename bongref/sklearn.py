@@ -584,8 +584,9 @@ def _encoded(y: Array, classes: Array) -> Array:
     """0 and 1 for two classes, (n, 1); one-hot rows for more."""
     unknown = ~np.isin(y, classes)
     if np.any(unknown):
+        got = y[unknown].tolist()[0]
         raise InvalidValue(
-            f"y must have labels of classes_, {classes.tolist()}, got {y[unknown][:1].tolist()[0]!r}; "
+            f"y must have labels of classes_, {classes.tolist()}, got {got!r}; "
             "give all labels to the first partial_fit(X, y, classes=...)"
         )
     at = np.searchsorted(classes, y)

@@ -425,7 +425,7 @@ def test_memory_does_not_grow_with_the_number_of_calls():
         (lambda f: f.predict(X), "'predict'; it has predict_many"),
         (lambda f: f.color, "'color'$"),
         (lambda f: f.learn_many(X[0], Y[0]), r"Y must be .*; of a single row, \[y\]"),
-        (lambda f: br.save(f, "a.npz"), r"path first; write save\('a.npz', value\)"),
+        (lambda f: br.save(f, "a.npz"), r"path is first: save\('a.npz', value\)"),
         (
             lambda f: br.Filter("bog-lin-hess-diag", f.model, f.lik, alpha=0.01),
             r"'alpha'; write Filter\(bongref.method\('bog-lin-hess-diag', alpha=0.01\), model",
