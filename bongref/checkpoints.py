@@ -78,9 +78,10 @@ def save(path: str | os.PathLike[str], value: Any) -> None:
     >>> br.load(path).state.mu
     array([1.])
     """
-    swapped = isinstance(value, (str, os.PathLike))
-    remedy = "; the path comes first: bongref.save(path, value)" if swapped else ""
-    target = checks.path("path", path, ".npz", remedy)
+    if isinstance(value, (str, os.PathLike)) and not isinstance(path, (str, os.PathLike)):
+        got = f"path must be a path (str or os.PathLike), got {checks.describe(path)}"
+        raise InvalidType(f"{got}; the path is first: save({os.fspath(value)!r}, value)")
+    target = checks.path("path", path, ".npz")
     kind, (arrays, data) = _saved(value)
     files.write(target, kind, arrays, data)
 

@@ -159,7 +159,8 @@ def integer(name: str, value: Any, low: int, high: int | None = None, remedy: st
             raise TypeError
         out = operator.index(value)
     except TypeError:
-        raise InvalidType(f"{name} must be an integer {allowed}, got {value!r}{remedy}") from None
+        shown = describe(value) if getattr(value, "ndim", 0) else repr(value)
+        raise InvalidType(f"{name} must be an integer {allowed}, got {shown}{remedy}") from None
     if out < low or (high is not None and out > high):
         raise InvalidValue(f"{name} must be an integer {allowed}, got {out}{remedy}")
     return out

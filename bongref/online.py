@@ -21,9 +21,9 @@ from . import checks, defaults, linearised
 from .backends import BACKENDS, Problem, Reference, StepFailed, compiled
 from .checks import Observations
 from .dynamics import Dynamics, Static, propagate
-from .errors import Interrupted, InvalidValue, StreamEnded
+from .errors import Interrupted, InvalidType, InvalidValue, StreamEnded
 from .filter import as_method, checked_draws, checked_prior
-from .grid import Method, method
+from .grid import PARAMETERS, Method, method
 from .inputs import Inputs
 from .likelihoods import Likelihood
 from .linalg import Array
@@ -35,6 +35,11 @@ from .stream import ended
 from .tables import is_missing
 
 NOTHING = Observations([], [], np.zeros(0, dtype=bool))
+OTHERS = {
+    "fit": "learn_many", "partial_fit": "learn_many", "predict": "predict_many",
+    "predict_proba": "predict_many", "predict_proba_one": "predict_one", "update": "learn_one",
+    "score": "log_score", "save": "bongref.save(path, filter)",
+}  # fmt: skip
 
 
 class Filter:
@@ -107,7 +112,9 @@ impute what is missing
         rng: np.random.Generator | int | None = None,
         backend: str = "auto",
         features: Sequence[str] | None = None,
+        **unknown: Any,
     ) -> None:
+        _no_more(m, unknown)
         checks.choice("backend", backend, BACKENDS)
         checks.likelihood(lik)
         m = _method(m, checks.model(model), prior)
@@ -128,6 +135,13 @@ impute what is missing
         self._inputs = Inputs(model, features)
 
     # --- what it is
+
+    def __getattr__(self, name: str) -> Any:
+        """Names of scikit-learn that a filter has under another one."""
+        has = (
+            f"; it has {OTHERS[name]}, and bongref.sklearn has estimators" if name in OTHERS else ""
+        )
+        raise AttributeError(f"'Filter' object has no attribute {name!r}{has}")
 
     @property
     def method(self) -> Method:
@@ -532,6 +546,15 @@ class _Plain:
         """Of the linearised outputs for the next step."""
         p = self.problem
         return linearised.moments(p.model, propagate(self.state, p.dynamics), xs)
+
+
+def _no_more(m: Any, unknown: dict[str, Any]) -> None:
+    """Refuse other keywords; a parameter of methods belongs in :func:`bongref.method`."""
+    for key, value in unknown.items():
+        name = m if isinstance(m, str) else getattr(m, "name", "...")
+        call = f"Filter(bongref.method({name!r}, {key}={value!r}), model, lik)"
+        remedy = f"; write {call}" if key in PARAMETERS else ""
+        raise InvalidType(f"Filter has no argument {key!r}{remedy}")
 
 
 def _method(m: Any, model: Model, prior: Any) -> Method:

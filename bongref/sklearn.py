@@ -250,7 +250,7 @@ class BongRegressor(RegressorMixin, _Bong):
         """The observation variance in use, in units of y²; NaN before it can be estimated."""
         return self._fitted().current().noise
 
-    def fit(self, X: Any, y: Any) -> BongRegressor:
+    def fit(self, X: Any, y: Any, **unknown: Any) -> BongRegressor:
         """Learn the rows in their order, from the prior.
 
         Parameters
@@ -263,9 +263,10 @@ class BongRegressor(RegressorMixin, _Bong):
         -------
         self
         """
+        _none("fit", unknown)
         return self._learn(X, y, first=True)
 
-    def partial_fit(self, X: Any, y: Any) -> BongRegressor:
+    def partial_fit(self, X: Any, y: Any, **unknown: Any) -> BongRegressor:
         """Learn more rows; any chunking gives the same result.
 
         Parameters
@@ -277,6 +278,7 @@ class BongRegressor(RegressorMixin, _Bong):
         -------
         self
         """
+        _none("partial_fit", unknown)
         return self._learn(X, y, first=not hasattr(self, "learner_"))
 
     def _learn(self, X: Any, y: Any, first: bool) -> BongRegressor:
@@ -391,7 +393,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     classes_: Array
 
-    def fit(self, X: Any, y: Any) -> BongClassifier:
+    def fit(self, X: Any, y: Any, **unknown: Any) -> BongClassifier:
         """Learn the rows in their order, from the prior.
 
         Parameters
@@ -404,9 +406,10 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         self
         """
+        _none("fit", unknown)
         return self._learn(X, y, None, first=True)
 
-    def partial_fit(self, X: Any, y: Any, classes: Any = None) -> BongClassifier:
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, **unknown: Any) -> BongClassifier:
         """Learn more rows; any chunking gives the same result.
 
         Parameters
@@ -420,6 +423,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         self
         """
+        _none("partial_fit", unknown)
         first = not hasattr(self, "learner_")
         if first and classes is None:
             raise InvalidValue(
@@ -556,6 +560,15 @@ def _method(name: Any, params: Any, model: ParametricModel) -> Method:
     return m
 
 
+def _none(call: str, unknown: Mapping[str, Any]) -> None:
+    """Refuse what fit and partial_fit do not take; check_estimator weights what names it."""
+    for key in unknown:
+        how = "settings belong in the constructor or in set_params"
+        if key == "sample_weight":
+            how = "rows have no weights: leave it out, or repeat a row k times for the weight k"
+        raise InvalidType(f"{call} has no argument {key!r}; {how}")
+
+
 def _in_range(name: str, A: Array) -> Array:
     """Refuse numbers whose squares overflow: no standard deviation could be computed."""
     largest = float(np.abs(A).max(initial=0.0))
@@ -571,9 +584,9 @@ def _encoded(y: Array, classes: Array) -> Array:
     """0 and 1 for two classes, (n, 1); one-hot rows for more."""
     unknown = ~np.isin(y, classes)
     if np.any(unknown):
+        got = y[unknown].tolist()[0]
         raise InvalidValue(
-            f"y must have labels of classes_, {classes.tolist()}, "
-            f"got {y[unknown][:1].tolist()[0]!r}; "
+            f"y must have labels of classes_, {classes.tolist()}, got {got!r}; "
             "give all labels to the first partial_fit(X, y, classes=...)"
         )
     at = np.searchsorted(classes, y)

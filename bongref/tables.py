@@ -154,6 +154,7 @@ def _read(name: str, data: Any, remedy: str) -> tuple[Array | list[Any], npt.NDA
     sequence = hasattr(data, "__len__") and hasattr(data, "__getitem__")
     if not sequence or isinstance(data, (str, bytes, dict)) or hasattr(data, "__array__"):
         remedy = f"; use list({name})" if hasattr(data, "__next__") else ""
+        remedy = f"; of a single row, [{name.lower()}]" if np.isscalar(data) else remedy
         kind = type(data).__name__
         raise InvalidType(
             f"{name} must be an array, a data frame or a sequence, got {kind}{remedy}"

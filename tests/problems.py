@@ -4,7 +4,10 @@ seeded generator.
 
 from __future__ import annotations
 
+import gc
+import tracemalloc
 from fnmatch import fnmatchcase
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -145,3 +148,20 @@ def rows(name: str, fns) -> list[str]:
 def marked(names, form: str = "plain"):
     """The names as parameters of a test, each marked with the equations that its step computes."""
     return [pytest.param(n, marks=pytest.mark.eq(*rows(n, functions(n, form)))) for n in names]
+
+
+def least_growth(call, periods=4) -> int:
+    """The bytes by which memory grows in a period of calls, the least of some.
+
+    Pools of small objects and other threads add bytes now and then; a leak adds them each time.
+    """
+    tracemalloc.start()
+    try:
+        sizes = []
+        for _ in range(periods + 1):
+            call()
+            gc.collect()
+            sizes.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    return min(int(b - a) for a, b in pairwise(sizes))

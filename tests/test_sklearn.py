@@ -17,6 +17,7 @@ sklearn = pytest.importorskip("sklearn", minversion="1.6")
 
 import joblib  # noqa: E402
 import pandas as pd  # noqa: E402
+from problems import least_growth  # noqa: E402
 from sklearn.base import clone  # noqa: E402
 from sklearn.calibration import CalibratedClassifierCV  # noqa: E402
 from sklearn.datasets import load_diabetes, load_iris  # noqa: E402
@@ -169,6 +170,21 @@ def test_memory_does_not_grow_with_calls(diabetes):
     for _ in range(64):
         est.partial_fit(X[:1], y[:1]).predict(X[:1])
     assert len(est.learner_.X) < BLOCK and abs(len(pickle.dumps(est)) - size) < 64
+
+
+@pytest.mark.parametrize("kind", [BongRegressor, BongClassifier])
+def test_bytes_do_not_grow_with_calls(kind, iris):
+    X, y = iris
+    more = {"method": "bong-lin-hess-diag", "hidden_layer_sizes": (), "random_state": 0}
+    est = kind(**more).fit(X, y)
+
+    def calls():
+        for i in range(150):
+            est.partial_fit(X[i : i + 1], y[i : i + 1]).predict(X[:2])
+            est.score_samples(X[:1], y[:1])
+
+    calls()
+    assert least_growth(calls) < 150 * 24  # no object of a call stays
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -390,6 +406,21 @@ def test_numbers_whose_squares_overflow_are_refused(diabetes):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert BongRegressor(**CHEAP).fit(X * 1e90, y * 1e90).score(X * 1e90, y * 1e90) > 0
+
+
+@pytest.mark.parametrize("est", [BongRegressor(**CHEAP), BongClassifier(**CHEAP)])
+def test_weights_are_refused_with_what_to_do(est, iris):
+    X, y = iris
+    est = clone(est).fit(X, y)
+    with pytest.raises(br.InvalidType, match=r"fit has no argument 'sample_weight'.*repeat a row"):
+        est.fit(X, y, sample_weight=np.ones(len(y)))
+    with pytest.raises(br.InvalidType, match=r"partial_fit has no argument 'sample_weight'"):
+        est.partial_fit(X, y, sample_weight=None)
+    with pytest.raises(br.InvalidType, match=r"'prior_var'; settings belong in the constructor"):
+        est.fit(X, y, prior_var=1.0)
+    assert est.n_samples_seen_ == len(y)
+    weights = np.where(y == 0, 1.0, 0.0)  # a score is weighted: scikit-learn computes it
+    assert est.score(X, y, sample_weight=weights) == est.score(X[y == 0], y[y == 0])
 
 
 def test_settings_changed_after_fit_are_checked_before_saving(diabetes, tmp_path):

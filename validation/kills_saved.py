@@ -6,7 +6,8 @@ once without interruption. Then it is killed by -9 at random moments, that often
 most 0.4 of the time that the whole takes, so that most processes end in a kill): every new process
 goes on from the file that the last one left. The file must be readable after every kill, and at the
 end state, rows and generator must have the bits of the run that was not killed. Exit status 1 if
-anything differs.
+anything differs. With ``--in-a-row`` a life is as long as a start and at most 1.5/kills of the work,
+so that all kills fall into one stream.
 """
 
 from __future__ import annotations
@@ -103,19 +104,28 @@ def life(program: str, path: Path, seconds: float | None) -> bool:
         return False
 
 
-def killed(program: str, kills: int, seed: int, folder: Path) -> str:
+def timed(program: str, path: Path) -> float:
+    """Seconds of the program to its end."""
+    begun = time.monotonic()
+    life(program, path, None)
+    return time.monotonic() - begun
+
+
+def killed(program: str, kills: int, seed: int, folder: Path, in_a_row: bool = False) -> str:
     """One line about the program; raises SystemExit where something is wrong."""
     moments, whole = random.Random(f"{seed} {program}"), folder / "whole.npz"
     life(program, folder / "first.npz", None)  # fills the cache of compiled code
-    begun = time.monotonic()
-    life(program, whole, None)
-    length, want = time.monotonic() - begun, digest(whole)
+    length, want = timed(program, whole), digest(whole)
+    shortest, longest = 0.0, SHARE * length
+    if in_a_row:
+        start = timed(program, whole)  # of a process that has nothing left to learn
+        shortest, longest = 0.8 * start, start + 1.5 * (length - start) / kills
     done, files, advanced, streams = 0, 0, set(), 0
     while done < kills:
         path, ended = folder / f"killed-{streams}.npz", False
         while not ended:
             ended = life(
-                program, path, None if done == kills else moments.uniform(0, SHARE * length)
+                program, path, None if done == kills else moments.uniform(shortest, longest)
             )
             done += not ended
             if not ended and path.exists():
@@ -138,6 +148,7 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--kills", type=int, default=50, help="of each program")
     p.add_argument("--seed", type=int, default=0, help="of the moments")
     p.add_argument("--only", choices=PROGRAMS)
+    p.add_argument("--in-a-row", action="store_true", help="all kills in one stream")
     p.add_argument("--go", nargs=2, metavar=("PROGRAM", "PATH"), help=argparse.SUPPRESS)
     args = p.parse_args(argv)
     if args.go:
@@ -145,7 +156,8 @@ def main(argv: list[str] | None = None) -> int:
         return 0
     for program in PROGRAMS if args.only is None else (args.only,):
         with tempfile.TemporaryDirectory() as name:
-            print(killed(program, args.kills, args.seed, Path(name)), flush=True)
+            line = killed(program, args.kills, args.seed, Path(name), args.in_a_row)
+            print(line, flush=True)
     return 0
 
 
