@@ -220,11 +220,10 @@ def near_miss(value: Any, allowed: Sequence[str], cutoff: float = 0.5) -> str:
     return f"; did you mean {near[0]!r}?" if near else ""
 
 
-def path(name: str, value: Any, suffix: str = "", remedy: str = "") -> Path:
+def path(name: str, value: Any, suffix: str = "") -> Path:
     """A path of a file that can be written: it has the suffix, and its folder exists."""
     if not isinstance(value, (str, os.PathLike)):
-        got = f"{describe(value)}{remedy}"
-        raise InvalidType(f"{name} must be a path (str or os.PathLike), got {got}")
+        raise InvalidType(f"{name} must be a path (str or os.PathLike), got {describe(value)}")
     out = Path(value)
     if "\0" in os.fspath(out):
         raise InvalidValue(f"{name} must be a path without null characters, got {value!r}")

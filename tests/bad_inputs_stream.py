@@ -223,7 +223,7 @@ ROWS = [
      V, "x must not be empty"),
     ("br.update(m, models.wrap(lambda t, x: None, 2), gauss, q, 1.0, 1.0)", T,
      "f must return an array of real numbers or one number, got NoneType"),
-    ("br.save(q, 'a.npz')", T, "the path comes first: bongref.save(path, value)"),
+    ("br.save(q, 'a.npz')", T, "the path is first: save('a.npz', value)"),
     ("run(m, models.wrap(lambda t, x: x @ t, 2), gauss, q, np.ones((2, 3)), [1.0, 1.0])", V,
      "model must return its outputs at theta of shape (2,) and x of shape (3,), got ValueError"),
     ("br.update(m, models.wrap(lambda t, x: 1 / 0, 2), gauss, q, [1.0, 1.0], 1.0)", V,
