@@ -18,8 +18,8 @@ NAME = "bongref-vectors"
 README = """# {name} {version}
 
 {count} conformance cases of Bayesian online natural gradient methods, schema {schema}, as JSON:
-inputs, expected values from exact or 50-digit arithmetic, derived tolerances, and the cases that must be
-refused. `vectors/` has the cases, `schema/` their form; `SHA256SUMS` names every file.
+inputs, expected values from exact or 50-digit arithmetic, derived tolerances, and the cases that
+must be refused. `vectors/` has the cases, `schema/` their form; `SHA256SUMS` names every file.
 
     {citation}
 """
