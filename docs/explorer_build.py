@@ -3,7 +3,8 @@
 The folder has the page, pyodide and NumPy (fetched by npm, never committed), autograd and bongref
 as archives, and the answer to the first request, which is drawn while Python loads. Where npm or
 the network is not there, it is built without WebAssembly and says so. With ``--check`` the
-conformance kit runs in that folder's Python under Node: ``bongref check bongref.conformance:Reference``.
+conformance kit runs in that folder's Python under Node:
+``bongref check bongref.conformance:Reference``.
 """
 
 from __future__ import annotations
