@@ -190,6 +190,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="derive every value again from its inputs and compare, bit for bit",
     )
+    one.add_argument(
+        "--package", metavar="DIR", help="write them as an npm folder and an archive into DIR"
+    )
     vectors.add_argument(
         "--vectors", metavar="DIR", help="with --check: other vectors than those that are shipped"
     )
@@ -451,6 +454,11 @@ def _vectors(args: argparse.Namespace) -> int:
     vectors.check_levels(levels)
     if args.list:
         print(shipped.listing(vectors.load(levels)))
+        return 0
+    if args.package:
+        from .conformance import package
+
+        print("\n".join(package.write(args.package)))
         return 0
     if not args.out and not args.check:
         _say(shipped.summary(levels))

@@ -1,9 +1,10 @@
-"""The explorer as a static folder, with the library in WebAssembly:  python docs/explorer_build.py OUT
+"""The explorer as a static folder with WebAssembly:  python docs/explorer_build.py OUT
 
-The folder has the page, pyodide and NumPy (fetched by npm, never committed), autograd and bongref as
-archives, and the answer to the first request, which is drawn while Python loads. Where npm or the
-network is not there, it is built without WebAssembly and says so. With ``--check`` the conformance
-kit runs in that folder's Python under Node: ``bongref check bongref.conformance:Reference``.
+The folder has the page, pyodide and NumPy (fetched by npm, never committed), autograd and bongref
+as archives, and the answer to the first request, which is drawn while Python loads. Where npm or
+the network is not there, it is built without WebAssembly and says so. With ``--check`` the
+conformance kit runs in that folder's Python under Node:
+``bongref check bongref.conformance:Reference``.
 """
 
 from __future__ import annotations
@@ -22,11 +23,19 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE, PAGE = ROOT / "bongref", ROOT / "bongref" / "explore" / "page"
+NUMPY = "2.1.1-py311hc8e14bb-0"
 NPM = {
     "pyodide@0.25.1": "pyodide-0.25.1.tgz",
-    "@emscripten-forge/numpy@2.1.1-py311hc8e14bb-0": "emscripten-forge-numpy-2.1.1-py311hc8e14bb-0.tgz",
+    f"@emscripten-forge/numpy@{NUMPY}": f"emscripten-forge-numpy-{NUMPY}.tgz",
 }
-PYODIDE = ("pyodide.js", "pyodide.mjs", "pyodide.asm.js", "pyodide.asm.wasm", "python_stdlib.zip", "pyodide-lock.json")  # fmt: skip
+PYODIDE = (
+    "pyodide.js",
+    "pyodide.mjs",
+    "pyodide.asm.js",
+    "pyodide.asm.wasm",
+    "python_stdlib.zip",
+    "pyodide-lock.json",
+)
 NOT_IN_THE_PAGE = ("fast", "experiments", "conformance/vectors", "explore/page")
 CACHE = Path(os.environ.get("BONGREF_NPM", Path.home() / ".cache" / "bongref-npm"))
 
