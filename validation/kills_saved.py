@@ -133,6 +133,10 @@ def killed(program: str, kills: int, seed: int, folder: Path, in_a_row: bool = F
                 br.load(path)  # the old or the new one, and whole
                 advanced.add((streams, digest(path)))
         streams += 1
+        if files == 0:
+            raise SystemExit(
+                f"{program}: {done} kills, all before the first save: nothing is shown"
+            )
         if (got := digest(path)) != want:
             raise SystemExit(f"{program}: after {done} kills the bits differ: {got}, {want}")
     return (

@@ -226,7 +226,7 @@ def _unknown(model: Model, scale: float, calibrate: bool) -> tuple[str, ...]:
         f"times were measured on {where['cpu']} with {where['cores']} cores"
         + (f"; this machine is taken to be {scale:.2g} times as slow" if calibrate else "")
         + "; expect them within a factor of about 3 where n_samples, rank and n_iter are near the "
-        "benchmark's 100, 10 and 10; others are extrapolated",
+        "benchmark's 100, 10 and 10; others are extrapolated, and with mc were up to 15 times low",
         "the first run compiles the stream, some seconds once; metrics and checks are extra",
         "which method predicts best on your data: compare the first few with "
         "br.metrics.prequential()",
