@@ -9,6 +9,7 @@ import tokenize
 from pathlib import Path
 
 import pytest
+from conftest import AFTER_FAST
 
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "bongref"
@@ -214,3 +215,7 @@ def test_the_smoke_tests_exist():
         file, test = node.split("::")
         text = (ROOT / "tests" / file).read_text(encoding="utf-8")
         assert re.search(rf"^def {test}\(", text, re.MULTILINE), f"tests/smoke.txt: no {node}"
+
+
+def test_the_files_that_are_ordered_exist():
+    assert AFTER_FAST <= {path.name for path in (ROOT / "tests").glob("test_*.py")}
