@@ -97,7 +97,7 @@ How to read it:
 * A **comparison** pairs the runs of two methods by seed: the same stream, prior mean and test rows. The effect is the mean of the
   differences, ± its standard error, with the {LEVEL:.0%} t-interval in brackets; positive means that the first method is better (NLPD in nats).
 * "below" is confirmed where the interval lies above 0; "far below" where it lies above a margin ({margins}); "≈" where it lies within ± the margin.
-  A run that diverged counts as worse than any that did not, and then only the direction of the pairs counts.
+  A run that diverged, or whose NLPD is infinite (∞), counts as worse than any other, and then only the direction of the pairs counts.
 * The **verdict** follows from the comparisons by a rule, which is code (`validation/paper/evidence.py`): all confirmed, *holds*; some, *holds with
   a condition*; none, and at least one refuted, *does not hold*; else *cannot be told*. Intervals are not corrected for the number of comparisons.
 * Learning rates are those with the least NLPD on held-out training rows. Where all rates diverged there, the smallest one is used.
@@ -158,7 +158,7 @@ def _line(c: Compared) -> str:
 
 def _number(x: float) -> str:
     if math.isinf(x):
-        return "diverged"
+        return "∞"
     return f"{x:.4g}" if abs(x) >= 100 else f"{x:.4f}"
 
 
