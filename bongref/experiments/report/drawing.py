@@ -330,7 +330,7 @@ def _ticks(low: float, high: float, log: bool = False) -> list[float]:
             found = [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
             if len(found) >= 3:
                 return found[:: max(1, len(found) // 4)]
-    ticks = MaxNLocator(4).tick_values(low, high)
+    ticks = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return [float(t) for t in ticks if low <= t <= high]
 
 
