@@ -1,7 +1,8 @@
 """The page "Is the paper's story true?":  python -m validation.paper.story
 
-Writes docs/story.md, its figures, the verdicts of the claims ledger and the page of the ledger from the committed results (validation/results/paper and the
-benchmark). ``--check`` compares the page with what is there and writes nothing.
+Writes docs/story.md, its figures, the verdicts of the claims ledger and the page of the ledger from
+the committed results (validation/results/paper and the benchmark). ``--check`` compares the page
+with what is there and writes nothing.
 """
 
 from __future__ import annotations
