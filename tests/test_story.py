@@ -263,6 +263,34 @@ def test_more_results_are_added_and_a_run_of_another_version_is_replaced(tmp_pat
     assert sorted(r["id"] for r in collect.read(tmp_path / "out")) == ["10", "21", "22"]
 
 
+def test_runs_of_different_lengths_are_compared_at_the_end_of_the_shorter_ones():
+    def runs(method, *steps):
+        rows = [{"t": t, "nlpd-plugin": t / 100} for t in steps]
+        base = {
+            "study": "a-reduced",
+            "task": "mnist",
+            "part": "test",
+            "adapter": None,
+            "params": {},
+        }
+        return [
+            {
+                **base,
+                "method": method,
+                "seed": k,
+                "id": f"{method}{k}",
+                "status": "done",
+                "rows": rows,
+            }
+            for k in range(2)
+        ]
+
+    found = conclusions.a_less([*runs("x", 100, 250), *runs("y", 100)], "x", "y")
+    assert found.label == "MNIST, t = 100: x below y (nlpd-plugin)" and (found.a, found.b) == (1, 1)
+    found = conclusions.a_less([*runs("x", 100, 250), *runs("y", 100, 250)], "x", "y")
+    assert found.label == "MNIST: x below y (nlpd-plugin)" and found.a == 2.5
+
+
 def test_a_tuned_method_is_that_of_the_folder_with_the_papers_prior():
     base = {"study": "c-full", "task": "sarcos-4449", "part": "test", "method": "bong-lin-hess-dlr"}
     base |= {"adapter": None, "status": "done", "step": 9, "params": {"rank": 10}, "seed": 0}

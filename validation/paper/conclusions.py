@@ -74,9 +74,19 @@ def mnist(runs: Sequence[Run], study: str, method: str, metric: str, t: int | No
 
 def a_less(runs: Sequence[Run], A: str, B: str, metric: str = "nlpd-plugin", t: int | None = None,
            question: str = "less", study: str = "a") -> Compared:  # fmt: skip
+    """Two methods on MNIST at step t, by default at the last one that both have reached."""
+    if t is None:
+        both = matching(of_study(runs, study), part="test", task="mnist")
+        t = shorter([r for r in both if r["method"] in (A, B)])
     label = f"MNIST{'' if t is None else f', t = {t}'}: {A} {_words(question)} {B} ({metric})"
     sides = (mnist(runs, study, name, metric, t) for name in (A, B))
     return compare(label, question, *sides, metric)
+
+
+def shorter(runs: Sequence[Run]) -> int | None:
+    """The last step of the shorter runs; None where all that ended have the same."""
+    last = {r["rows"][-1]["t"] for r in runs if r["status"] == "done"}
+    return min(last) if len(last) > 1 else None
 
 
 def c_less(runs: Sequence[Run], A: tuple[str, dict[str, Any]], B: tuple[str, dict[str, Any]],

@@ -256,14 +256,17 @@ mean NLPD over the others (comparable only at equal shares), and `lin_mc_f`, whi
         "nlpd-plugin",
         "nlpd-mc",
     )
-    lines = ["", "| method | " + " | ".join(names) + " |", "|---|" + "---|" * len(names)]
+    lines = ["", "| method | t | " + " | ".join(names) + " |", "|---|---|" + "---|" * len(names)]
     groups = sorted({(r["study"], r["method"], r["params"].get("rank")) for r in own}, key=str)
     for study, method, rank in groups:
         these = [
             r for r in matching(own, study=study, method=method) if r["params"].get("rank") == rank
         ]
         label = f"{method}{'' if rank is None else f' rank {rank}'} ({study})"
-        lines.append(f"| {label} | " + " | ".join(_lin_cell(these, n) for n in names) + " |")
+        steps = max((r["rows"][-1]["t"] for r in these if r["status"] == "done"), default="–")
+        lines.append(
+            f"| {label} | {steps} | " + " | ".join(_lin_cell(these, n) for n in names) + " |"
+        )
     return text + "\n" + "\n".join(lines)
 
 
