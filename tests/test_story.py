@@ -291,6 +291,20 @@ def test_runs_of_different_lengths_are_compared_at_the_end_of_the_shorter_ones()
     assert found.label == "MNIST: x below y (nlpd-plugin)" and found.a == 2.5
 
 
+def test_the_authors_code_is_beside_runs_with_the_same_prior():
+    """The folder with other prior variances has runs of the same method and seeds."""
+    own = [r for r in RUNS if r["study"] == "c-full" and r["method"] == "bong-lin-hess-dlr"]
+    own = [r for r in own if r["part"] == "test" and r["folder"] == "sarcos-4449"]
+    theirs = [r for r in RUNS if r["adapter"] and r["method"] == "bong-lin-hess-dlr"]
+    ours = [r for r in own if r["seed"] in {t["seed"] for t in theirs}]
+    other = [
+        {**r, "folder": "sarcos-4449-predictives", "rows": [{**r["rows"][-1], "nlpd-plugin": 9.0}]}
+        for r in ours
+    ]
+    assert theirs and ours
+    assert story._authors([*ours, *other, *theirs]) == story._authors([*ours, *theirs])
+
+
 def test_a_tuned_method_is_that_of_the_folder_with_the_papers_prior():
     base = {"study": "c-full", "task": "sarcos-4449", "part": "test", "method": "bong-lin-hess-dlr"}
     base |= {"adapter": None, "status": "done", "step": 9, "params": {"rank": 10}, "seed": 0}

@@ -220,7 +220,7 @@ def _rate(alpha: float | None) -> str:
 
 def _starts(runs: Sequence[Run]) -> str:
     """bog and bbb from a random W and from W = 0."""
-    own = matching(of_study(runs, "c"), task=SARCOS, part="test")
+    own = matching(of_study(runs, "c"), task=SARCOS, part="test", folder=SARCOS)
     lines = ["## bog and bbb with W₀ = 0, and with a W₀ that moves", "",
              "W = 0 is a fixed point of both rules in DLR: the low-rank part never moves, and the family is the diagonal one. The authors' code starts "
              "there. Our default is a small random W. NLPD (plugin) on SARCOS-4449:", "",
@@ -326,7 +326,7 @@ def _authors(runs: Sequence[Run]) -> str:
              "`--adapter` puts petergchang/bong on the same streams, priors and samples (study c, I = 1, W₀ = 0, as it starts); "
              "bongref scores its states. NLPD (plugin):", "",
              "| method | α | ours | theirs | runs whose last row differs by more than 1e-3 |", "|---|---|---|---|---|"]  # fmt: skip
-    ours = matching(of_study(runs, "c"), task=SARCOS, part="test")
+    ours = matching(of_study(runs, "c"), task=SARCOS, part="test", folder=SARCOS)
     keys = sorted({(r["method"], r["params"].get("alpha")) for r in theirs}, key=str)
     for method, alpha in keys:
         w0 = "zero" if method[:3] in ("bog", "bbb") else "random"
