@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bongref.cli import _parser
 from bongref.cli import main as bongref
 from bongref.experiments import execute
+from bongref.experiments.cli import runs
+from bongref.experiments.tuning.cli import plan_of
 from bongref.paper import claims
 from validation import paper
 from validation.paper import collect, conclusions, evidence, story
@@ -366,3 +369,21 @@ def _without(words, options):
             at = out.index(option)
             del out[at : at + 2]
     return out
+
+
+@pytest.mark.parametrize("size", paper.SIZES)
+@pytest.mark.parametrize("study", paper.STUDIES)
+def test_every_command_of_a_study_can_be_given(study, size, tmp_path):
+    """Its methods, space, parameters and metrics go together, as far as the data are there."""
+    seen = 0
+    for words, _, _ in paper.commands(paper.load(study, size), tmp_path, 1):
+        args = _parser().parse_args(_without(words, ("--params",)))
+        published = args.task == "mnist" or args.task.startswith(("sarcos", "uci-"))
+        if published and not os.environ.get("BONGREF_DATA"):
+            continue
+        if args.task == "sarcos":  # the full set is not among the data
+            args.task = "sarcos-4449"
+        seen += 1
+        assert runs(args) if words[0] == "run" else plan_of(args).names
+    if not seen:
+        pytest.skip("BONGREF_DATA does not name the data sets")
