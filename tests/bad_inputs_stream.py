@@ -193,6 +193,12 @@ ROWS = [
      "checkpoint must be a path (str or os.PathLike), got int 3"),
     ("run(m, model, gauss, q, X, Y, checkpoint=folder / 'x.txt')", V,
      "checkpoint must end in .npz, got"),
+    ("run(m, model, gauss, q, X, Y, every=np.array(2.0), metrics=metrics.on(X, Y, 'nlpd'))", T,
+     "every must be an integer >= 1, got array(2.)"),
+    ("run(m, model, gauss, q, Foreign(), Y)", T,
+     "X must be an array, a data frame or a sequence, got Foreign"),
+    ("run(m, model, gauss, q, list, Y)", T,
+     "X must be an array, a data frame or a sequence, got type"),
     # --- save and load ----------------------------------------------------------------------------
     ("br.save(folder / 'x.npz', (q,))", T,
      "value must be a state (FC, Diag, DLR), a Result of bongref.run, a Filter"),

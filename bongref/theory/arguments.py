@@ -87,6 +87,13 @@ def array(*ndim: int) -> Kind:
     return check
 
 
+def ITERATES(name: str, value: Any, arguments: Arguments) -> Any:
+    """An array of numbers that an iteration may hand over, and so may be infinite or NaN."""
+    if isinstance(value, np.ndarray) and value.dtype.kind in "fO" and value.ndim:
+        return value
+    return array(1, 2)(name, value, arguments)
+
+
 def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:
     """A finite real number: a float, or an exact number."""
     if is_traced(value):
