@@ -410,7 +410,7 @@ def n_outputs(model: Model, mu: Array, x: Any) -> int:
     except Exception as error:
         raise InvalidValue(
             f"model must return its outputs at theta of shape {mu.shape} and x of shape "
-            f"{as_array(x).shape}, got {type(error).__name__}: {error}; see n_params and the shape of x"
+            f"{as_array(x).shape}, got {type(error).__name__}: {error}; see n_params and x"
         ) from error
 
 

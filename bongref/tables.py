@@ -47,7 +47,7 @@ def foreign(error: Exception) -> str:
 
 
 def length_of(value: Any) -> int | None:
-    """The length of a sequence; None of what has none, such as a class or an array () of numbers."""
+    """The length of a sequence; None of what has none, such as a class or a 0-d array."""
     try:
         return len(value)
     except TypeError:

@@ -233,7 +233,7 @@ ROWS = [
     ("run(m, models.wrap(lambda t, x: x @ t, 2), gauss, q, np.ones((2, 3)), [1.0, 1.0])", V,
      "model must return its outputs at theta of shape (2,) and x of shape (3,), got ValueError"),
     ("br.update(m, models.wrap(lambda t, x: 1 / 0, 2), gauss, q, [1.0, 1.0], 1.0)", V,
-     "got ZeroDivisionError: division by zero; see n_params and the shape of x"),
+     "got ZeroDivisionError: division by zero; see n_params and x"),
     ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])",
      br.CallbackFailed, "f must return an array of real numbers or one number, got NoneType"),
 ]  # fmt: skip

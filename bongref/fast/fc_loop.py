@@ -159,7 +159,8 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
 @implement(end, BlrLoop, host=True)
 def end_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
-    V = solve_triangular(work.factor, work.weights[:, None] * work.Z, lower=True, check_finite=False)
+    scaled = work.weights[:, None] * work.Z
+    V = solve_triangular(work.factor, scaled, lower=True, check_finite=False)
     fc.append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 

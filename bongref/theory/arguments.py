@@ -88,10 +88,9 @@ def array(*ndim: int) -> Kind:
 
 
 def ITERATES(name: str, value: Any, arguments: Arguments) -> Any:
-    """An array of numbers that an iteration may hand over, and so may be infinite or NaN."""
-    if isinstance(value, np.ndarray) and value.dtype.kind in "fO" and value.ndim:
-        return value
-    return array(1, 2)(name, value, arguments)
+    """Numbers from within an iteration: floats may be infinite or NaN, and an array empty."""
+    known = isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind in "fO"
+    return value if known else array()(name, value, arguments)
 
 
 def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:

@@ -21,7 +21,7 @@ from autograd.extend import defvjp, primitive
 from ..linalg import Array, cholesky, logdet, strict_inv, strict_solve
 from ..paper import eq
 from ..special import gammaln, polygamma
-from .arguments import FUNCTION, NUMBER, POSITIVE, array, checked, integer
+from .arguments import FUNCTION, ITERATES, NUMBER, POSITIVE, array, checked, integer
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by this: e^-38 < eps
 
@@ -67,7 +67,7 @@ def log_gamma(x: Any, k: int = 0) -> Any:
 defvjp(log_gamma, lambda ans, x, k=0: lambda g: g * log_gamma(x, k + 1), argnums=(0,))
 
 
-@checked(u=array())
+@checked(u=ITERATES)
 def softplus(u: Any) -> Any:
     """log(1 + e^u)."""
     return np.logaddexp(0, u)
