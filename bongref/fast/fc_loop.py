@@ -1,6 +1,5 @@
 r"""Inner loops of blr and bbb in the full-covariance families with few rows, in Python around the
-kernels of fc.py: q_{t,i} as a change of the prior in few directions. Reference: families.fc_nat,
-fc_mom.
+kernels of fc.py: q_{t,i} as a change of the prior in few directions. Reference: fc_nat, fc_mom.
 
 The loop starts at the prior Σ₀, and an iterate differs from it only in the span of few vectors U
 (k, P). Each is multiplied once, with A = Σ₀, or with A = Σ₀⁻¹ for bbb in moments: Z = UA, T = UZᵀ.
