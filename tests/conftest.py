@@ -32,7 +32,7 @@ AFTER_FAST = {
     f"test_{name}.py"
     for name in (
         *("checkpoints", "online", "predictive_metrics", "sklearn", "stream", "schedule"),
-        *("conjugate", "data", "edges", "equivalences", "filter"),
+        *("conjugate", "data", "docstrings", "edges", "equivalences", "filter", "readme", "site"),
     )
 }
 MARKS = pytest.StashKey[dict[str, list[str]]]()
