@@ -32,7 +32,8 @@ AFTER_FAST = {
     f"test_{name}.py"
     for name in (
         *("checkpoints", "online", "predictive_metrics", "sklearn", "stream", "schedule"),
-        *("conjugate", "data", "docstrings", "edges", "equivalences", "filter", "readme", "site"),
+        *("conjugate", "data", "docstrings", "edges", "equivalences", "experiments_run", "filter"),
+        *("readme", "site"),
     )
 }
 MARKS = pytest.StashKey[dict[str, list[str]]]()
