@@ -72,6 +72,8 @@ class Backend(Protocol):
 class StepFailed(Exception):
     """The update at step ``t`` (from 0) has no valid result; ``state`` is the one before it."""
 
+    before = 0  # steps that were taken before the data begin: messages count them too
+
     def __init__(self, t: int, state: State, reason: str, detail: str = "") -> None:
         super().__init__(f"step {t + 1}: {reason}")
         self.t, self.state, self.reason, self.detail = t, state, reason, detail

@@ -33,12 +33,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, likelihoods, stream
+from . import checks, defaults, likelihoods, stream
 from .backends import Problem, StepFailed, choose
 from .checks import Observations
 from .dynamics import OU, Linear, Static, propagate
-from .errors import StreamEnded
-from .gaussians import covariance_times
+from .errors import InvalidValue, StreamEnded
+from .gaussians import covariance_times, marginal_variance
 from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
@@ -54,6 +54,11 @@ LONGEST = 1024  # rows until they are, at most
 LEAST = 0.1  # the part of the mean squared error that is noise, at least
 FLOOR = 1e-6  # of the target's variance: the observation variance is at least that
 CLIP = 3.0  # standard deviations beyond which an input counts as that far
+SET_BY = {  # what a remedy names -> the argument of the estimators
+    "alpha=": "method_params={'alpha': ...} sets alpha",
+    "prior variance": "prior_var sets the prior variance",
+    "observation variance": "noise_var sets the observation variance",
+}
 NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
 
 
@@ -198,9 +203,11 @@ class Learner:
         except StreamEnded as error:
             self._keep_good_rows()
             text = f"{self.rows} of the rows are learned, the one after them cannot be. "
-            raise type(error)(
-                text + error.message, self.rows + 1, self.current().state, [], error.name
-            ) from None
+            text += error.message + "".join(
+                f" {how}." for what, how in SET_BY.items() if what in error.message
+            )
+            state = self.current().state
+            raise type(error)(text, self.rows + 1, state, [], error.name) from None
 
     def _keep_good_rows(self) -> None:
         """Leave out waiting rows from the end until the others can be learned."""
@@ -209,7 +216,7 @@ class Learner:
                 self.current()
                 return
             except StreamEnded as error:
-                good = min(error.step - 1, len(self.X) - 1)
+                good = min(error.step - 1 - self.committed.rows, len(self.X) - 1)
                 self._wait(self.X[:good], self.Y[:good])
 
     def current(self) -> Committed:
@@ -235,7 +242,7 @@ class Learner:
             try:
                 new = filtered.block(c, at, at + BLOCK)
             except StreamEnded as error:
-                good = first + at + error.step - 1
+                good = first + at + error.step - 1 - c.rows
                 self._wait(X[first + at : good], Y[first + at : good])
                 raise
             new = self._measured(c, new, X[rows], Y[rows])
@@ -297,6 +304,30 @@ class Learner:
         }  # fmt: skip
         lik: Likelihood = kinds[self.kind]()
         return lik
+
+    def check_settings(
+        self,
+        m: Method,
+        model: ParametricModel,
+        prior_var: float,
+        gamma: float,
+        noise_var: float | None,
+    ) -> None:
+        """Refuse settings that are not those with which the rows so far were learned."""
+        first = float(marginal_variance(self.prior)[0] / defaults.fan_in(self.model)[0])
+        used = self.dynamics.gamma if isinstance(self.dynamics, OU) else 1.0
+        for name, old, new, same in (
+            ("method", self.m, m, m == self.m),
+            ("the network", self.model, model, model.spec == self.model.spec),
+            ("prior_var", f"{first:.6g}", prior_var, math.isclose(prior_var, first, rel_tol=1e-9)),
+            ("noise_var", self.noise_var, noise_var, noise_var == self.noise_var),
+            ("gamma", used, gamma, gamma == used),
+        ):
+            if not same:
+                raise InvalidValue(
+                    f"{name} must stay {old}, with which {self.rows} rows were learned, got {new}; "
+                    "fit(X, y) starts again with other settings"
+                )
 
     # --- predictions
 
@@ -455,18 +486,12 @@ class _Segment:
         return c._replace(state=state, rng=self.rng.bit_generator.state)
 
     def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
-        """What bongref.run says of these rows."""
-        p, data = self.problem, self.problem.data
-        rng = np.random.default_rng(0)
-        rng.bit_generator.state = c.rng
-        try:
-            stream.run(
-                p.m, p.model, p.lik, c.state, data.xs[first:stop], data.ys[first:stop],
-                rng=None if p.rng is None else rng, dynamics=p.dynamics, progress=False,
-            )  # fmt: skip
-        except StreamEnded as error:
-            return type(error)(error.message, failure.t + 1 - first, error.state, [], error.name)
-        raise AssertionError("a step failed in a block and not in run")
+        """The error of a row, counted from the first one ever learned."""
+        xs, ys, seen = self.problem.data
+        data = Observations(xs[first:stop], ys[first:stop], seen[first:stop])
+        p = self.problem._replace(data=data, prior=self.learner.prior)
+        failure.t, failure.before = failure.t - first, c.rows
+        return stream.ended(failure, p, None, "the state before it is in .state")
 
 
 def network(n_in: int, hidden: Sequence[int], n_out: int, activation: str) -> ParametricModel:

@@ -314,6 +314,63 @@ def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
     assert est.n_samples_seen_ == 90
 
 
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"gamma": 0.9}, "gamma must stay 1.0, with which 40 rows were learned, got 0.9; fit"),
+        ({"prior_var": 2.0}, "prior_var must stay 1, "),
+        ({"noise_var": 3.0}, "noise_var must stay None, .* got 3.0"),
+        ({"method": "bong-lin-hess-diag"}, "method must stay method.'bong-lin-hess-fc'"),
+        ({"method_params": {"rank": 2}}, "method must stay .* got method.'bong-lin-hess-dlr'"),
+        ({"method": "nothing"}, "method must be RULE"),
+        ({"hidden_layer_sizes": (5,)}, "the network must stay <mlp"),
+        ({"activation": "relu"}, "the network must stay .*activation=gelu"),
+    ],
+)
+def test_settings_stay_while_rows_come_in_chunks(change, text, diabetes):
+    X, y = diabetes
+    est = BongRegressor(**CHEAP).partial_fit(X[:40], y[:40])
+    before = est.predict(X)
+    old = {k: est.get_params()[k] for k in change}
+    for _ in range(2):  # the second time too
+        with pytest.raises(br.BongrefError, match=text):
+            est.set_params(**change).partial_fit(X[40:50], y[40:50])
+    np.testing.assert_array_equal(est.predict(X), before)
+    est.set_params(**old, random_state=9).partial_fit(X[40:], y[40:])
+    np.testing.assert_array_equal(est.predict(X), BongRegressor(**CHEAP).fit(X, y).predict(X))
+    if "nothing" not in change.values():
+        assert est.set_params(**change).fit(X[:40], y[:40]).n_samples_seen_ == 40
+
+
+@pytest.mark.parametrize("rule", ["bong-lin-hess-diag", "bog-lin-hess-dlr", "bong-lin-hess-fc"])
+def test_the_same_settings_in_another_form_go_on(rule, iris, tmp_path):
+    X, y = iris
+    est = BongClassifier(rule, (4,), prior_var=0.37, gamma=0.99, random_state=0)
+    est.partial_fit(X[:40], y[:40], classes=[0, 1, 2])
+    br.save(tmp_path / "est.npz", est)
+    for e in (est, br.load(tmp_path / "est.npz"), pickle.loads(pickle.dumps(est))):
+        e.set_params(hidden_layer_sizes=[np.int64(4)], prior_var=np.float64(0.37))
+        assert e.partial_fit(X[40:], y[40:]).n_samples_seen_ == 150
+        e.set_params(method_params={"alpha": 0.5, "rank": 1})
+        with pytest.raises(br.BongrefError, match=r"must stay|takes no parameter"):
+            e.partial_fit(X, y)
+
+
+def test_what_a_method_cannot_do_is_said_in_rows_and_arguments(diabetes):
+    """Row 39 is row 7 of its block; the remedies are arguments of the estimator."""
+    X, y = (a[:90] for a in diabetes)
+    est = BongRegressor("bog-lin-hess-diag", method_params={"alpha": 0.1}, **CHEAP)
+    with pytest.raises(br.NotPositiveDefinite) as caught:
+        est.fit(X, y)
+    text = str(caught.value)
+    assert "step 39: " in text and "keeps step 39 positive definite" in text
+    assert "method_params={'alpha': ...} sets alpha" in text and ".rows" not in text
+    with pytest.raises(br.NotFinite, match=r"noise_var sets the observation variance\.$"):
+        BongRegressor(noise_var=1e-300, random_state=0).fit(X, y)
+    with pytest.raises(br.InvalidType, match=r"^method must be a string"):
+        BongRegressor(None).fit(X, y)
+
+
 # --- in other packages ----------------------------------------------------------------------------
 
 
