@@ -59,6 +59,7 @@ SET_BY = {  # what a remedy names -> the argument of the estimators
     "prior variance": "prior_var sets the prior variance",
     "observation variance": "noise_var sets the observation variance",
 }
+RANGE = 1e150  # of standard deviations, and 1/RANGE: their squares are numbers of float64
 NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
 
 
@@ -85,9 +86,10 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> Array:
-        """Standard deviations; 0 where what there is may be rounding."""
+        """Standard deviations; 0 where what there is may be rounding, or squares underflow."""
         std = np.sqrt(self.squares / max(self.n, 1))
-        return np.where(std > 8 * np.finfo(float).eps * np.abs(self.mean), std, 0.0)
+        least = np.maximum(8 * np.finfo(float).eps * np.abs(self.mean), 1 / RANGE)
+        return np.where(std > least, std, 0.0)
 
 
 class Scale(NamedTuple):
@@ -438,6 +440,9 @@ def _committed(
     ok = rows % BLOCK == 0 and 0 < ahead <= LONGEST and errors >= 0
     ok = ok and rows <= 2**53 and counts["n_errors"] <= rows
     ok = ok and all(np.all(v[f] >= 0) for v in c.values() for f in v if f != "mean")
+    std = np.concatenate([c["x_scale"]["std"], c["y_scale"]["std"]])
+    ok = ok and bool(np.all(std < RANGE) and np.all(std[(std > 0)] > 1 / RANGE))
+    ok = ok and (noise is None or 0 < noise / float(std[-1] or 1.0) ** 2 < math.inf)
     if not ok or rng is None or not np.all(c["y_scale"]["std"] > 0):
         raise Damaged("the statistics of the rows are not possible")
     x, y = (Moments(counts["rows"], **c[k]) for k in ("x", "y"))

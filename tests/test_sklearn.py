@@ -428,6 +428,19 @@ FORGED = {
     "no variance": lambda a, d: d["learner"].update(noise=None),
     "even increment": lambda a, d: d["learner"]["rng"]["state"].update(inc=2**70),
     "names": lambda a, d: d.update(feature_names=[1] * 10),
+    "other forgetting": lambda a, d: d["params"].update(gamma=0.5),
+    "other network": lambda a, d: d["params"].update(hidden_layer_sizes=[5]),
+    "other prior": lambda a, d: d["params"].update(prior_var=2.0),
+    "given variance": lambda a, d: d["learner"].update(noise_var=3.0),
+    "huge scale": lambda a, d: a.update({"y_scale.std": np.array([1e300])}),
+    "tiny scale": lambda a, d: a.update({"y_scale.std": np.array([1e-310])}),
+    "huge variance": lambda a, d: (
+        d["learner"].update(noise=1e308),
+        a.update({"y_scale.std": np.array([0.1])}),
+    ),
+    "kind of model": lambda a, d: d["learner"]["model"].update(kind=[]),
+    "no prior": lambda a, d: a.pop("prior.mu"),
+    "no forgetting": lambda a, d: a.pop("dynamics.var0"),
 }
 
 
@@ -440,8 +453,9 @@ def test_a_file_with_impossible_parts_is_refused(what, diabetes, tmp_path):
     assert br.load(tmp_path / "forged.npz").n_samples_seen_ == 70
     FORGED[what](arrays, data)
     files.write(tmp_path / "forged.npz", "BongRegressor", arrays, data)
-    with pytest.raises(br.InvalidValue, match=r"forged\.npz"):
+    with pytest.raises(br.InvalidValue, match=r"forged\.npz") as caught:
         br.load(tmp_path / "forged.npz")
+    assert "Error" not in str(caught.value) and len(str(caught.value).partition(" (")[2]) > 20
 
 
 @pytest.mark.parametrize("classes", [[2, 1, 0], [0, 0, 1], [0, 1], ["a", 1, 2], [0.0, 1.0, {}]])
@@ -484,8 +498,10 @@ def test_settings_changed_after_fit_are_checked_before_saving(diabetes, tmp_path
     est = BongRegressor(**CHEAP).fit(*(a[:40] for a in diabetes))
     with pytest.raises(br.InvalidValue, match="gamma must be in"):
         br.save(tmp_path / "est.npz", est.set_params(gamma=7.0))
-    br.save(tmp_path / "est.npz", est.set_params(gamma=0.5))
-    assert br.load(tmp_path / "est.npz").gamma == 0.5
+    with pytest.raises(br.InvalidValue, match=r"gamma must stay 1.0, with .*, got 0.5; fit"):
+        br.save(tmp_path / "est.npz", est.set_params(gamma=0.5))
+    br.save(tmp_path / "est.npz", est.set_params(gamma=1))
+    assert br.load(tmp_path / "est.npz").gamma == 1
 
 
 def test_in_a_pipeline_a_grid_search_and_joblib(diabetes, iris):
