@@ -188,7 +188,7 @@ def choose(backend: str, problem: Problem) -> Backend:
 def _stream(p: Problem) -> Any:
     from .fast.stream import Stream
 
-    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples)
+    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples, p.prior)
 
 
 def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:

@@ -287,7 +287,7 @@ class Learner:
         sums = old.errors + float(error @ error), old.n_errors + len(error)
         if not due:
             return new._replace(errors=sums[0], n_errors=sums[1])
-        J = self.model.jac(prior.mu, Z)[:, 0]
+        J = outputs_and_jacobians(self.model, prior.mu, Z)[1][:, 0]
         mse = sums[0] / sums[1]
         spread = scale**2 * float(np.vdot(J, _times_covariance(prior, J))) / len(J)
         least = FLOOR * float(self._y_scale(new.y).std[0]) ** 2
@@ -482,7 +482,8 @@ class _Segment:
     def block(self, c: Committed, first: int, stop: int) -> Committed:
         """After the rows first, …, stop − 1, as one stream from c."""
         self.rng.bit_generator.state = c.rng
-        state, t = type(c.state)(*c.state), first  # another object: nothing is kept from before
+        # of another object nothing is kept from before; at 0 the arrays of the prior are new
+        state, t = c.state if first == 0 else type(c.state)(*c.state), first
         try:
             while t < stop:
                 state, t, _ = self.steps.advance(state, t, stop)
@@ -513,12 +514,26 @@ def output_moments(model: ParametricModel, q: State, X: Array) -> tuple[Array, A
     m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
     for at in range(0, len(X), size):
         rows = slice(at, min(at + size, len(X)))
-        m[rows] = model(q.mu, X[rows])
-        J = model.jac(q.mu, X[rows])
+        m[rows], J = outputs_and_jacobians(model, q.mu, X[rows])
         flat = J.reshape(-1, P)
         SJ = _times_covariance(q, flat).reshape(J.shape)
         V[rows] = np.einsum("ncp,ndp->ncd", J, SJ)
     return m, V
+
+
+def outputs_and_jacobians(model: ParametricModel, mu: Array, X: Array) -> tuple[Array, Array]:
+    """f(x_n, μ), (N, C), and ∂f/∂θ, (N, C, P), in compiled code where there is any."""
+    try:
+        from .fast import Unavailable, predict
+    except ImportError:
+        return model(mu, X), model.jac(mu, X)
+    try:
+        found: tuple[Array, Array] = predict.jacobians_of(
+            predict.network(model, model.n_outputs or 1), mu, X
+        )
+        return found
+    except Unavailable:
+        return model(mu, X), model.jac(mu, X)
 
 
 def _times_covariance(q: State, A: Array) -> Array:

@@ -27,7 +27,7 @@ from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 from bongref import defaults  # noqa: E402
-from bongref.learner import BLOCK, Moments  # noqa: E402
+from bongref.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
 from bongref.storage import estimators, files  # noqa: E402
 
@@ -137,6 +137,18 @@ def test_running_moments_are_those_of_all_rows():
         moments = moments.add(A[at : at + BLOCK])
     np.testing.assert_allclose(moments.mean, A.mean(0), rtol=1e-13, atol=1e-11)
     np.testing.assert_allclose(moments.std, A.std(0), rtol=1e-11)
+
+
+@pytest.mark.parametrize("sizes", [[3, 1], [3, 4, 2], [3, 5, 4, 3]])
+def test_compiled_jacobians_are_those_of_the_model(sizes):
+    rng = np.random.default_rng(1)
+    model = br.models.mlp(sizes, activation="gelu") if len(sizes) > 2 else br.models.linear(*sizes)
+    mu, X = rng.standard_normal(model.n_params), rng.standard_normal((7, 3))
+    for found, want in zip(
+        outputs_and_jacobians(model, mu, X), (model(mu, X), model.jac(mu, X)), strict=True
+    ):
+        assert found.shape == want.shape
+        np.testing.assert_allclose(found, want, atol=64 * np.finfo(float).eps * np.abs(want).max())
 
 
 def test_scales_and_noise_are_renewed_at_row_counts(diabetes):
