@@ -18,9 +18,15 @@ from bongref import grid, paper
 from bongref.guide.explain import explain
 from bongref.paper import claims, errata, source
 from bongref.show import time_text
-from docs import api
+from docs import api, conforming
 
 ROOT = Path(__file__).resolve().parents[1]
+#: what the explorer's page says on the site, where the explorer itself stands beside it
+TRY = """```{raw} html
+<p><a class="try" href="explorer/index.html">Open the explorer ▸</a></p>
+<p>The library runs in your browser then, in WebAssembly: about 9 MB are loaded once, and the first
+picture is there before. Nothing that you do leaves your machine.</p>
+```"""
 AROUND = 2  # lines of code shown before and after one that computes an equation
 
 
@@ -31,6 +37,7 @@ def pages() -> dict[str, str]:
         "all-methods": methods_page(),
         "errata": errata_page(),
         "claims": claims_page(),
+        "conforming": conforming.page(),
         **api.pages(),
     }
 
@@ -417,4 +424,6 @@ def with_site_links(text: str, name: str) -> str:
     if name == "peers":  # the page is made by validation.peers; its figure is the site's
         picture = "![Methods that agree, by implementation and family](figures/conformance.png)"
         text = text.replace("\n## Summary\n", f"\n{picture}\n\n## Summary\n", 1)
+    if name == "explorer":
+        text = text.replace("\n## What it shows\n", f"\n{TRY}\n\n## What it shows\n", 1)
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)
