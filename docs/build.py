@@ -93,6 +93,17 @@ def sphinx(mathjax: str | None, jobs: int) -> int:
     return status
 
 
+def explorer(html: Path) -> str:
+    """The explorer as a folder of the site, with a link back; a sentence on what is in it."""
+    said = explorer_build.build(html / "explorer")
+    page = html / "explorer" / "index.html"
+    text = page.read_text(encoding="utf-8")
+    old, new = "<header>\n", '<header>\n  <a id="home" href="../index.html">bongref</a>\n'
+    assert text.count(old) == 1
+    page.write_text(text.replace(old, new), encoding="utf-8")
+    return said
+
+
 def only(pages: list[str]) -> None:
     """Keep the named pages and the index of the staged ones, for a quick look."""
     keep = {SOURCE / p for p in pages}
@@ -127,7 +138,7 @@ def main(argv: list[str]) -> int:
             return status
         sections.write_addresses(HTML)
         conforming.write_badges(HTML)
-        print(explorer_build.build(HTML / "explorer"))
+        print(explorer(HTML))
     found = links.check(HTML)
     for line in found:
         print(line, file=sys.stderr)

@@ -7,6 +7,7 @@ reports (gzip is allowed), and what ``python -m validation.peers`` writes, peer-
 from __future__ import annotations
 
 import gzip
+import html
 import json
 import re
 from collections import Counter
@@ -66,6 +67,9 @@ def of_report(path: Path) -> Entry:
     said = {k: n for k, n in data["counts"].items() if k not in ("cases", "offered") and n}
     if said != dict(status) or len(data["cases"]) != data["counts"]["cases"]:
         raise ValueError(f"{path.name}: the counts are not those of its cases")
+    for key, form in (("vectors", r"bongref-vectors-\d+"), ("dtype", r"float(32|64)")):
+        if not re.fullmatch(form, data[key]):
+            raise ValueError(f"{path.name}: {key} must be like {form}, got {data[key]!r}")
     ran = [case for case in data["cases"] if case["status"] in RUN]
     methods = {m for case in ran if (m := case["subject"].get("method"))}
     id = re.sub(r"\.json(\.gz)?$", "", path.name)
@@ -114,9 +118,10 @@ def page(found: list[Entry] | None = None) -> str:
 
 def _row(e: Entry) -> str:
     share = f"{100 * e.offered / e.cases:.0f} %" if e.cases else "in part"
+    name = html.escape(e.name).replace("|", "&#124;")
     picture = f'<img class="badge" src="badges/{e.id}.svg" alt="{label(e)}: {said(e)}">'
     return (
-        f'| <span id="{e.id}">{e.name}</span> | {e.dtype} | version {e.vectors} | {e.passed:,} | '
+        f'| <span id="{e.id}">{name}</span> | {e.dtype} | version {e.vectors} | {e.passed:,} | '
         f"{e.offered:,} | {share} | {e.methods or ''} | {picture} |"
     )
 
@@ -174,8 +179,8 @@ def badge(e: Entry) -> str:
     )
 
 
-def write_badges(html: Path, found: list[Entry] | None = None) -> None:
+def write_badges(site: Path, found: list[Entry] | None = None) -> None:
     """badges/ID.svg for each entry."""
-    (html / "badges").mkdir(parents=True, exist_ok=True)
+    (site / "badges").mkdir(parents=True, exist_ok=True)
     for e in entries() if found is None else found:
-        (html / "badges" / f"{e.id}.svg").write_text(badge(e), encoding="utf-8")
+        (site / "badges" / f"{e.id}.svg").write_text(badge(e), encoding="utf-8")

@@ -18,7 +18,7 @@ from bongref import grid, paper
 from bongref.guide.explain import explain
 from bongref.paper import claims, errata, source
 from bongref.show import time_text
-from docs import api, conforming
+from docs import api, conforming, paper_page
 
 ROOT = Path(__file__).resolve().parents[1]
 #: what the explorer's page says on the site, where the explorer itself stands beside it
@@ -426,4 +426,6 @@ def with_site_links(text: str, name: str) -> str:
         text = text.replace("\n## Summary\n", f"\n{picture}\n\n## Summary\n", 1)
     if name == "explorer":
         text = text.replace("\n## What it shows\n", f"\n{TRY}\n\n## What it shows\n", 1)
+    if name == "paper":
+        text = paper_page.page(text, (ROOT / "docs" / "paper.bib").read_text(encoding="utf-8"))
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)
