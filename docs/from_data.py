@@ -27,6 +27,8 @@ TRY = """```{raw} html
 <p>The library runs in your browser then, in WebAssembly: about 9 MB are loaded once, and the first
 picture is there before. Nothing that you do leaves your machine.</p>
 ```"""
+UNSEEN = "boldsymbol|mathbf|mathrm|mathcal|mathbb|bm|left|right|text|big|Big"  # change a sign
+WIDE = 30  # glyphs of a formula that fit beside its code
 AROUND = 2  # lines of code shown before and after one that computes an equation
 
 
@@ -161,8 +163,11 @@ def equation_block(e: Any) -> list[str]:
     lines = [f'<div class="equation" id="{anchor(e.id)}">', "", ":::::{div} equation-head"]
     lines += [f"<a class='label' href='#{anchor(e.id)}'>{e.id}</a> {number} "
               f"<span class='kind'>{e.kind}</span>", ":::::", ""]  # fmt: skip
+    formula = ["```{math}", e.latex.strip(), "```", ""]
+    wide = glyphs(e.latex) > WIDE  # above the two columns, where the left one would cut it off
+    lines += formula if wide else []
     lines += ["::::{grid} 1 1 2 2", ":gutter: 2", "", ":::{grid-item}", ":columns: 12 12 5 5", ""]
-    lines += ["```{math}", e.latex.strip(), "```", ""]
+    lines += [] if wide else formula
     if e.methods:
         lines += [f"Methods: {', '.join(f'`{g}`' for g in e.methods)}", ""]
     lines += [f"Line {e.line} of the paper's LaTeX.", ""]
@@ -179,6 +184,14 @@ def equation_block(e: Any) -> list[str]:
             "",
         ]
     return [*lines, ":::", "::::", "", "</div>", ""]
+
+
+def glyphs(latex: str) -> int:
+    """About how many letters and signs the widest line of a formula has."""
+    text = re.sub(r"\\(begin|end|label|tag)\{\w+\*?\}|%.*", "", latex.replace("\\\\", "\n"))
+    text = re.sub(f"\\\\({UNSEEN})(?![a-zA-Z])|\\\\[,;:! ]", "", text)
+    text = re.sub(r"\\[a-zA-Z]+|\\.", "x", text)
+    return max(len(re.sub(r"[{}^_&$\s]", "", line)) for line in text.split("\n"))
 
 
 def _count(n: int, word: str) -> str:
@@ -309,7 +322,8 @@ def _row(name: str) -> str:
     same = ", ".join(n["name"] for n in d["other names"] if n["same"])
     keeps = "always" if d["keeps positive definiteness"] else "can be lost"
     time = time_text(us * 1e-6) if us else ""
-    return f'| <a href="#{name}">{name}</a> | {d["cost"]["stated"]} | {time} | {same} | {keeps} |'
+    cost = re.sub(r"\^(\w)", r"<sup>\1</sup>", d["cost"]["stated"])
+    return f'| <a href="#{name}">{name}</a> | {cost} | {time} | {same} | {keeps} |'
 
 
 def _method(name: str) -> list[str]:

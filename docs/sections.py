@@ -126,7 +126,7 @@ def opening(text: str) -> tuple[str, str]:
     block = next((b for b in re.split(r"\n\s*\n", rest) if re.match(r"[A-Z`*\[]", b.strip())), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(block.split()))
     plain = re.sub(r"\{\w+\}`([^`<]+)(?:<[^>]*>)?`", r"\1", plain).replace("`", "")
-    sentence = re.match(r".*?[.:](?=\s+[A-Z]|$)", plain)
+    sentence = re.match(r".*?(?<!\b[A-Z])[.:](?=\s+[A-Z]|$)", plain)
     return title[1].replace("`", ""), (sentence[0] if sentence else plain).rstrip(":")
 
 
