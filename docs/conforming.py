@@ -106,9 +106,8 @@ def page(found: list[Entry] | None = None) -> str:
         lines += [
             f"## {title}",
             "",
-            "| implementation | precision | vectors | passes | of what it "
-            "offers | offered of all | methods | badge |",
-            "|---|---|---|---|---|---|---|---|",
+            "| implementation | badge | passes | offered | methods | precision | vectors |",
+            "|---|---|---|---|---|---|---|",
         ]
         lines += [_row(e) for e in rows]
         lines.append("")
@@ -117,12 +116,11 @@ def page(found: list[Entry] | None = None) -> str:
 
 
 def _row(e: Entry) -> str:
-    share = f"{100 * e.offered / e.cases:.0f} %" if e.cases else "in part"
     name = html.escape(e.name).replace("|", "&#124;")
     picture = f'<img class="badge" src="badges/{e.id}.svg" alt="{label(e)}: {said(e)}">'
     return (
-        f'| <span id="{e.id}">{name}</span> | {e.dtype} | version {e.vectors} | {e.passed:,} | '
-        f"{e.offered:,} | {share} | {e.methods or ''} | {picture} |"
+        f'| <span id="{e.id}">{name}</span> | {picture} | {e.passed:,} | {e.offered:,} | '
+        f"{e.methods or ''} | {e.dtype} | version {e.vectors} |"
     )
 
 

@@ -290,9 +290,10 @@ def methods_page() -> str:
         "default sizes ([benchmarks](benchmarks.md)). [Methods](methods.md) explains names and "
         "parameters, and `bongref explain NAME` prints what is here about one of them.",
         "",
-        "```{image} figures/methods.png",
-        ":alt: The grid of methods as a map: rows are rules and Hessians, columns families",
-        "```",
+        ":::{div} scroll",
+        "![The grid of methods as a map: rows are rules and Hessians, columns families]"
+        "(figures/methods.png)",
+        ":::",
         "",
     ]
     for family in grid.FAMILIES:
@@ -440,6 +441,12 @@ def with_site_links(text: str, name: str) -> str:
         text = text.replace("\n## Summary\n", f"\n{picture}\n\n## Summary\n", 1)
     if name == "explorer":
         text = text.replace("\n## What it shows\n", f"\n{TRY}\n\n## What it shows\n", 1)
+    if name == "story":
+        picture = "![Each conclusion of the paper with its verdict and the outcomes of the comparisons](figures/story-verdicts.svg)"
+        text = text.replace("\n## The verdicts\n", f"\n## The verdicts\n\n{picture}\n", 1)
+    text = re.sub(
+        r"^(!\[[^\]]*\]\(figures/[^)]+\))$", r":::{div} scroll\n\1\n:::", text, flags=re.M
+    )
     if name == "paper":
         text = paper_page.page(text, (ROOT / "docs" / "paper.bib").read_text(encoding="utf-8"))
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)

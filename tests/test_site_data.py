@@ -10,7 +10,7 @@ import pytest
 
 from bongref.conformance import check, package, reports, vectors
 from bongref.conformance.adapter import Reference
-from docs import build, conforming, from_data, links, paper_page
+from docs import build, conforming, from_data, links, paper_page, verdicts
 
 ROOT = Path(__file__).parent.parent
 PAPER = (ROOT / "docs" / "paper.md").read_text(encoding="utf-8")
@@ -171,3 +171,21 @@ def test_the_site_has_the_explorer(tmp_path, monkeypatch):
     assert 'href="explorer/index.html"' in staged
     (tmp_path / "index.html").write_text("<html></html>")
     assert links.check(tmp_path) == []
+
+
+def test_the_figure_of_the_verdicts_has_every_conclusion_and_comparison(tmp_path):
+    """Counted again from the table of the page, in another way than the figure reads it."""
+    story = (ROOT / "docs" / "story.md").read_text(encoding="utf-8")
+    table = story.split("## The verdicts\n")[1].split("\n## ")[0]
+    rows = [line.split(" | ") for line in table.splitlines() if line.startswith("| [")]
+    drawn = verdicts.read(story)
+    assert len(drawn) == len(rows) > 10
+    root = ElementTree.fromstring(verdicts.svg(drawn))
+    words = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
+    for (_, verdict, counts), found in zip(rows, drawn, strict=True):
+        assert found.verdict == verdict.strip("*") and found.verdict in words
+        assert sum(found.comparisons.values()) == sum(map(int, re.findall(r"\d+", counts)))
+    with pytest.raises(ValueError, match="no table of verdicts"):
+        verdicts.read("## The verdicts\n")
+    with pytest.raises(ValueError, match="no such outcome"):
+        verdicts.read("| [A.](#a) (1) | **holds** | 3 guessed |")
