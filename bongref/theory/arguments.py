@@ -96,6 +96,11 @@ def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:
     return value if isinstance(value, float) and np.isfinite(value) else checks.scalar(name, value)
 
 
+def REAL(name: str, value: Any, arguments: Arguments) -> Any:
+    """A real number; nan and the infinities too, as results may have them."""
+    return value if isinstance(value, float) else NUMBER(name, value, arguments)
+
+
 def POSITIVE(name: str, value: Any, arguments: Arguments) -> Any:
     """A finite number > 0."""
     out = NUMBER(name, value, arguments)
