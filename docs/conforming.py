@@ -141,8 +141,8 @@ HOW = """## How to be listed
    [![BONG vectors](badges/FIRST.svg)](conforming.html#FIRST)
    ```
 
-[How to check an implementation](conformance.md) has the adapter's interface. The seven public implementations are described in full, each difference with its cause, in
-[what other implementations get](peers.md); they were run with version 1 of the vectors, a part of version 2, and the cases of all their float64 adapters are added up, as there.
+[How to check an implementation](conformance.md) has the adapter's interface. The other public implementations are described in full, each difference with its cause, in
+[what other implementations get](peers.md); the cases of all their float64 adapters are added up here, as there.
 """
 
 

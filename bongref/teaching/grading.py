@@ -156,7 +156,10 @@ def _run(
         late = not _finishes(command, seconds)
         lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     entries = [json.loads(line) for line in lines]
-    stop = {"error": "late" if late else "killed", "message": _stopped(late, seconds, "this call")}
+    stop: dict[str, Any] = {
+        "error": "late" if late else "killed",
+        "message": _stopped(late, seconds, "this call"),
+    }
     if not any("begins" in x for x in entries):
         loading = next((x["loading"] for x in entries if "loading" in x), None)
         message = _stopped(late, seconds, "the file itself")
