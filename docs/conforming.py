@@ -117,7 +117,7 @@ def page(found: list[Entry] | None = None) -> str:
 
 def _row(e: Entry) -> str:
     name = html.escape(e.name).replace("|", "&#124;")
-    picture = f'<img class="badge" src="badges/{e.id}.svg" alt="{label(e)}: {said(e)}">'
+    picture = f'<img class="vectors-badge" src="badges/{e.id}.svg" alt="{label(e)}: {said(e)}">'
     return (
         f'| <span id="{e.id}">{name}</span> | {picture} | {e.passed:,} | {e.offered:,} | '
         f"{e.methods or ''} | {e.dtype} | version {e.vectors} |"

@@ -64,6 +64,7 @@ def test_the_page_has_every_entry_and_its_badge(results):
     text = conforming.page(conforming.entries(results))
     assert text.index("## Conforming") < text.index('id="right"') < text.index("## Not conforming")
     assert 'src="badges/wrong.svg"' in text and "badges/right.svg" in text
+    assert 'class="badge"' not in text  # the theme hides elements of this class that are empty
     assert "<b>bold" not in text and "wrong &amp; &lt;b&gt;bold&lt;/b&gt; &#124; 1.0" in text
 
 
