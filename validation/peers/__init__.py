@@ -33,6 +33,7 @@ class Peer(NamedTuple):
     module: str
     adapters: dict[str, dict[str, Any]]
     where: str  # how to get it
+    copy_of: str = ""  # the peer whose code it has a copy of, and so its differences
 
 
 LIN = {"levels": ["L2", "L3"], "methods": ["*-lin-*"]}
@@ -77,6 +78,21 @@ PEERS = {
         {"Adapter": {}, "OneHot": {}, "Combined": {}, "Kalman": {}},
         "pip install filterpy",
     ),
+    "receiver_torch": Peer(
+        "GersonGuy/adaptive-deep-receiver-Torch",
+        "peer_receiver_torch",
+        {"Adapter": {}},
+        "BONGREF_PEER_RECEIVER_TORCH",
+    ),
+    "nano": Peer("TianyiMehdi/NANO-filter", "peer_nano", {"Adapter": {}}, "BONGREF_PEER_NANO"),
+    "receivers": Peer(
+        "gusakovy/adaptive-deep-receivers",
+        "peer_receivers",
+        {"Adapter": {"levels": ["L2", "L3"]}, "Builder": {}},
+        "BONGREF_PEER_RECEIVERS",
+        copy_of="bong",
+    ),
+    "ivon": Peer("ivon-opt", "peer_ivon", {"Adapter": {}}, "pip install ivon-opt torch"),
     "river": Peer("river", "peer_river", {"Adapter": {}, "Many": {}}, "pip install river pandas"),
 }
 

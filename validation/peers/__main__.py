@@ -53,17 +53,18 @@ def run_peer(name: str, only: list[str] | None = None, verbose: bool = True) -> 
     """Every adapter of a peer through its cases."""
     peer = PEERS[name]
     module = importlib.import_module(f"{__package__}.{peer.module}")
-    findings = [f for f in load_findings() if f["peer"] == name]
+    findings = [f for f in load_findings() if f["peer"] in (name, peer.copy_of)]
     runs = []
     for cls, limits in peer.adapters.items():
         if only and cls not in only:
             continue
+        known = [{**f, "adapters": [cls]} for f in findings] if peer.copy_of else findings
         runs.append(
             run_adapter(
                 getattr(module, cls),
                 cls,
                 limits,
-                findings,
+                known,
                 getattr(module, "Adapter", None),
                 verbose,
             )

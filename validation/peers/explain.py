@@ -34,6 +34,7 @@ class Pieces(NamedTuple):
     step: Callable | None = None
     estimate: Callable | None = None
     update: Callable | None = None
+    begin: Callable | None = None  # the update of the first observation
     observe: Callable | None = None
     move: Callable | None = None
 
@@ -91,6 +92,7 @@ def _answer(case: Case, pieces: Pieces) -> Any:
         if y is not None:
             samples = None if given["samples"] is None else given["samples"][t]
             prior = _update(pieces, name, model, lik, prior, before, x, y, samples, params)
+            pieces = pieces._replace(begin=None)
         states.append(prior._asdict())
     return states
 
@@ -101,9 +103,10 @@ def _update(
     hess = "_".join(name.split("-")[1:3])
     y = lik.encode(y, model.n_outputs, batch=len(x) if model.is_batch(x) else None)
     current, step = prior, _step(pieces, name)
-    if pieces.update or (pieces.observe and name == "bong-lin-hess-fc"):
+    whole = pieces.begin or pieces.update
+    if whole or (pieces.observe and name == "bong-lin-hess-fc"):
         lin = (pieces.observe or _here)(model, lik, x, y, before, prior.mu)
-        return (pieces.update or _kalman)(prior, lin)
+        return (whole or _kalman)(prior, lin)
     for i in range(params.get("n_iter", 1)):
         at = current.mu if hess.startswith("lin") else samples[i]
         if pieces.observe:
@@ -181,7 +184,12 @@ CAUSES: list[tuple[tuple[str, ...], Callable[[Case], Pieces]]] = [
     (("dynamax-rounding",), lambda case: Pieces(observe=causes.sigmoid_rounded)),
     (("posteriors-dense",), lambda case: Pieces(step=causes.fisher_subtracted)),
     (("filterpy-predict_update",), lambda case: Pieces(observe=causes.stale_jacobian)),
-    (("river-learn_many",), lambda case: Pieces(update=causes.prior_precision_inverted)),
+    (("river-learn_many",), lambda case: Pieces(begin=causes.prior_precision_inverted)),
+    (("receiver_torch-diag",), lambda case: Pieces(update=causes.kept_diagonal)),
+    (("receiver_torch-early",), lambda case: Pieces(observe=causes.early)),
+    (("receiver_torch-dlr-predict",), lambda case: Pieces(move=causes.precision_averaged)),
+    (("receiver_torch-dlr-jitter",), lambda case: Pieces(update=causes.dlr_jitter)),
+    (("nano-iterations",), lambda case: Pieces(step=causes.nano)),
 ]
 
 
