@@ -464,9 +464,7 @@ def dlr_jitter(prior: DLR, lin: Lin, eps: float = 1e-6) -> DLR:
     gain = S @ A.T / (Ups + eps)[:, None] - over @ np.linalg.solve(inner, over.T @ (S @ A.T))
     U, s, _ = np.linalg.svd(Wt + eps * np.eye(*Wt.shape), full_matrices=False)
     columns, rank = U * s, W.shape[1]
-    return DLR(
-        mu + gain @ lin.e, Ups + np.sum(columns[:, rank:] ** 2, axis=1), columns[:, :rank]
-    )
+    return DLR(mu + gain @ lin.e, Ups + np.sum(columns[:, rank:] ** 2, axis=1), columns[:, :rank])
 
 
 # --- TianyiMehdi/NANO-filter ----------------------------------------------------------------------

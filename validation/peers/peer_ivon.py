@@ -14,7 +14,9 @@ try:
     import torch
     from ivon import IVON
 except ImportError as error:
-    raise ImportError(f"the adapter to ivon-opt needs it: pip install ivon-opt ({error})") from error
+    raise ImportError(
+        f"the adapter to ivon-opt needs it: pip install ivon-opt ({error})"
+    ) from error
 
 
 class Adapter:
