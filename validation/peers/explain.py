@@ -179,6 +179,10 @@ CAUSES: list[tuple[tuple[str, ...], Callable[[Case], Pieces]]] = [
     (("dynamax-lgssm",), lambda case: Pieces(update=causes.jitter)),
     (("dynamax-diagonal",), lambda case: Pieces(update=causes.jitter_woodbury)),
     (("dynamax-parallel",), lambda case: Pieces(update=causes.jitter)),  # its first observation
+    (
+        ("dynamax-parallel-stream",),
+        lambda case: Pieces(begin=causes.jitter, update=causes.jitter_R),
+    ),
     (("dynamax-information",), lambda case: Pieces(update=causes.jitter_information)),
     (("dynamax-information-predict",), lambda case: Pieces(move=causes.jitter_information_predict)),
     (("dynamax-rounding",), lambda case: Pieces(observe=causes.sigmoid_rounded)),
