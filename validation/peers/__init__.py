@@ -38,6 +38,7 @@ class Peer(NamedTuple):
 
 LIN = {"levels": ["L2", "L3"], "methods": ["*-lin-*"]}
 SINGLE = {"levels": ["L0", "L2"]}
+COPY = {"levels": ["L2"], "methods": ["bong-lin-hess-fc", "bog-lin-hess-fc"]}
 
 PEERS = {
     "bong": Peer(
@@ -88,7 +89,7 @@ PEERS = {
     "receivers": Peer(
         "gusakovy/adaptive-deep-receivers",
         "peer_receivers",
-        {"Adapter": {"levels": ["L2", "L3"]}, "Builder": {}},
+        {"Adapter": COPY, "Builder": {"levels": ["L2"], "methods": ["bong-lin-hess-*", "blr-lin-hess-fc"]}},
         "BONGREF_PEER_RECEIVERS",
         copy_of="bong",
     ),
