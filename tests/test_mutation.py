@@ -107,31 +107,21 @@ def test_the_page_says_what_was_written():
     assert [row for row in rows if row not in page] == []
 
 
-LATER = json.loads(
-    (ROOT / "validation" / "results" / "mutation-later.json").read_text(encoding="utf-8")
-)
-
-
 @pytest.mark.parametrize("name", mutation.LATER)
 def test_the_later_lists(name):
-    """Their size, what became of each at first sight, and the results written of them."""
-    mutants, written = mutation.later(name), LATER[name]
+    """Their size, what became of each at first sight, and what the page says of them."""
+    mutants = mutation.later(name)
     assert len(mutants) >= (60 if name != "pairs" else 12)
     assert {m["first sight"] for m in mutants} <= {"named", "not named"}
-    assert written["first sight"] == {
-        word: sum(m["first sight"] == word for m in mutants) for word in ("named", "not named")
-    }
-    today = written["today"]
-    assert [r["what"] for r in today["each"]] == [m["what"] for m in mutants]
-    assert today["caught"] == len(mutants)
+    named = sum(m["first sight"] == "named" for m in mutants)
     page = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
-    first = written["first sight"]["named"]
-    assert f"| {len(mutants)} | {today['caught']} | {first} | {today['named']} |" in page
+    assert f"`validation/{name}.json`) | {len(mutants)} | {len(mutants)} | {named} |" in page
 
 
-def test_mistakes_of_the_later_lists_are_named():
-    """One in sixteen of those that are; validation/mutation.py --later runs all of them."""
-    named = {r["what"] for name in LATER for r in LATER[name]["today"]["each"] if r["right"]}
-    some = [m for name in mutation.LATER for m in mutation.later(name) if m["what"] in named][::16]
+def test_mistakes_of_the_later_lists_are_caught_and_named():
+    """One in sixteen of those that were named when the search had been widened;
+    validation/mutation.py --later runs all of them.
+    """
+    some = [m for name in mutation.LATER for m in mutation.later(name) if m["says"]][::16]
     found = [mutation.judge_blind(m) for m in some]
-    assert len(found) >= 8 and [(r.what, r.said) for r in found if not r.right] == []
+    assert len(found) >= 5 and [(r.what, r.said) for r in found if not r.right] == []

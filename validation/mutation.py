@@ -18,8 +18,8 @@ search, so that today's share of these is no measure any more of what it does wi
 the second list, written after the first widening, is one for that. blind2.json and blind3.json are a
 third and a fourth list, over all levels, each written before the search was touched again, and
 pairs.json has two of the mistakes of the fourth at once, of which one is to be named; their "first
-sight" is what was said of each then, by eye. ``--later`` runs these three lists and writes
-validation/results/mutation-later.json.
+sight" is what was said of each then, by eye. ``--later`` runs these three lists; it writes a file
+only with ``--out``.
 
 The automatic mutants are every single edit of bongref.conformance.edits in the displayed forms.
 They are what the search looks through, so that being named is no news; being caught is. One that
@@ -71,7 +71,6 @@ LOOKED_AT = 3  # failed cases of one method that are diagnosed
 OUT = Path(__file__).parent / "results" / "mutation.json"
 BLIND = Path(__file__).parent / "blind.json"
 LATER = ("blind2", "blind3", "pairs")
-OUT_LATER = OUT.with_name("mutation-later.json")
 TEXTBOOK = Path(__file__).parents[1] / "tests" / "textbook.py"
 # of each list: named; something true but no name; nothing; something misleading first; not caught
 # by any case
@@ -1153,14 +1152,19 @@ def main() -> int:
         "--out", type=Path, default=None, help=f"where to write the JSON, e.g. {OUT.name}"
     )
     parser.add_argument("--no-automatic", action="store_true", help="the mistakes by hand alone")
-    parser.add_argument(
-        "--later", action="store_true", help=f"the later lists alone, into {OUT_LATER.name}"
-    )
+    parser.add_argument("--later", action="store_true", help="the later lists alone")
     args = parser.parse_args()
     if args.later:
         out = {name: judge_later(name, told) for name in LATER}
-        text = json.dumps(out, indent=1, ensure_ascii=False)
-        (args.out or OUT_LATER).write_text(text + "\n", encoding="utf-8")
+        for name, one in out.items():
+            today = one["today"]
+            print(
+                f"{name}: {today['mutants']} mistakes, {today['caught']} caught, {today['named']} "
+                f"named; at first sight {one['first sight'].get('named', 0)}"
+            )
+        if args.out:
+            text = json.dumps(out, indent=1, ensure_ascii=False)
+            args.out.write_text(text + "\n", encoding="utf-8")
         return 0
     results = [told(judge(mutant)) for mutant in MUTANTS]
     seen = [told(judge_blind(mutant)) for mutant in blind()]

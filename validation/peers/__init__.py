@@ -89,7 +89,10 @@ PEERS = {
     "receivers": Peer(
         "gusakovy/adaptive-deep-receivers",
         "peer_receivers",
-        {"Adapter": COPY, "Builder": {"levels": ["L2"], "methods": ["bong-lin-hess-*", "blr-lin-hess-fc"]}},
+        {
+            "Adapter": COPY,
+            "Builder": {"levels": ["L2"], "methods": ["bong-lin-hess-*", "blr-lin-hess-fc"]},
+        },
         "BONGREF_PEER_RECEIVERS",
         copy_of="bong",
     ),

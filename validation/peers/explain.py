@@ -315,11 +315,10 @@ def apart(case: Case, got: Any, made: dict[str, np.ndarray] | None) -> float:
 
 
 def _smallest(case: Case, made: dict[str, np.ndarray]) -> float | None:
-    """The smallest eigenvalue of the first covariance of an answer."""
-    for name, value in made.items():
-        if name.endswith("Sigma"):
-            return float(np.linalg.eigvalsh((value + value.T) / 2)[0])
-    return None
+    """The smallest eigenvalue of the covariances of an answer."""
+    covariances = [v for name, v in made.items() if name.endswith("Sigma") and np.isfinite(v).all()]
+    lowest = [float(np.linalg.eigvalsh((v + v.T) / 2)[0]) for v in covariances]
+    return min(lowest, default=None)
 
 
 def _unchecked(
