@@ -41,6 +41,7 @@ from .linalg import Array
 from .models import Model
 from .show import fields_html, interval
 from .states import State
+from .tables import as_array
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
 POSITIVE = ("gaussian", "poisson")  # densities at any mean are >= 0: logarithms can be averaged
@@ -84,7 +85,7 @@ class Predictive(_Mixture):
     ) -> Predictive:
         checks.choice("kind", kind, KINDS)
         checks.boolean("of_means", of_means)
-        outputs = np.asarray(values)
+        outputs = as_array(values)
         if outputs.dtype.kind not in "fiub" or outputs.ndim != 3:
             raise InvalidValue(
                 f"values must be an array of shape (S, N, C), got {checks.describe(values)}"

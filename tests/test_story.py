@@ -211,7 +211,8 @@ def test_pairs_are_those_of_the_same_seed():
 @pytest.mark.parametrize(
     ("answers", "wanted"),
     [
-        ("yes yes", "holds"), ("yes no", "holds with a condition"), ("yes ?", "holds with a condition"),
+        ("yes yes", "holds"),
+        ("yes no", "holds with a condition"), ("yes ?", "holds with a condition"),
         ("no ?", "does not hold"), ("no no", "does not hold"), ("? ?", "cannot be told"),
     ],
 )  # fmt: skip

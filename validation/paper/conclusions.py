@@ -394,9 +394,9 @@ def prior_variance(runs: Sequence[Run]) -> list[Compared]:
     plugin = {v: by_seed(side, "nlpd-plugin") for v, side in sides.items()}
     mc = {v: by_seed(side, "nlpd-mc") for v, side in sides.items()}
     said = "SARCOS-4449, bong-lin-hess: "
-    return [compare(said + "σ₀² = 1 below 0.01 (plugin)", "less", plugin[1.0], plugin[0.01], "nlpd"),
-            compare(said + "σ₀² = 1 far below 100 (mc)", "much less", mc[1.0], mc[100.0],
-                    "nlpd")]  # fmt: skip
+    small = compare(said + "σ₀² = 1 below 0.01 (plugin)", "less", plugin[1.0], plugin[0.01], "nlpd")
+    large = compare(said + "σ₀² = 1 far below 100 (mc)", "much less", mc[1.0], mc[100.0], "nlpd")
+    return [small, large]
 
 
 def mc_hess(runs: Sequence[Run]) -> list[Compared]:

@@ -322,10 +322,15 @@ def _authors(runs: Sequence[Run]) -> str:
     theirs = [r for r in runs if r["adapter"]]
     if not theirs:
         return ""
-    lines = ["## What the authors' code shows on the same streams", "",
-             "`--adapter` puts petergchang/bong on the same streams, priors and samples (study c, I = 1, W₀ = 0, as it starts); "
-             "bongref scores its states. NLPD (plugin):", "",
-             "| method | α | ours | theirs | runs whose last row differs by more than 1e-3 |", "|---|---|---|---|---|"]  # fmt: skip
+    lines = [
+        "## What the authors' code shows on the same streams",
+        "",
+        "`--adapter` puts petergchang/bong on the same streams, priors and samples (study c, I = 1, W₀ = 0, as it starts); "
+        "bongref scores its states. NLPD (plugin):",
+        "",
+        "| method | α | ours | theirs | runs whose last row differs by more than 1e-3 |",
+        "|---|---|---|---|---|",
+    ]
     ours = matching(of_study(runs, "c"), task=SARCOS, part="test", folder=SARCOS)
     keys = sorted({(r["method"], r["params"].get("alpha")) for r in theirs}, key=str)
     for method, alpha in keys:
@@ -363,8 +368,11 @@ def _computed(runs: Sequence[Run]) -> str:
         said = _fewer(own, study, size)
         seeds = sorted({r["seed"] for r in own if r["part"] == "test"})
         bad = sum(r["status"] == "diverged" for r in own)
-        lines.append(f"| {name} | {len(own)} | {bad} | {said}; seeds {seeds[0]} to {seeds[-1]} |" if seeds
-                     else f"| {name} | {len(own)} | {bad} | tuning alone, no run on the test rows yet |")  # fmt: skip
+        lines.append(
+            f"| {name} | {len(own)} | {bad} | {said}; seeds {seeds[0]} to {seeds[-1]} |"
+            if seeds
+            else f"| {name} | {len(own)} | {bad} | tuning alone, no run on the test rows yet |"
+        )
     lines += [
         "",
         "Every line of the result files has the id of a run and the `bongref run` command that computes that run alone.",

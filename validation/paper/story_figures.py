@@ -94,8 +94,12 @@ def _kl(runs: Sequence[Run], plt: Any) -> Any:
     own = matching(own, study=last)
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True)
     for ax, family in zip(axes, ("fc", "diag"), strict=True):
-        for rule, how in (("bong", {}), ("blr", {"alpha": 0.1, "n_iter": 10}), ("bog", {"alpha": 0.001}),
-                          ("bbb", {"alpha": 0.001, "n_iter": 10})):  # fmt: skip
+        for rule, how in (
+            ("bong", {}),
+            ("blr", {"alpha": 0.1, "n_iter": 10}),
+            ("bog", {"alpha": 0.001}),
+            ("bbb", {"alpha": 0.001, "n_iter": 10}),
+        ):
             for hess, style in (("lin-hess", "-"), ("mc-ef", "--")):
                 these = [
                     r
