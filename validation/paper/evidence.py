@@ -3,7 +3,7 @@
 A **comparison** takes two values for every seed, A's and B's, and asks one of four questions:
 
 * ``less``: is A below B? Yes if the 95 % t-interval of the mean of B − A lies above 0, no if it
-  lies below 0.
+  does not reach beyond 0 (0 itself where all runs of A and B are the same).
 * ``much less``: the same with the margin in place of 0.
 * ``similar``: yes if the interval lies within ± the margin, no if it lies outside.
 * ``diverges``: do the runs of A diverge, and those of B not? Yes if most of A's do and none of B's,
@@ -118,7 +118,7 @@ def _of_interval(question: str, low: float, high: float, margin: float) -> str:
     if question == "diverges":
         return "no"
     above = margin if question == "much less" else 0.0
-    return "yes" if low > above else "no" if high < above else "?"
+    return "yes" if low > above else "no" if high <= above else "?"
 
 
 def _of_pairs(question: str, d: Any, a: Any, b: Any) -> str:
