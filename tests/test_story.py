@@ -183,6 +183,7 @@ def side(*values):
         ("less", (1.0, 2.0, 3.0), (1.1, 2.12, 3.11), "yes"),
         ("less", (1.1, 2.12, 3.11), (1.0, 2.0, 3.0), "no"),
         ("less", (1.0, 2.0, 3.0), (1.0, 2.0, 3.0), "no"),
+        ("less", (1.0, 2.0, 3.0), (1.0 + 1e-15, 2.0, 3.0), "no"),
         ("less", (1.0, 2.0, 3.0), (1.5, 1.5, 3.1), "?"),
         ("much less", (1.0, 2.0, 3.0), (1.1, 2.12, 3.11), "yes"),
         ("much less", (1.0, 2.0, 3.0), (1.01, 2.012, 3.011), "no"),
@@ -295,6 +296,13 @@ def test_runs_of_different_lengths_are_compared_at_the_end_of_the_shorter_ones()
     assert found.label == "MNIST, t = 100: x below y (nlpd-plugin)" and (found.a, found.b) == (1, 1)
     found = conclusions.a_less([*runs("x", 100, 250), *runs("y", 100, 250)], "x", "y")
     assert found.label == "MNIST: x below y (nlpd-plugin)" and found.a == 2.5
+
+
+def test_a_metric_that_a_run_does_not_have_is_no_divergence():
+    run = {"status": "done", "step": 9, "rows": [{"t": 9, "nlpd-plugin": 1.0}]}
+    bad = {"status": "diverged", "step": 3, "rows": []}
+    assert story._cell([run], "nlpd-mc") == "–" and story._cell([run]) == "1.0000"
+    assert story._cell([run, bad]) == "1.0000, 1 of 2 diverged"
 
 
 def test_the_authors_code_is_beside_runs_with_the_same_prior():

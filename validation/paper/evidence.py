@@ -35,6 +35,7 @@ MARGIN = {
     "seconds": 0.0,
 }  # what counts as a difference
 LEVEL = 0.95
+ROUNDING = 1e-12  # of a value, or of 1: a smaller difference is none
 VERDICTS = ("holds", "holds with a condition", "does not hold", "cannot be told")
 
 
@@ -94,7 +95,8 @@ def compare(
         why = "no pairs of runs" if not seeds else "one pair of runs"
         return Compared(label, question, len(seeds), *[math.nan] * 6, "?", why, ids, read)
     with np.errstate(invalid="ignore"):
-        d = np.where(np.isinf(a) & np.isinf(b), 0.0, b - a)
+        same = (np.isinf(a) & np.isinf(b)) | (abs(b - a) <= ROUNDING * np.maximum(abs(a), 1.0))
+        d = np.where(same, 0.0, b - a)
     means = (float(np.mean(a)), float(np.mean(b)))
     if not np.all(np.isfinite(np.r_[a, b])):
         answer = _of_pairs(question, d, a, b)

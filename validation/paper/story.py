@@ -172,7 +172,7 @@ def _command(c: Conclusion) -> str:
 
 def _cell(runs: Sequence[Run], metric: str = "nlpd-plugin") -> str:
     """Mean ± standard error over seeds of the runs that ended, and how many diverged."""
-    values = [value(r, metric) for r in runs]
+    values = [v for r in runs if not math.isnan(v := value(r, metric))]
     finite = [v for v in values if math.isfinite(v)]
     bad = len(values) - len(finite)
     if not values:
@@ -246,8 +246,9 @@ def _lin_mc(runs: Sequence[Run]) -> str:
 of the test set infinite. A comparison by lin_mc is one between the methods without such images. Beside it stand the share of these images, the
 mean NLPD over the others (comparable only at equal shares), and `lin_mc_f`, which linearises the logits and is always finite."""
     own = [r for s in "ab" for r in matching(of_study(runs, s), task="mnist", part="test")]
+    own = [r for r in own if any("nonpositive-lin_mc" in row for row in r["rows"])]
     if not own:
-        return text + "\n\nNo MNIST runs are among the results."
+        return text + "\n\nNo MNIST runs with lin_mc are among the results."
     names = (
         "nonpositive-lin_mc",
         "nlpd-lin_mc",
