@@ -1,4 +1,4 @@
-"""Pages of the site from report files and paper.md: conforming implementations, badges, citations."""
+"""Pages of the site that are made from report files, paper.md and story.md."""
 
 import gzip
 import json
