@@ -15,150 +15,11 @@ FOLDER = Path(__file__).parent / "lessons"
 LESSONS = sorted(templates.LESSONS)
 
 INV = "import numpy as np\ninv = np.linalg.inv\n"
-# lesson | exercise | the function's body | words of the hint
-WRONG = """
-1 | normal_update | v = 1/(1/var + 1/noise_var); return mu - v*(y - mu)/noise_var, v | sign of y - mu
-1 | normal_update | v = 1/(1/var + 1/noise_var**2); return mu + v*(y - mu)/noise_var**2, v | noise_var taken for a standard deviation
-1 | normal_update | v = 1/(1/var + 1/noise_var); return mu + var*(y - mu)/noise_var, v | prior's variance in place of the new
-1 | normal_update | p = 1/var + 1/noise_var; return mu + (y - mu)/noise_var/p, p | precision is returned
-2 | natural | return inv(Sigma) @ mu, -inv(Sigma) | without the factor 1/2
-2 | natural | return Sigma @ mu, -Sigma/2 | covariance in place of the precision
-2 | moments | S = inv(-2*psi2); return S @ psi1, 2*S | Sigma is 2 times
-2 | kl | P = len(mu); d = mu - mu0; A = inv(Sigma0); return np.trace(A@Sigma) + d@A@d - P + np.log(np.linalg.det(Sigma0)/np.linalg.det(Sigma)) | factor 1/2
-3 | gradients | return 3*a*(mu**2 + var) + 2*b*mu + c, 6*a*mu + 2*b | factor 1/2 of Price
-3 | gradients | return 3*a*mu**2 + 2*b*mu + c, 3*a*mu + b | at the mean
-3 | bong_fc | S = inv(inv(Sigma) + G); return S, mu + S@g | sign of G
-3 | bong_fc | S = inv(inv(Sigma) - G/2); return S, mu + S@g | G/2 in place of G
-4 | empirical_fisher | return -Ghat.T @ Ghat | divided by M
-4 | gauss_newton | p = np.exp(f)/np.exp(f).sum(); return -F.T @ np.diag(p) @ F | without - p p^T
-5 | kalman_gain | return (Sigma @ H.T @ inv(H@Sigma@H.T + R)).T | transpose of K
-5 | kalman_gain | return Sigma @ H.T @ inv(H@Sigma@H.T + R@R) | R taken for a standard deviation
-5 | bong_fc | N = inv(inv(Sigma) + S@S.T); return N, mu + Sigma@g | covariance of the prior in place of the new one
-5 | bong_fc | N = inv(inv(Sigma) + S@S.T); return inv(N), mu + N@g | precision
-5 | bong_fc | N = inv(inv(Sigma) + S@S.T); return N, mu - N@g | the sign of g
-6 | bong_fc_mom | A = Sigma@S; return mu + Sigma@g, Sigma + A@A.T | sign of G
-6 | largest_loss | return np.linalg.eigvalsh(S.T@S)[-1] | Sigma is left out
-7 | bong_diag | v = 1/(1/var - d); return np.sqrt(v), mu + v*g | standard deviation
-7 | bong_diag | v = 1/(1/var - 2*d); return v, mu + v*g | 2
-8 | blr_fc | A, N = inv(Sigma), inv((1-alpha)*inv(Sigma_i) + alpha*(inv(Sigma) + S@S.T)); return N, mu_i + N@(A@(mu - mu_i) + g) | alpha
-8 | blr_fc | A = inv(Sigma); N = inv((1-alpha)*A + alpha*(A + S@S.T)); return N, mu + alpha*N@g | the prior in place of the iterate
-8 | bog_diag_mom | return mu + alpha*g, var + alpha*d | 2
-9 | ou_predict | return gamma*mu + (1-gamma)*mu0, gamma*Sigma + (1-gamma)*Sigma0 | not squared
-9 | steady_variance | v = (-q + np.sqrt(q*q + 4*q*r))/2; return v + q | before the update
-10 | predictive | return (H@mu)[0], (H@Sigma@H.T)[0, 0] | noise of the observation is left out
-10 | nlpd | return np.mean(np.log(2*np.pi*var**2)/2 + (y - mean)**2/(2*var**2)) | standard deviation
-11 | blr_diag | v = 1/((1-alpha)/var_i + alpha*(1/var - d)); return v, mu_i + v*((mu - mu_i)/var + g) | alpha
-11 | bbb_diag_mom | return mu_i + alpha*(g - (mu_i - mu)/var), var_i + alpha*(d - 1/var + 1/var_i) | 2
-"""
+# (lesson, exercise, the function's body, words of the hint)
+_WRONG = json.loads((FOLDER / "wrong.json").read_text(encoding="utf-8"))
+WRONG = [tuple(row) for row in _WRONG["graded as files"]]
 # the same, tested by their numbers alone, without a file and a process
-MORE = """
-1 | beta_update | return a*y, b*(1-y) | the counts are multiplied: they add up
-1 | beta_update | return a + y, b - y | y is subtracted from b: a failure adds 1 - y
-1 | beta_update | return a - 1 + y, b - y | 1 is subtracted from both counts
-1 | normal_update | K = var/(var+noise_var); return mu + K*y, (1-K)*var | y in place of y - mu: the gain multiplies the error of the prediction
-1 | normal_update | K = noise_var/(var+noise_var); return mu + K*(y-mu), (1-K)*var | var and noise_var exchanged in the gain, in mean and variance
-1 | normal_update | K = var/(var+noise_var); return mu + K*(y-mu), K*var | the prior's variance is multiplied by the gain K, not by 1 - K
-1 | normal_update | K = var/(var+noise_var); return mu + K*(y-mu), (1-K)**2*var | (1 - K)^2 var: the noise's part, K^2 noise_var, is missing
-1 | normal_update | v=1/(1/var+1/noise_var); return v*(mu/var + y/noise_var), np.sqrt(v) | var is the square root of what it should be: a standard deviation for a variance
-1 | normal_update | v=1/(1/var+1/noise_var); return v, v*(mu/var + y/noise_var) | returned in another order: var, mu in place of mu, var
-1 | normal_update | return (mu+y)/2, 1/(1/var+1/noise_var) | mu and y have equal weights: they are weighted by their precisions
-2 | natural | return inv(Sigma) @ mu, inv(Sigma) | psi2 without the factor -1/2
-2 | natural | return mu @ inv(Sigma), -2*inv(Sigma) | psi2 with the factor -2 in place of -1/2
-2 | natural | return mu, -0.5*inv(Sigma) | psi1 is not the mean: it is Sigma^-1 mu
-2 | natural | return mu / Sigma, -0.5 / Sigma | a division by Sigma is elementwise: a matrix is inverted by np.linalg.inv
-2 | moments | return inv(psi2) @ psi1, inv(psi2) | psi2 is inverted as it is: psi2 = -1/2 Sigma^-1
-2 | moments | S = -inv(psi2)/2; return S @ psi1, inv(S) | the precision is returned in place of Sigma
-2 | kl | d = mu - mu0; return 0.5*(np.trace(inv(Sigma0)@Sigma) + d@inv(Sigma0)@d - len(mu) - np.log(np.linalg.det(Sigma0)/np.linalg.det(Sigma))) | the sign of the log-determinants
-2 | kl | d = mu - mu0; return 0.5*(np.trace(inv(Sigma)@Sigma0) + d@inv(Sigma)@d - len(mu) + np.log(np.linalg.det(Sigma)/np.linalg.det(Sigma0))) | the two Gaussians exchanged
-2 | kl | d = mu - mu0; return 0.5*(np.trace(inv(Sigma0)@Sigma) + d@inv(Sigma0)@d - len(mu)) | the log-determinants are left out
-2 | kl | d = mu - mu0; return 0.5*(np.trace(inv(Sigma0)@Sigma) + d@inv(Sigma)@d - len(mu) + np.log(np.linalg.det(Sigma0)/np.linalg.det(Sigma))) | Sigma in place of Sigma0 between the means: (mu - mu0)^T Sigma0^-1 (mu - mu0)
-3 | gradients | return 3*a*(mu**2+var) + 2*b*mu + c, 6*a*mu/2 + 2*b | only one of the terms of f'' is halved
-3 | gradients | return a*(mu**3+3*mu*var) + b*(mu**2+var)+c*mu, 3*a*mu+b | E[f] itself is returned, not its gradient in mu
-3 | gradients | return 3*a*(mu**2+var) + 2*b*mu, 3*a*mu+b | the derivative of c theta is left out
-3 | bong_fc | S = inv(inv(Sigma) - G); return S, mu + Sigma@g | the covariance of the prior in place of the new one in the mean
-3 | bong_fc | S = inv(inv(Sigma) - G); return S, S@g | mu is left out: the new mean is mu + Sigma_new g
-3 | bong_fc | S = inv(Sigma - G); return S, mu+S@g | the covariance read as a precision
-3 | bong_fc | S = inv(inv(Sigma) - G); return mu+S@g, S | returned in another order: mu, Sigma in place of Sigma, mu
-3 | bong_fc | S = inv(Sigma) - G; return S, mu+inv(S)@g | the precision returned in place of the covariance
-4 | empirical_fisher | return -Ghat @ Ghat.T / len(Ghat) | Ghat Ghat^T, which is M x M: the gradients are the rows
-4 | empirical_fisher | return -Ghat.T @ Ghat / Ghat.shape[1] | divided by P, the number of parameters, not by M
-4 | empirical_fisher | return -np.cov(Ghat.T) | the mean is subtracted, and divided by M - 1: a covariance of the gradients
-4 | empirical_fisher | return -Ghat.T @ Ghat / (len(Ghat)-1) | divided by M - 1, not by M
-4 | empirical_fisher | return -Ghat.T @ Ghat / len(Ghat)**2 | divided by M twice
-4 | gauss_newton | p = np.exp(f)/np.exp(f).sum(); R = np.diag(p) - np.outer(p,p); return F.T @ R @ F | the sign of G
-4 | gauss_newton | p = 1/(1+np.exp(-f)); R = np.diag(p*(1-p)); return -F.T @ R @ F | a sigmoid of each logit in place of the softmax
-4 | gauss_newton | p = np.exp(f)/np.exp(f).sum(); R = np.diag(p*(1-p)); return -F.T @ R @ F | only the diagonal of R, p (1 - p): classes are not independent
-4 | gauss_newton | R = np.diag(f) - np.outer(f,f); return -F.T @ R @ F | the logits f in place of p = softmax(f)
-5 | kalman_gain | return inv(H @ Sigma @ H.T + R) @ H @ Sigma | H in place of H^T on the left: this is the transpose of K
-5 | kalman_gain | return Sigma @ H.T @ inv(H @ Sigma @ H.T + inv(R)) | R^-1 in place of R
-5 | kalman_gain | return Sigma @ H.T @ inv(R) | H Sigma H^T is left out of the innovation's covariance
-5 | kalman_update | K = Sigma@H.T@inv(H@Sigma@H.T+R); return mu + K@y, Sigma - K@H@Sigma | yhat is not subtracted from y
-5 | kalman_update | K = Sigma@H.T@inv(H@Sigma@H.T+R); return mu + K@(y-H@mu), Sigma - K@H@Sigma | H mu in place of yhat: a network's prediction is not linear
-5 | kalman_update | K = Sigma@H.T@inv(H@Sigma@H.T+R); return mu + K@(y-yhat), Sigma - K@R@K.T | K R K^T in place of K H Sigma
-5 | kalman_update | K = Sigma@H.T@inv(H@Sigma@H.T+R); return mu + K@(y-yhat), np.eye(3) - K@H | Sigma is left out: I - K H, not (I - K H) Sigma
-5 | bong_fc | N = inv(inv(Sigma) - S@S.T); return N, mu + N@g | the sign of G
-5 | bong_fc | N = inv(inv(Sigma) + 0.5*S@S.T); return N, mu + N@g | G/2 in place of G
-5 | bong_fc | N = inv(inv(Sigma) + S@S.T); return N, mu + inv(N)@g | the precision in place of the covariance in the mean
-6 | bong_fc_mom | return mu + Sigma @ g, Sigma - S @ S.T | Sigma on both sides of G is left out
-6 | bong_fc_mom | N = Sigma - Sigma@S@S.T@Sigma; return mu + N @ g, N | the new covariance in place of the old one in the mean
-6 | bong_fc_mom | N = inv(inv(Sigma) + S@S.T); return mu + Sigma @ g, N | the covariance of the natural form, (Sigma^-1 + S S^T)^-1
-6 | bong_fc_mom | return mu + g, Sigma - Sigma@S@S.T@Sigma | Sigma^-1 g in place of g (a Sigma left out before g)
-6 | bong_fc_mom | return mu + Sigma @ g, Sigma - 0.5*Sigma@S@S.T@Sigma | G/2 in place of G
-6 | largest_loss | return np.linalg.norm(S.T@Sigma@S, 'fro') | the Frobenius norm, not an eigenvalue
-6 | largest_loss | return np.linalg.eigvalsh(S.T@Sigma@S) | all eigenvalues, not the largest
-6 | largest_loss | return np.linalg.eigvalsh(Sigma@S@S.T)[-1] | eigvalsh of Sigma S S^T, which is not symmetric
-6 | largest_loss | return 1 - np.linalg.eigvalsh(S.T@Sigma@S)[-1] | one minus the eigenvalue
-7 | bong_diag | v = 1/(1/var + d); return v, mu + v*g | the sign of G
-7 | bong_diag | v = 1/(1/var - d); return 1/v, mu + v*g | the precision returned in place of the covariance
-7 | bong_diag | v = 1/(1/var - d); return v, mu + var*g | the covariance of the prior in place of the new one in the mean
-7 | bong_diag | v = var - d; return v, mu + v*g | d is subtracted from the variance, not from the precision
-7 | bong_diag | v = 1/(1/var - d); return np.sqrt(v), mu + np.sqrt(v)*g | standard deviations in place of variances
-7 | project | U,s,_ = np.linalg.svd(W, full_matrices=False); A=U[:,:2]*s[:2]; B=U[:,2:]*s[2:]; return A@A.T, Ups + B@B.T | the whole matrix of what is discarded is added to Ups, not its diagonal
-7 | project | U,s,_ = np.linalg.svd(W, full_matrices=False); A=U[:,2:]*s[2:]; B=U[:,:2]*s[:2]; return A@A.T, Ups + (B**2).sum(1) | the smallest singular directions are kept, not the largest
-7 | project | U,s,_ = np.linalg.svd(W, full_matrices=False); A=U[:,:2]*np.sqrt(s[:2]); B=U[:,2:]*s[2:]; return A@A.T, Ups + (B**2).sum(1) | the square roots of the singular values in W_new
-8 | blr_fc | A=inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*(A + S@S.T)); return N, mu + alpha*N@(A@(mu-mu_i)+g) | mu of the prior in front, in place of the iterate's mu_i
-8 | blr_fc | A=inv(Sigma); N = inv(inv(Sigma_i) + alpha*(A + S@S.T)); return N, mu_i + alpha*N@(A@(mu-mu_i)+g) | 1 - alpha is left out in front of the iterate's precision
-8 | blr_fc | A=inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*A + S@S.T); return N, mu_i + alpha*N@(A@(mu-mu_i)+g) | alpha is left out in front of S S^T
-8 | blr_fc | A=inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*(A + S@S.T)); return N, mu_i + alpha*Sigma_i@(A@(mu-mu_i)+g) | the covariance of the last iterate in place of the new one in the mean
-8 | blr_fc | A=inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*(A + S@S.T)); return N, mu_i + alpha*N@(A@(mu_i-mu)+g) | the sign of mu - mu_i
-8 | bog_diag_mom | return mu + alpha*g, var - alpha*d/2 | the sign of G
-8 | bog_diag_mom | return mu + alpha*var*g, var + alpha*var**2*d | the update of blr
-8 | bog_diag_mom | return mu - alpha*g, var - alpha*d/2 | the signs of g and G (those of the negative log-likelihood)
-8 | bog_diag_mom | return mu + g, var + d/2 | alpha left out (alpha = 1)
-9 | ou_predict | return gamma*mu, gamma**2*Sigma + (1-gamma**2)*Sigma0 | the mean does not revert to mu0
-9 | ou_predict | return gamma*mu + (1-gamma)*mu0, gamma**2*Sigma + (1-gamma)*Sigma0 | gamma is squared in front of Sigma only: Sigma0 has 1 - gamma^2
-9 | ou_predict | return gamma**2*mu + (1-gamma**2)*mu0, gamma**2*Sigma + (1-gamma**2)*Sigma0 | gamma is squared in the mean too
-9 | ou_predict | return gamma*mu + (1-gamma)*mu0, gamma**2*Sigma | what is drawn anew, (1 - gamma^2) Sigma0, is left out
-9 | ou_predict | return gamma*mu + (1-gamma)*mu0, gamma**2*Sigma + Sigma0 | Sigma0 is added whole, without 1 - gamma^2
-9 | steady_variance | return q*r/(q+r) | the first update, from a variance q: repeat it until v no longer changes
-9 | steady_variance | return (q + np.sqrt(q*q+4*q*r))/2 | the variance before the update, v + q, not after it
-9 | steady_variance | return np.sqrt(q*r) | q v is left out of v^2 + q v - q r = 0
-9 | steady_variance | return (-q - np.sqrt(q*q+4*q*r))/2 | the negative root of v^2 + q v - q r = 0
-9 | steady_variance | return (-q + np.sqrt(q*q+4*q*r)) | the formula of the roots without its 1/2
-10 | predictive | return H@mu, H@Sigma@H.T + noise_var | arrays in place of numbers: take the entry of H mu and of H Sigma H^T
-10 | predictive | return (H@mu)[0], (H@Sigma@H.T)[0,0] - noise_var | the noise is subtracted: it makes y less certain
-10 | predictive | return (H@mu)[0], (H@np.diag(np.diag(Sigma))@H.T)[0,0] + noise_var | only the diagonal of Sigma: the covariances of theta are left out
-10 | predictive | return (H@mu)[0], (H@inv(Sigma)@H.T)[0,0] + noise_var | the precision in place of the covariance
-10 | nlpd | return 0.5*np.log(2*np.pi*var) + (y-mean)**2/(2*var) | one number for each observation: take their mean
-10 | nlpd | return np.mean(0.5*np.log(2*np.pi) + np.log(var) + (y-mean)**2/(2*var)) | log(var) is not halved
-10 | nlpd | return np.mean((y-mean)**2) | the mean squared error, which does not see var
-10 | nlpd | return np.mean(0.5*np.log(2*np.pi*var) + (y-mean)**2/2) | the squared error is not divided by var
-11 | bong_diag | v = 1/(1/var - 0.5*d); return v, mu + v*g | G/2 in place of G
-11 | bong_diag | v = 1/(1/var - d); return v, mu - v*g | the sign of g
-11 | blr_diag | v = 1/((1-alpha)/var + alpha*(1/var - d)); return v, mu_i + alpha*v*((mu-mu_i)/var + g) | the covariance of the prior in place of the iterate's
-11 | blr_diag | v = 1/((1-alpha)/var_i + alpha*(1/var - d)); return v, mu_i + alpha*v*((mu-mu_i)/var_i + g) | the iterate's variance in place of the prior's under mu - mu_i
-11 | blr_diag | v = 1/((1-alpha)/var_i + alpha*(1/var + d)); return v, mu_i + alpha*v*((mu-mu_i)/var + g) | the sign of G
-11 | blr_diag | v = (1-alpha)*var_i + alpha/(1/var - d); return v, mu_i + alpha*v*((mu-mu_i)/var + g) | variances are averaged, not precisions
-11 | bbb_diag_mom | return mu_i + alpha*(g - (mu_i-mu)/var), var_i + alpha*(d/2) | the gradient of the KL term is left out of var
-11 | bbb_diag_mom | return mu_i + alpha*(g + (mu_i-mu)/var), var_i + alpha/2*(d + 1/var - 1/var_i) | the signs of the gradient of the KL term: it is subtracted
-11 | bbb_diag_mom | return mu + alpha*g, var + alpha/2*d | the prior in place of the iterate
-"""
-
-
-def rows(text):
-    """The rows of a table: lesson, exercise, body, words."""
-    found = [line.split(" | ") for line in text.strip().splitlines()]
-    return [(int(lesson), name, body, words) for lesson, name, body, words in found]
+MORE = [tuple(row) for row in _WRONG["tested by their numbers"]]
 
 
 def write(folder, lesson, text):
@@ -194,7 +55,7 @@ def test_solutions_are_not_in_the_package():
     assert not list(package.rglob("*solution*"))
 
 
-@pytest.mark.parametrize(("lesson", "name", "body", "words"), rows(WRONG))
+@pytest.mark.parametrize(("lesson", "name", "body", "words"), WRONG)
 def test_a_typical_mistake_is_named(lesson, name, body, words, tmp_path):
     (e,) = [e for e in teaching.exercises(lesson) if e.name == name]
     text = f"{INV}def {name}({', '.join(e.arguments)}):\n    {body}\n"
@@ -204,7 +65,7 @@ def test_a_typical_mistake_is_named(lesson, name, body, words, tmp_path):
     assert words in said, got
 
 
-@pytest.mark.parametrize(("lesson", "name", "body", "words"), rows(MORE))
+@pytest.mark.parametrize(("lesson", "name", "body", "words"), MORE)
 def test_more_mistakes_are_named(lesson, name, body, words):
     (e,) = [e for e in teaching.exercises(lesson) if e.name == name]
     scope = {}
@@ -266,18 +127,19 @@ def test_a_file_that_never_loads(tmp_path):
 
 def test_other_right_forms_are_right(tmp_path):
     """What is right by the text of an exercise: a list, NumPy numbers, rank as a slice's end."""
-    for lesson, name, body in (
-        (7, "project", "U, s, _ = np.linalg.svd(W, full_matrices=False)\n"
-         "    A = U[:, :rank] * s[:rank]\n"
-         "    return A @ A.T, Ups + np.diag(W @ W.T - A @ A.T)"),
-        (1, "beta_update", "return [a + y, b + 1 - y]"),
-        (1, "beta_update", "return (a + 1, b) if y == 1 else (a, b + 1)"),
-        (6, "largest_loss", "return max(np.linalg.eigvals(S.T @ Sigma @ S))"),
-        (4, "gauss_newton", "p = np.exp(f) / np.exp(f).sum()\n"
-         "    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()"),
+    project = """
+def project(Ups, W, rank):
+    U, s, Vt = np.linalg.svd(W, full_matrices=False)
+    kept = U[:, :rank] * s[:rank]
+    return kept @ kept.T, Ups + np.diag(W @ W.T - kept @ kept.T)
+"""
+    for lesson, name, text in (
+        (7, "project", INV + project),
+        (1, "beta_update", "def beta_update(a, b, y):\n    return [a + y, b + 1 - y]\n"),
+        (1, "beta_update", "def beta_update(a, b, y):\n    return (a + 1, b) if y == 1 else (a, b + 1)\n"),
+        (6, "largest_loss", f"{INV}def largest_loss(Sigma, S):\n    return max(np.linalg.eigvals(S.T @ Sigma @ S))\n"),
+        (4, "gauss_newton", f"{INV}def gauss_newton(F, f):\n    p = np.exp(f) / np.exp(f).sum()\n    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()\n"),
     ):  # fmt: skip
-        (e,) = [e for e in teaching.exercises(lesson) if e.name == name]
-        text = f"{INV}def {name}({', '.join(e.arguments)}):\n    {body}\n"
         assert mark(teaching.grade(write(tmp_path, lesson, text)), name).status == "right", text
 
 
