@@ -72,6 +72,8 @@ class Backend(Protocol):
 class StepFailed(Exception):
     """The update at step ``t`` (from 0) has no valid result; ``state`` is the one before it."""
 
+    before = 0  # steps that were taken before the data begin: messages count them too
+
     def __init__(self, t: int, state: State, reason: str, detail: str = "") -> None:
         super().__init__(f"step {t + 1}: {reason}")
         self.t, self.state, self.reason, self.detail = t, state, reason, detail
@@ -186,7 +188,7 @@ def choose(backend: str, problem: Problem) -> Backend:
 def _stream(p: Problem) -> Any:
     from .fast.stream import Stream
 
-    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples)
+    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples, p.prior)
 
 
 def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:
