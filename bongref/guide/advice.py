@@ -39,8 +39,9 @@ def happened(failure: StepFailed, p: Problem) -> str:
         return failure.detail
     now, then = _largest(failure.state), _largest(p.prior)
     if _diverged(failure, p):
+        step = failure.before + failure.t
         return (
-            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.before + failure.t}, "
+            f"the stream has diverged: the largest |mu| is {now:.3g} after step {step}, "
             f"{then:.3g} in the prior"
         )
     if failure.reason == NOT_FINITE:
