@@ -132,7 +132,8 @@ HOW = """## How to be listed
    bongref check my_adapter:Adapter --report my-implementation.json
    ```
 
-2. Put the file into `validation/results/reports/`, as it is or compressed with gzip, and send a pull request. The page and the badge are made from it when the site is
+2. Put the file into `validation/results/reports/`, as it is or compressed with gzip, and send a
+   pull request. The page and the badge are made from it when the site is
    built; the counts are taken from the cases in it, and a report of an interrupted run is refused.
 
 3. Show the badge. Its address does not change; for the first one above it is `badges/FIRST.svg`:
@@ -141,8 +142,10 @@ HOW = """## How to be listed
    [![BONG vectors](badges/FIRST.svg)](conforming.html#FIRST)
    ```
 
-[How to check an implementation](conformance.md) has the adapter's interface. The other public implementations are described in full, each difference with its cause, in
-[what other implementations get](peers.md); the cases of all their float64 adapters are added up here, as there.
+[How to check an implementation](conformance.md) has the adapter's interface. The other public
+implementations are described in full, each difference with its cause, in
+[what other implementations get](peers.md); the cases of all their float64 adapters are added up
+here, as there.
 """
 
 

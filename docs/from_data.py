@@ -442,7 +442,8 @@ def with_site_links(text: str, name: str) -> str:
     if name == "explorer":
         text = text.replace("\n## What it shows\n", f"\n{TRY}\n\n## What it shows\n", 1)
     if name == "story":
-        picture = "![Each conclusion of the paper with its verdict and the outcomes of the comparisons](figures/story-verdicts.svg)"
+        shown = "Each conclusion of the paper with its verdict and the outcomes of the comparisons"
+        picture = f"![{shown}](figures/story-verdicts.svg)"
         text = text.replace("\n## The verdicts\n", f"\n## The verdicts\n\n{picture}\n", 1)
     text = re.sub(
         r"^(!\[[^\]]*\]\(figures/[^)]+\))$", r":::{div} scroll\n\1\n:::", text, flags=re.M
