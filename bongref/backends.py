@@ -5,7 +5,7 @@
 
 :class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands
 many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so
-that an error is always the reference's. Rows, scores and checkpoints are in ``stream``.
+that an error is always the reference's. Rows, scores and checkpoints are in ``recording``.
 """
 
 from __future__ import annotations

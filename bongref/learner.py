@@ -2,9 +2,9 @@
 
 :class:`Learner` is what the estimators of :mod:`bongref.sklearn` are made of. Rows are taken in
 blocks of BLOCK, counted from the first row on and not by call: the filter takes a block as one
-stream from the state before it, so that **any chunking gives the same bits**. Rows of a block that
-is not full yet wait; a prediction runs them from the last full block, and the block itself is run
-again when it is full.
+stream from the state before it, so that **any chunking gives the same bits**. A prediction filters
+the rows of a block that is not full yet from the state after the last full block; the block is
+filtered again when it is full.
 
 Inputs and target are standardised by running means and standard deviations. These, and the
 estimated observation variance, are renewed where the number of rows has grown by GROWTH, and at

@@ -377,7 +377,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     Attributes
     ----------
-    classes_ : ndarray
+    classes_ : ndarray, shape (n_classes,)
         The labels, sorted.
     n_features_in_, feature_names_in_
         As in all of scikit-learn.
@@ -422,7 +422,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         ----------
         X : array_like or data frame, shape (n, D)
         y : array_like, shape (n,)
-        classes : array_like, optional
+        classes : array_like, shape (n_classes,), optional
             All labels that will ever come; needed in the first call.
 
         Returns

@@ -87,6 +87,12 @@ def array(*ndim: int) -> Kind:
     return check
 
 
+def ITERATES(name: str, value: Any, arguments: Arguments) -> Any:
+    """Numbers from within an iteration: floats may be infinite or NaN, and an array empty."""
+    known = isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind in "fO"
+    return value if known else array()(name, value, arguments)
+
+
 def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:
     """A finite real number: a float, or an exact number."""
     if is_traced(value):
