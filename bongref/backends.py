@@ -5,7 +5,7 @@
 
 :class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands
 many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so
-that an error is always the reference's. Rows, scores and checkpoints are in ``stream``.
+that an error is always the reference's. Rows, scores and checkpoints are in ``recording``.
 """
 
 from __future__ import annotations
@@ -71,6 +71,8 @@ class Backend(Protocol):
 
 class StepFailed(Exception):
     """The update at step ``t`` (from 0) has no valid result; ``state`` is the one before it."""
+
+    before = 0  # steps that were taken before the data begin: messages count them too
 
     def __init__(self, t: int, state: State, reason: str, detail: str = "") -> None:
         super().__init__(f"step {t + 1}: {reason}")
@@ -186,7 +188,7 @@ def choose(backend: str, problem: Problem) -> Backend:
 def _stream(p: Problem) -> Any:
     from .fast.stream import Stream
 
-    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples)
+    return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples, p.prior)
 
 
 def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str]:

@@ -261,8 +261,8 @@ def filter_from(
     m = descriptions.method_from(data["method"])
     kind = descriptions.state_kind(m)
     made = descriptions.model_from(data["model"], model)
-    if made.n_params != len(arrays["state.mu"]):
-        raise Damaged(f"the model has {made.n_params} parameters, not {len(arrays['state.mu'])}")
+    if made.n_params != (n := np.size(arrays["state.mu"])):
+        raise Damaged(f"the model has {made.n_params} parameters, not {n}")
     dynamics = descriptions.dynamics_from(arrays, data["dynamics"])
     names = [f"state.{field}" for field in kind._fields]
     names += [f"dynamics.{field}" for field in dynamics._fields]

@@ -30,7 +30,7 @@ import numpy.typing as npt
 from .errors import BongrefError, InvalidType, InvalidValue
 from .linalg import Array, eigvalsh
 from .states import DLR, FC, Diag, State
-from .tables import IMPUTE, is_table, refuse_sparse
+from .tables import IMPUTE, as_array, foreign, is_table, length_of, refuse_sparse, shorter
 from .tables import describe as describe
 from .tables import is_missing as is_missing
 from .tables import partial_values as partial_values
@@ -124,9 +124,9 @@ def _floats(name: str, value: Any, remedy: str, copy: bool) -> Array:
         return np.array(raw, dtype=float) if copy else np.asarray(raw, dtype=float)
     except InvalidValue:
         raise
-    except (TypeError, ValueError, OverflowError):
+    except Exception as error:  # whatever the conversion of a foreign array says
         raise InvalidType(
-            f"{name} must be an array of real numbers, got {describe(value)}"
+            f"{name} must be an array of real numbers, got {describe(value)}{foreign(error)}"
         ) from None
 
 
@@ -152,7 +152,7 @@ def scalar(name: str, value: Any) -> float:
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None, remedy: str = "") -> int:
-    """An integer in low … high."""
+    """An integer in low … high; without ``high`` below 2^53, so that float64 can hold it."""
     allowed = f">= {low}" if high is None else f"in {low}...{high}"
     try:
         if isinstance(value, (bool, np.bool_)):
@@ -161,18 +161,18 @@ def integer(name: str, value: Any, low: int, high: int | None = None, remedy: st
     except TypeError:
         shown = describe(value) if getattr(value, "ndim", 0) else repr(value)
         raise InvalidType(f"{name} must be an integer {allowed}, got {shown}{remedy}") from None
-    if out < low or (high is not None and out > high):
-        raise InvalidValue(f"{name} must be an integer {allowed}, got {out}{remedy}")
+    allowed += " and < 2^53" if high is None and out >= 2**53 else ""
+    if not low <= out < (2**53 if high is None else high + 1):
+        raise InvalidValue(f"{name} must be an integer {allowed}, got {shorter(out)}{remedy}")
     return out
 
 
 def integers(name: str, value: Any, length: int | None = None, least: int = 1) -> tuple[int, ...]:
     """A sequence of integers >= 1: of the given length, or of at least ``least`` entries."""
-    size = f"{length}" if length is not None else f"at least {least}"
-    allowed = f"a sequence of {size} integers >= 1"
-    if isinstance(value, (str, bytes, dict)) or not hasattr(value, "__len__"):
+    allowed = f"a sequence of {f'at least {least}' if length is None else length} integers >= 1"
+    if isinstance(value, (str, bytes, dict)) or (n := length_of(value)) is None:
         raise InvalidType(f"{name} must be {allowed}, got {describe(value)}")
-    if len(value) != length if length is not None else len(value) < least:
+    if n != length if length is not None else n < least:
         raise InvalidValue(f"{name} must be {allowed}, got {value!r}")
     return tuple(integer(f"{name}[{i}]", v, 1) for i, v in enumerate(value))
 
@@ -204,11 +204,11 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 def strings(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
     """Some of the allowed strings, from a sequence of them."""
-    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+    sequence = isinstance(value, Iterable) and getattr(value, "ndim", 1) > 0
+    if isinstance(value, (str, bytes)) or not sequence:
+        got = describe(value) + (f"; use [{value!r}]" if isinstance(value, str) else "")
         listed = ", ".join(map(repr, allowed))
-        remedy = f"; use [{value!r}]" if isinstance(value, str) else ""
-        got = describe(value)
-        raise InvalidType(f"{name} must be a sequence of some of {listed}, got {got}{remedy}")
+        raise InvalidType(f"{name} must be a sequence of some of {listed}, got {got}")
     return tuple(choice(f"{name}[{i}]", v, allowed) for i, v in enumerate(value))
 
 
@@ -410,7 +410,7 @@ def n_outputs(model: Model, mu: Array, x: Any) -> int:
     except Exception as error:
         raise InvalidValue(
             f"model must return its outputs at theta of shape {mu.shape} and x of shape "
-            f"{np.shape(x)}, got {type(error).__name__}: {error}; see n_params and the shape of x"
+            f"{as_array(x).shape}, got {type(error).__name__}: {error}; see n_params and x"
         ) from error
 
 

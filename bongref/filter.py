@@ -25,6 +25,7 @@ from .models import Model
 from .paper import eq
 from .show import fields_html
 from .states import DLR, FC, State
+from .tables import as_array
 from .trace import Recorder, Symbol, Trace, recording
 
 FORMS = ("auto", "plain", "efficient")
@@ -138,10 +139,7 @@ def step(
 
 def _rank(m: Method, prior: Any) -> int | None:
     """The rank that the prior must have, whatever it is."""
-    try:
-        return m.rank(np.size(getattr(prior, "mu", 0)))
-    except ValueError:  # a ragged list, which is refused later
-        return m.rank(0)
+    return m.rank(as_array(getattr(prior, "mu", 0)).size)
 
 
 def as_method(m: Method | str, prior: Any) -> Method:
@@ -350,7 +348,7 @@ def _no_curvature(m: Method, model: Model, q: State, x: Any, prior: State, i: in
         what = "the model returns nan"
     return NotFinite(
         f"{m.hess} gave a gradient or Hessian that is not finite at inner iteration {i + 1}: "
-        f"{what} at this x and these parameters; the prior is unchanged",
+        f"{what} at this x, this y and these parameters; the prior is unchanged",
         step=1,
         state=prior,
         rows=[],

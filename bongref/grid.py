@@ -266,6 +266,7 @@ class Method:
         """
         mu = checks.array("mu", mu, ndim=1)
         var = checks.variance("var", var, len(mu))
+        generator = checks.seed_or_generator("rng", 0 if rng is None else rng)
         if self.family in ("fc", "fc_mom"):
             return FC(mu, np.diag(var))
         if self.family in ("diag", "diag_mom"):
@@ -275,7 +276,6 @@ class Method:
         _check_dlr_variance(var, rank)
         if self.rule in ("bong", "blr"):
             return DLR(mu, 1 / var, np.zeros((len(mu), rank)))
-        generator = checks.seed_or_generator("rng", 0 if rng is None else rng)
         W = 0.1 * generator.standard_normal((len(mu), rank)) / np.sqrt(rank * var)[:, None]
         return DLR(mu, _ups_for_variance(var, W), W)
 

@@ -84,6 +84,12 @@ class Inputs:
 
     def _from_names(self, x: Mapping[str, Any]) -> Array:
         """The values of a dict in the order of the features, which the first one fixes."""
+        for key in x if self.names is None else ():
+            if not isinstance(key, str):
+                raise InvalidType(
+                    f"x must have names (strings) as keys, got {describe(key)}; "
+                    "write {str(k): v for k, v in x.items()}, or give an array"
+                )
         names = self._checked_names(x) if self.names is None else self.names
         if len(x) == len(names):  # plain finite numbers at once
             found = [x.get(n) for n in names]
@@ -104,6 +110,11 @@ class Inputs:
 
     def many(self, X: Any) -> Any:
         """Rows: of dicts by their names, of a frame with these columns too; else as they are."""
+        if isinstance(X, Mapping):
+            raise InvalidType(
+                f"X must be rows: an array, a data frame or a list of dicts, got {describe(X)}; "
+                "a dict is one input, for learn_one and predict_one"
+            )
         if isinstance(X, (list, tuple)) and any(isinstance(x, Mapping) for x in X):
             return [self._row(t, x) for t, x in enumerate(X)]
         if self.names is not None and hasattr(X, "columns") and is_table(X):

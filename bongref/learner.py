@@ -2,9 +2,9 @@
 
 :class:`Learner` is what the estimators of :mod:`bongref.sklearn` are made of. Rows are taken in
 blocks of BLOCK, counted from the first row on and not by call: the filter takes a block as one
-stream from the state before it, so that **any chunking gives the same bits**. Rows of a block that
-is not full yet wait; a prediction runs them from the last full block, and the block itself is run
-again when it is full.
+stream from the state before it, so that **any chunking gives the same bits**. A prediction filters
+the rows of a block that is not full yet from the state after the last full block; the block is
+filtered again when it is full.
 
 Inputs and target are standardised by running means and standard deviations. These, and the
 estimated observation variance, are renewed where the number of rows has grown by GROWTH, and at
@@ -33,12 +33,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, likelihoods, stream
+from . import checks, defaults, likelihoods, stream
 from .backends import Problem, StepFailed, choose
 from .checks import Observations
 from .dynamics import OU, Linear, Static, propagate
-from .errors import StreamEnded
-from .gaussians import covariance_times
+from .errors import InvalidValue, StreamEnded
+from .gaussians import covariance_times, marginal_variance
 from .grid import Method
 from .likelihoods import Likelihood
 from .linalg import Array
@@ -54,6 +54,12 @@ LONGEST = 1024  # rows until they are, at most
 LEAST = 0.1  # the part of the mean squared error that is noise, at least
 FLOOR = 1e-6  # of the target's variance: the observation variance is at least that
 CLIP = 3.0  # standard deviations beyond which an input counts as that far
+SET_BY = {  # what a remedy names -> the argument of the estimators
+    "alpha=": "method_params={'alpha': ...} sets alpha",
+    "prior variance": "prior_var sets the prior variance",
+    "observation variance": "noise_var sets the observation variance",
+}
+RANGE = 1e150  # of standard deviations, and 1/RANGE: their squares are numbers of float64
 NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
 
 
@@ -80,9 +86,10 @@ class Moments(NamedTuple):
 
     @property
     def std(self) -> Array:
-        """Standard deviations; 0 where what there is may be rounding."""
+        """Standard deviations; 0 where what there is may be rounding, or squares underflow."""
         std = np.sqrt(self.squares / max(self.n, 1))
-        return np.where(std > 8 * np.finfo(float).eps * np.abs(self.mean), std, 0.0)
+        least = np.maximum(8 * np.finfo(float).eps * np.abs(self.mean), 1 / RANGE)
+        return np.where(std > least, std, 0.0)
 
 
 class Scale(NamedTuple):
@@ -198,9 +205,11 @@ class Learner:
         except StreamEnded as error:
             self._keep_good_rows()
             text = f"{self.rows} of the rows are learned, the one after them cannot be. "
-            raise type(error)(
-                text + error.message, self.rows + 1, self.current().state, [], error.name
-            ) from None
+            text += error.message + "".join(
+                f" {how}." for what, how in SET_BY.items() if what in error.message
+            )
+            state = self.current().state
+            raise type(error)(text, self.rows + 1, state, [], error.name) from None
 
     def _keep_good_rows(self) -> None:
         """Leave out waiting rows from the end until the others can be learned."""
@@ -209,7 +218,7 @@ class Learner:
                 self.current()
                 return
             except StreamEnded as error:
-                good = min(error.step - 1, len(self.X) - 1)
+                good = min(error.step - 1 - self.committed.rows, len(self.X) - 1)
                 self._wait(self.X[:good], self.Y[:good])
 
     def current(self) -> Committed:
@@ -235,7 +244,7 @@ class Learner:
             try:
                 new = filtered.block(c, at, at + BLOCK)
             except StreamEnded as error:
-                good = first + at + error.step - 1
+                good = first + at + error.step - 1 - c.rows
                 self._wait(X[first + at : good], Y[first + at : good])
                 raise
             new = self._measured(c, new, X[rows], Y[rows])
@@ -278,7 +287,7 @@ class Learner:
         sums = old.errors + float(error @ error), old.n_errors + len(error)
         if not due:
             return new._replace(errors=sums[0], n_errors=sums[1])
-        J = self.model.jac(prior.mu, Z)[:, 0]
+        J = outputs_and_jacobians(self.model, prior.mu, Z)[1][:, 0]
         mse = sums[0] / sums[1]
         spread = scale**2 * float(np.vdot(J, _times_covariance(prior, J))) / len(J)
         least = FLOOR * float(self._y_scale(new.y).std[0]) ** 2
@@ -297,6 +306,30 @@ class Learner:
         }  # fmt: skip
         lik: Likelihood = kinds[self.kind]()
         return lik
+
+    def check_settings(
+        self,
+        m: Method,
+        model: ParametricModel,
+        prior_var: float,
+        gamma: float,
+        noise_var: float | None,
+    ) -> None:
+        """Refuse settings that are not those with which the rows so far were learned."""
+        first = float(marginal_variance(self.prior)[0] / defaults.fan_in(self.model)[0])
+        used = self.dynamics.gamma if isinstance(self.dynamics, OU) else 1.0
+        for name, old, new, same in (
+            ("method", self.m, m, m == self.m),
+            ("the network", self.model, model, model.spec == self.model.spec),
+            ("prior_var", f"{first:.6g}", prior_var, math.isclose(prior_var, first, rel_tol=1e-9)),
+            ("noise_var", self.noise_var, noise_var, noise_var == self.noise_var),
+            ("gamma", used, gamma, gamma == used),
+        ):
+            if not same:
+                raise InvalidValue(
+                    f"{name} must stay {old}, with which {self.rows} rows were learned, got {new}; "
+                    "fit(X, y) starts again with other settings"
+                )
 
     # --- predictions
 
@@ -407,6 +440,9 @@ def _committed(
     ok = rows % BLOCK == 0 and 0 < ahead <= LONGEST and errors >= 0
     ok = ok and rows <= 2**53 and counts["n_errors"] <= rows
     ok = ok and all(np.all(v[f] >= 0) for v in c.values() for f in v if f != "mean")
+    std = np.concatenate([c["x_scale"]["std"], c["y_scale"]["std"]])
+    ok = ok and bool(np.all(std < RANGE) and np.all(std[(std > 0)] > 1 / RANGE))
+    ok = ok and (noise is None or 0 < noise / float(std[-1] or 1.0) ** 2 < math.inf)
     if not ok or rng is None or not np.all(c["y_scale"]["std"] > 0):
         raise Damaged("the statistics of the rows are not possible")
     x, y = (Moments(counts["rows"], **c[k]) for k in ("x", "y"))
@@ -446,7 +482,8 @@ class _Segment:
     def block(self, c: Committed, first: int, stop: int) -> Committed:
         """After the rows first, …, stop − 1, as one stream from c."""
         self.rng.bit_generator.state = c.rng
-        state, t = type(c.state)(*c.state), first  # another object: nothing is kept from before
+        # of another object nothing is kept from before; at 0 the arrays of the prior are new
+        state, t = c.state if first == 0 else type(c.state)(*c.state), first
         try:
             while t < stop:
                 state, t, _ = self.steps.advance(state, t, stop)
@@ -455,18 +492,12 @@ class _Segment:
         return c._replace(state=state, rng=self.rng.bit_generator.state)
 
     def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
-        """What bongref.run says of these rows."""
-        p, data = self.problem, self.problem.data
-        rng = np.random.default_rng(0)
-        rng.bit_generator.state = c.rng
-        try:
-            stream.run(
-                p.m, p.model, p.lik, c.state, data.xs[first:stop], data.ys[first:stop],
-                rng=None if p.rng is None else rng, dynamics=p.dynamics, progress=False,
-            )  # fmt: skip
-        except StreamEnded as error:
-            return type(error)(error.message, failure.t + 1 - first, error.state, [], error.name)
-        raise AssertionError("a step failed in a block and not in run")
+        """The error of a row, counted from the first one ever learned."""
+        xs, ys, seen = self.problem.data
+        data = Observations(xs[first:stop], ys[first:stop], seen[first:stop])
+        p = self.problem._replace(data=data, prior=self.learner.prior)
+        failure.t, failure.before = failure.t - first, c.rows
+        return stream.ended(failure, p, None, "the state before it is in .state")
 
 
 def network(n_in: int, hidden: Sequence[int], n_out: int, activation: str) -> ParametricModel:
@@ -483,12 +514,26 @@ def output_moments(model: ParametricModel, q: State, X: Array) -> tuple[Array, A
     m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
     for at in range(0, len(X), size):
         rows = slice(at, min(at + size, len(X)))
-        m[rows] = model(q.mu, X[rows])
-        J = model.jac(q.mu, X[rows])
+        m[rows], J = outputs_and_jacobians(model, q.mu, X[rows])
         flat = J.reshape(-1, P)
         SJ = _times_covariance(q, flat).reshape(J.shape)
         V[rows] = np.einsum("ncp,ndp->ncd", J, SJ)
     return m, V
+
+
+def outputs_and_jacobians(model: ParametricModel, mu: Array, X: Array) -> tuple[Array, Array]:
+    """f(x_n, μ), (N, C), and ∂f/∂θ, (N, C, P), in compiled code where there is any."""
+    try:
+        from .fast import Unavailable, predict
+    except ImportError:
+        return model(mu, X), model.jac(mu, X)
+    try:
+        found: tuple[Array, Array] = predict.jacobians_of(
+            predict.network(model, model.n_outputs or 1), mu, X
+        )
+        return found
+    except Unavailable:
+        return model(mu, X), model.jac(mu, X)
 
 
 def _times_covariance(q: State, A: Array) -> Array:

@@ -13,9 +13,9 @@ any other      the mean of y linearised too; its density at m
 =============  =====================================================================================
 
 For a linear model with a Gaussian likelihood nothing of this is an approximation. The probability
-of two classes is within 0.02 of its integral. Those of more classes are not as near: of ten classes
-within 0.03 for logits of variance 1/4, 0.1 for variance 1, 0.2 for variance 16; p(y | m) itself is
-off by 0.04, 0.1 and 0.5 there. ``predictive.lin_mc(linearise="f")`` samples the integral.
+of two classes is within 0.02 of its integral. With ten classes the error is at most 0.03 for logits
+of variance 1/4, 0.1 for variance 1 and 0.2 for variance 16, where p(y | m), without the
+uncertainty, is off by 0.04, 0.1 and 0.5. ``predictive.lin_mc(linearise="f")`` samples the integral.
 
 >>> import numpy as np, bongref as br
 >>> from bongref import linearised

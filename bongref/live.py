@@ -1,7 +1,7 @@
-"""A compiled stream that stays open: observations come one at a time, and none is kept for long.
+"""A compiled stream that stays open: observations come one at a time and are not stored.
 
-    live = Live(problem, state)
-    live.advance(xs, ys, seen)    # takes all steps, or raises StepFailed at the last good state
+    live = Live(problem, state, t, x, C)   # x: an input, C: the number of outputs
+    live.advance(xs, ys, seen)             # all steps, or StepFailed at the last good state
     live.t, live.state, live.moments(X)
 
 The loop works in place, so that a step that fails, or one that Ctrl-C interrupts, leaves the arrays

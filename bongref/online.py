@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -462,7 +462,7 @@ impute what is missing
         """The observation, encoded (C,); numbers and labels at once."""
         model, lik = self.model, self.lik
         if model.n_outputs == 1 and lik.name == "gaussian" and isinstance(y, (float, int)):
-            if math.isfinite(y):
+            if abs(y) <= sys.float_info.max:  # not of NaN
                 return np.array([y], dtype=np.float64)
         elif model.n_outputs is None:
             return lik.encode(y, checks.n_outputs(model, self._engine.state.mu, x))

@@ -285,7 +285,7 @@ def calibration(pred: Predictive, Y: Any, *, n_bins: int = 10, ax: Any = None) -
     ----------
     pred : Predictive
         Of N inputs, from :mod:`bongref.predictive`.
-    Y : array_like, length N
+    Y : array_like, shape (N,) or (N, C)
         Their observations.
     n_bins : int
         Bins of the reliability curve, at most.
@@ -354,8 +354,8 @@ def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
     ----------
     pred : Predictive
         Of a Gaussian likelihood.
-    Y : array_like, length N
-    levels : array_like
+    Y : array_like, shape (N,) or (N, 1)
+    levels : array_like, shape (K,)
         Probabilities of the intervals.
 
     Returns
@@ -387,14 +387,14 @@ def reliability(pred: Predictive, Y: Any, n_bins: int = 10) -> tuple[Array, Arra
     ----------
     pred : Predictive
         Of a Categorical likelihood, or a Bernoulli one with one output.
-    Y : array_like, length N
+    Y : array_like, shape (N,), or (N, C) of one-hot vectors
         The observed classes.
     n_bins : int
         At most; a bin has at least one observation.
 
     Returns
     -------
-    confidence, share, low, high : ndarray
+    confidence, share, low, high : ndarray, shape (n_bins,) or less
 
     Examples
     --------
@@ -487,7 +487,7 @@ def marginal(q: State, params: Sequence[int]) -> tuple[Array, Array]:
 
     Returns
     -------
-    mean, cov : ndarray
+    mean, cov : ndarray, shapes (2,) and (2, 2)
 
     Examples
     --------

@@ -49,6 +49,7 @@ except ImportError as error:
 __all__ = ["BongClassifier", "BongRegressor"]
 
 FULL = 10**6  # outputs × P² up to which "auto" takes the full covariance: about 1 ms a row
+SETTINGS = "method hidden_layer_sizes activation prior_var noise_var gamma method_params".split()
 LARGEST = 1e100  # magnitude of a number in X and y
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "everyday.md"
 DOCUMENTATION = PAGE.as_uri() if PAGE.exists() else "https://arxiv.org/abs/2405.19681"
@@ -123,10 +124,7 @@ class _Bong(BaseEstimator):
         checks.choice("activation", self.activation, tuple(ACTIVATIONS))
         model = network(n_in, hidden, n_out, self.activation)
         m = _method(self.method, self.method_params, model)
-        scale, gamma = (
-            checks.scalar("prior_var", self.prior_var),
-            checks.scalar("gamma", self.gamma),
-        )
+        scale, gamma = (checks.scalar(k, getattr(self, k)) for k in ("prior_var", "gamma"))
         if not scale > 0:
             raise InvalidValue(f"prior_var must be > 0, got {self.prior_var!r}")
         if not 0 <= gamma <= 1:
@@ -149,6 +147,13 @@ class _Bong(BaseEstimator):
     def _noise_var(self) -> float | None:
         """The observation variance that was given; a classifier has none."""
         return None
+
+    def _check_unchanged(self, n_in: int, n_out: int) -> None:
+        """Refuse settings that were changed since the first rows, but for random_state."""
+        now = repr([v for k, v in vars(self).items() if k in SETTINGS])
+        if now != getattr(self, "_settled", None):
+            self.learner_.check_settings(*self._settings(n_in, n_out), self._noise_var())
+            self._settled = now
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -287,6 +292,7 @@ class BongRegressor(RegressorMixin, _Bong):
         X = _in_range("X", X)
         if first:
             self.learner_ = self._start(X.shape[1], 1, "gaussian")
+        self._check_unchanged(X.shape[1], 1)
         self.learner_.learn(X, y[:, None])
         return self
 
@@ -371,7 +377,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     Attributes
     ----------
-    classes_ : ndarray
+    classes_ : ndarray, shape (n_classes,)
         The labels, sorted.
     n_features_in_, feature_names_in_
         As in all of scikit-learn.
@@ -416,7 +422,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         ----------
         X : array_like or data frame, shape (n, D)
         y : array_like, shape (n,)
-        classes : array_like, optional
+        classes : array_like, shape (n_classes,), optional
             All labels that will ever come; needed in the first call.
 
         Returns
@@ -430,15 +436,10 @@ class BongClassifier(ClassifierMixin, _Bong):
                 "classes must be given in the first call of partial_fit, got None; "
                 "partial_fit(X, y, classes=[all labels that will come])"
             )
-        if (
-            not first
-            and classes is not None
-            and not np.array_equal(self.classes_, np.unique(column_or_1d(classes)))
-        ):
-            raise InvalidValue(
-                f"classes must be those of the first call, {self.classes_.tolist()}, "
-                f"got {np.unique(classes).tolist()}"
-            )
+        if classes is not None and not first:
+            again = np.unique(classes).tolist()
+            if again != (known := self.classes_.tolist()):
+                raise InvalidValue(f"classes must be those of the first call, {known}, got {again}")
         return self._learn(X, y, classes, first)
 
     def _learn(self, X: Any, y: Any, classes: Any, first: bool) -> BongClassifier:
@@ -453,11 +454,12 @@ class BongClassifier(ClassifierMixin, _Bong):
                 "partial_fit(X, y, classes=...) takes labels that come later"
             )
         U = _encoded(y, labels)
+        n_out = 1 if len(labels) == 2 else len(labels)
         if first:
-            n_out = 1 if len(labels) == 2 else len(labels)
             kind = "bernoulli" if n_out == 1 else "categorical"
             self.learner_ = self._start(X.shape[1], n_out, kind)
             self.classes_ = labels
+        self._check_unchanged(X.shape[1], n_out)
         self.learner_.learn(X, U)
         return self
 
@@ -554,7 +556,10 @@ def _method(name: Any, params: Any, model: ParametricModel) -> Method:
     if isinstance(name, str) and name.strip().lower() == "auto":
         family = "fc" if (model.n_outputs or 1) * P**2 <= FULL and "rank" not in given else "dlr"
         name = f"bong-lin-hess-{family}"
-    m = method(name, **given)
+    try:
+        m = method(name, **given)
+    except (InvalidType, InvalidValue) as error:  # bongref.method calls it name
+        raise type(error)(str(error).replace("name must", "method must", 1)) from None
     if "rank" in m.params and "rank" not in given:
         m = method(m, rank=min(PARAMETERS["rank"][1], P))
     return m

@@ -222,14 +222,15 @@ def _ended(failure: StepFailed, p: Problem, result: Result) -> StreamEnded:
     return ended(failure, p, result, _kept(result))
 
 
-def ended(failure: StepFailed, p: Problem, result: Result, kept: str) -> StreamEnded:
+def ended(failure: StepFailed, p: Problem, result: Result | None, kept: str) -> StreamEnded:
     """The error of a step that failed; ``kept`` says where everything up to there is."""
-    step, name = failure.t + 1, p.m.name
+    step, name = failure.before + failure.t + 1, p.m.name
     what = advice.happened(failure, p)
     message = f"{name}: step {step}: {what}; {kept}. {advice.remedy(failure, p)}".rstrip()
     kinds = {NOT_FINITE: NotFinite, RAISED: CallbackFailed}
     kind = kinds.get(failure.reason, NotPositiveDefinite)
-    return kind(message, step, failure.state, result.rows, name, result)
+    rows = [] if result is None else result.rows
+    return kind(message, step, failure.state, rows, name, result)
 
 
 # --- progress -------------------------------------------------------------------------------------

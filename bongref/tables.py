@@ -35,6 +35,35 @@ def describe(value: Any) -> str:
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
+def shorter(value: int) -> str:
+    """An integer for a message: its digits, or how many there are."""
+    return str(value) if abs(value) < 10**24 else f"an integer of {value.bit_length()} bits"
+
+
+def foreign(error: Exception) -> str:
+    """The end of a message: what the conversion of another package's array has said."""
+    plain = isinstance(error, (TypeError, ValueError, OverflowError))
+    return "" if plain else f" ({type(error).__name__}: {error})"
+
+
+def length_of(value: Any) -> int | None:
+    """The length of a sequence; None of what has none, such as a class or a 0-d array."""
+    try:
+        return len(value)
+    except TypeError:
+        return None
+
+
+def as_array(value: Any) -> Array:
+    """A value as NumPy reads it; an object array () of what NumPy cannot read."""
+    try:
+        return np.asarray(value)
+    except Exception:  # rows of different lengths, or an array of another package that refuses
+        out = np.empty((), dtype=object)
+        out[()] = value
+        return out
+
+
 def is_missing(value: Any) -> bool:
     """Whether an entry stands for a missing value: None, or the NA of a data frame."""
     return value is None or type(value).__name__ == "NAType"
@@ -125,7 +154,7 @@ def complete(name: str, data: Any) -> Any:
         raise InvalidValue(f"{name} must have no masked entries, got {describe(data)}{USE_NONE}")
     if is_table(data):
         data, gaps = _table(name, data)
-    elif isinstance(data, (list, tuple)) or getattr(data, "dtype", None) == np.dtype(object):
+    elif isinstance(data, (list, tuple)) or _is_of_objects(data):
         gaps = np.array([is_missing(v) for v in data], dtype=bool)
     else:
         return data
@@ -137,6 +166,11 @@ def complete(name: str, data: Any) -> Any:
     return data
 
 
+def _is_of_objects(data: Any) -> bool:
+    """Whether data is an array (n, ...) of Python objects."""
+    return isinstance(data, np.ndarray) and data.dtype.kind == "O" and data.ndim > 0
+
+
 def _read(name: str, data: Any, remedy: str) -> tuple[Array | list[Any], npt.NDArray[np.bool_]]:
     """The rows and which entries (of a list: which rows) are missing."""
     refuse_sparse(name, data)
@@ -145,13 +179,13 @@ def _read(name: str, data: Any, remedy: str) -> tuple[Array | list[Any], npt.NDA
         return _table(name, data)
     if np.ma.is_masked(data):
         raise InvalidValue(f"{name} must have no masked entries, got {describe(data)}{remedy}")
-    if hasattr(data, "__array__") and np.ndim(data) > 0:
-        a = np.asarray(data)
+    array_like = hasattr(data, "__array__") and not isinstance(data, type)
+    if array_like and (a := as_array(data)).ndim > 0:
         gaps = np.zeros(a.shape if a.dtype.kind == "O" else len(a), dtype=bool)
         if a.dtype.kind == "O":
             gaps = np.frompyfunc(is_missing, 1, 1)(a).astype(bool)
         return _numeric(a, gaps), gaps
-    sequence = hasattr(data, "__len__") and hasattr(data, "__getitem__")
+    sequence = hasattr(data, "__getitem__") and length_of(data) is not None
     if not sequence or isinstance(data, (str, bytes, dict)) or hasattr(data, "__array__"):
         remedy = f"; use list({name})" if hasattr(data, "__next__") else ""
         remedy = f"; of a single row, [{name.lower()}]" if np.isscalar(data) else remedy

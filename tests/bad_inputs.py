@@ -20,6 +20,16 @@ class Sparse:
         return np.eye(2)
 
 
+class Foreign:
+    """What is seen of a tensor that has to be detached first."""
+
+    def __array__(self, *args, **kwargs):
+        raise RuntimeError("use .detach()")
+
+    def __repr__(self):
+        return "<Foreign>"
+
+
 def given():
     """Good inputs, by the names that the calls use."""
     lik = br.likelihoods
@@ -33,6 +43,7 @@ def given():
         "nan": np.nan,
         "inf": np.inf,
         "Sparse": Sparse,
+        "Foreign": Foreign,
         "models": br.models,
         "lik": lik,
         "dyn": br.dynamics,
@@ -467,4 +478,54 @@ ROWS = [
      "digits must be an integer >= 1, got 0"),
     ("br.oracle.step('bong-lin-hess-diag', prior, None, curv, digits='50')", T,
      "digits must be an integer >= 1, got '50'"),
+    # --- arrays of other packages, classes, 0-d arrays, huge integers --------------------------------
+    ("model(theta, Foreign())", T,
+     "x must be an array of real numbers, got Foreign <Foreign> (RuntimeError: use .detach())"),
+    ("br.sample(q._replace(mu=Foreign()), 2, rng)", T,
+     "state.mu must be an array of real numbers, got Foreign <Foreign> (RuntimeError"),
+    ("gauss.encode(Foreign(), 1)", T,
+     "y must be finite real numbers, got Foreign <Foreign> (RuntimeError: use .detach())"),
+    ("metrics.on(Foreign(), Y, 'nlpd')", T,
+     "X must be an array, a data frame or a sequence, got Foreign"),
+    ("br.oracle.step('bong-lin-hess-diag', {**prior, 'mu': Foreign()}, None, curv)", T,
+     "prior.mu must be an array of real numbers, got Foreign"),
+    ("metrics.on(dict, Y, 'nlpd')", T,
+     "X must be an array, a data frame or a sequence, got type"),
+    ("gauss.encode(np, 1)", T, "y must be finite real numbers, got module"),
+    ("models.cnn(np.array(4))", T,
+     "in_shape must be a sequence of 3 integers >= 1, got ndarray array(4)"),
+    ("models.cnn(kernel=list)", T, "kernel must be a sequence of 2 integers >= 1, got type"),
+    ("models.mlp(np.array(2.0))", T,
+     "sizes must be a sequence of at least 2 integers >= 1, got ndarray array(2.)"),
+    ("pred.several(np.array('mc'), model, gauss, q, X)", T,
+     "kinds must be a sequence of some of 'plugin', 'mc', 'lin_mc', 'lin_mc_f', got ndarray"),
+    ("pred.Predictive('mc', gauss, [[1.0, 2.0], [3.0]])", V,
+     "values must be an array of shape (S, N, C), got list [[1.0, 2.0], [3.0]]"),
+    ("br.update('bong-lin-hess-diag', models.wrap(lambda t, x: x @ t, 2), gauss, q, "
+     "[[1.0, 2.0], [3.0]], 1.0)", V,
+     "model must return its outputs at theta of shape (2,) and x of shape (), got ValueError"),
+    ("model.unflatten(None)", T, "theta must be an array of real numbers, got NoneType None"),
+    ("br.sample(q, 2**70, rng)", V,
+     "n must be an integer >= 1 and < 2^53, got 1180591620717411303424"),
+    ("pred.mc(model, gauss, q, X, rng=rng, n_samples=10**400)", V,
+     "n_samples must be an integer >= 1 and < 2^53, got an integer of 1329 bits"),
+    ("models.linear(10**400)", V, "n_in must be an integer >= 1 and < 2^53, got an integer of"),
+    ("br.method('bong-lin-ef-dlr', rank=2**60)", V,
+     "rank must be an integer >= 1 and < 2^53, got 1152921504606846976"),
+    ("br.recommend(model, 10**400, 1.0)", V,
+     "n_obs must be an integer >= 1 and < 2^53, got an integer of 1329 bits"),
+    ("metrics.ece(pb, [0, 1, 1], n_bins=2**60)", V, "n_bins must be an integer >= 1 and < 2^53"),
+    ("br.oracle.step('bong-lin-hess-diag', prior, None, curv, digits=10**9)", V,
+     "digits must be at most 100000, got 1000000000"),
+    ("cat.mean([])", V, "o must have shape (..., C) with C >= 1, got (0,)"),
+    ("cat.sample(np.zeros((2, 0)), 0)", V, "o must have shape (..., C) with C >= 1, got (2, 0)"),
+    ("gauss.log_prob([0.0], [nan])", V, "y must be finite real numbers, got nan; use None"),
+    ("gauss.log_prob([0.0], [inf])", V, "y must be finite real numbers, got inf"),
+    ("pois.log_prob([0.0], [inf])", V, "y must be nonnegative integers, got inf"),
+    ("gauss.encode([1.0], 1, batch='1')", T, "batch must be an integer >= 0, got '1'"),
+    ("cat.encode([1], 3, batch=-1)", V, "batch must be an integer >= 0, got -1"),
+    ("br.method('bong-lin-hess-diag').prior([0.0], rng='seed')", T,
+     "rng must be a numpy.random.Generator or a seed (an integer >= 0), got str 'seed'"),
+    ("br.Filter('bong-lin-hess-diag', model, gauss, q).learn_one(x, 10**400)", T,
+     "y must be finite real numbers, got int 1000"),
 ]  # fmt: skip

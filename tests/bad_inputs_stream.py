@@ -193,6 +193,12 @@ ROWS = [
      "checkpoint must be a path (str or os.PathLike), got int 3"),
     ("run(m, model, gauss, q, X, Y, checkpoint=folder / 'x.txt')", V,
      "checkpoint must end in .npz, got"),
+    ("run(m, model, gauss, q, X, Y, every=np.array(2.0), metrics=metrics.on(X, Y, 'nlpd'))", T,
+     "every must be an integer >= 1, got array(2.)"),
+    ("run(m, model, gauss, q, Foreign(), Y)", T,
+     "X must be an array, a data frame or a sequence, got Foreign"),
+    ("run(m, model, gauss, q, list, Y)", T,
+     "X must be an array, a data frame or a sequence, got type"),
     # --- save and load ----------------------------------------------------------------------------
     ("br.save(folder / 'x.npz', (q,))", T,
      "value must be a state (FC, Diag, DLR), a Result of bongref.run, a Filter"),
@@ -227,7 +233,7 @@ ROWS = [
     ("run(m, models.wrap(lambda t, x: x @ t, 2), gauss, q, np.ones((2, 3)), [1.0, 1.0])", V,
      "model must return its outputs at theta of shape (2,) and x of shape (3,), got ValueError"),
     ("br.update(m, models.wrap(lambda t, x: 1 / 0, 2), gauss, q, [1.0, 1.0], 1.0)", V,
-     "got ZeroDivisionError: division by zero; see n_params and the shape of x"),
+     "got ZeroDivisionError: division by zero; see n_params and x"),
     ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])",
      br.CallbackFailed, "f must return an array of real numbers or one number, got NoneType"),
 ]  # fmt: skip

@@ -7,6 +7,7 @@ import numpy as np
 
 import bongref as br
 from bongref.errors import InvalidType, InvalidValue
+from bongref.theory import expectations, newton, pairs
 
 V, T = InvalidValue, InvalidType
 
@@ -18,6 +19,9 @@ def given():
         "br": br,
         "np": np,
         "nan": np.nan,
+        "expectations": expectations,
+        "newton": newton,
+        "pairs": pairs,
         "batch": batch,
         "conj": br.conjugate,
         "lit": br.literature,
@@ -267,4 +271,23 @@ ROWS = [
     ("nist.qr(None)", T, "d must be a Dataset, got NoneType None"),
     ("nist.condition('Longley')", T, "d must be a Dataset, got str 'Longley'"),
     ("nist.lre(None, '1.0')", T, "got must be a real number, got NoneType None"),
+    # --- what the functions above are made of -----------------------------------------------------
+    ("expectations.nodes(None)", T, "s must be a real number, got NoneType None"),
+    ("expectations.nodes(-1)", V, "s must be > 0, got -1"),
+    ("expectations.output(None, np.eye(2))", T, "q must be an FC or Diag state, got NoneType None"),
+    ("expectations.output(fc, three)", V, "X must have 2 dimensions, got shape (3,)"),
+    (
+        "expectations.expected_log_prob(None, one, one, np.ones((1, 1)))",
+        T,
+        "lik must be a likelihood such as bongref.likelihoods.Bernoulli(), got NoneType None",
+    ),
+    (
+        "expectations.expected_derivatives(bern, None, one, np.ones((1, 1)))",
+        T,
+        "m must be an array of real numbers, got NoneType None",
+    ),
+    ("newton.minimise(None, fc)", T, "objective must be callable, got NoneType None"),
+    ("newton.minimise(lambda q: 0.0, None)", T, "start must be an FC or Diag state, got NoneType"),
+    ("pairs.beta_line(None, 1.0)", T, "a must be a real number, got NoneType None"),
+    ("pairs.gamma_line(1.0, 0)", V, "b must be > 0, got 0"),
 ]

@@ -27,8 +27,15 @@ def pytest_addoption(parser):
     )
 
 
-# files that use kernels of test_fast*.py in many tests
-AFTER_FAST = {f"test_{n}.py" for n in ("checkpoints", "online", "predictive_metrics", "sklearn")}
+# other files that use kernels of test_fast*.py
+AFTER_FAST = {
+    f"test_{name}.py"
+    for name in (
+        *("checkpoints", "online", "predictive_metrics", "sklearn", "stream", "schedule"),
+        *("conjugate", "data", "docstrings", "edges", "equivalences", "experiments_run", "filter"),
+        *("readme", "site"),
+    )
+}
 MARKS = pytest.StashKey[dict[str, list[str]]]()
 
 

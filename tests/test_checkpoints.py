@@ -241,6 +241,7 @@ def refused(path, match=""):
     text = str(caught.value)
     start = f"path must be a file that bongref.save wrote, got {os.fspath(path)!r} ("
     assert text.startswith(start) and "\n" not in text and len(text) > len(start) + 5, text
+    assert "Error)" not in text, text
     assert match in text, text
 
 
@@ -496,6 +497,7 @@ def hostile_documents(tmp):
         {"model": {"kind": "linear", "n_in": 2, "n_out": 1, "bias": 3}},
         {"model": {"kind": "linear", "n_in": 2, "n_out": 1, "bias": False, "rng": 1}},
         {"model": {"kind": "linear", "n_in": 10**30, "n_out": 1, "bias": False}},
+        {"model": {"kind": [], "n_in": 2}}, {"model": {"kind": {}}},
         {"lik": None}, {"lik": {"kind": "categorical"}}, {"lik": {"kind": []}},
          {"lik": {"kind": "x"}},
         {"dynamics": {"kind": "static"}}, {"dynamics": {"kind": "linear"}}, {"dynamics": 3},
@@ -537,6 +539,20 @@ def test_hostile_documents_are_refused(tmp_path):
             raise AssertionError(what) from error
         seen += 1
     assert seen > 100
+
+
+def test_half_characters_are_refused(tmp_path):
+    """JSON can write half of a pair, which UTF-8 cannot: what was read could not be written."""
+    f, path = parts(VALUES["filter"], tmp_path), tmp_path / "x.npz"
+    for names in (["\ud800", "b"], ["a", "\udc00"]):
+        pack(path, edited(f, {"features": names}))
+        refused(path, "no JSON")
+        g = br.Filter("bong-lin-hess-fc", br.models.linear(2), VALUES["filter"].lik, features=names)
+        with pytest.raises(br.InvalidValue, match=r"names that UTF-8 can hold, got '.ud"):
+            br.save(tmp_path / "y.npz", g)
+    pack(path, edited(f, {"features": ["\U0001f600", "b"]}))  # a pair, escaped
+    assert br.load(path).features == ["\U0001f600", "b"]
+    assert not (tmp_path / "y.npz").exists()
 
 
 def test_edits_that_change_nothing_are_accepted(tmp_path):

@@ -330,6 +330,57 @@ def test_the_predictive_is_named():
     assert "plugin predictive" in outcome.diagnosis[0]
 
 
+ROOTS = {  # of the covariance of draws, from q's covariance, Υ and W
+    "variances for standard deviations": lambda Sigma, Ups, W: Sigma,
+    "L^T L in place of L L^T": lambda Sigma, Ups, W: np.linalg.cholesky(Sigma).T,
+    "the precision in place": lambda Sigma, Ups, W: np.linalg.cholesky(np.linalg.inv(Sigma)),
+    "the diagonal of the covariance alone": lambda Sigma, Ups, W: np.diag(np.sqrt(np.diag(Sigma))),
+    "the covariance": lambda Sigma, Ups, W: np.eye(len(Sigma)),
+    "Ups alone, without W": lambda Sigma, Ups, W: np.diag(1 / np.sqrt(Ups)),
+    "W W^T added to the covariance": lambda Sigma, Ups, W: np.linalg.cholesky(
+        np.diag(1 / Ups) + W @ W.T
+    ),
+    "one standard normal": lambda Sigma, Ups, W: np.outer(
+        np.linalg.cholesky(Sigma).sum(axis=1), np.eye(len(Sigma))[0]
+    ),
+}
+
+
+def drawing(root, mean=1.0):
+    class Adapter(Base):
+        def draw(self, family, state, n, seed, normals):
+            Ups, W = state["Ups"], state["W"]
+            made = root(np.linalg.inv(np.diag(Ups) + W @ W.T), Ups, W)
+            z = np.random.default_rng(seed).standard_normal((n, len(Ups)))
+            return mean * state["mu"] + (z if normals is None else normals) @ made.T
+
+    return Adapter()
+
+
+@pytest.mark.parametrize("words", ROOTS)
+def test_wrong_draws_are_named(words):
+    """By the one mistake that it is: given standard normals, and by the moments of 20,000 draws."""
+    report = runner.check(drawing(ROOTS[words]), levels=["draw"])
+    failed = [o for o in report.failures if o.case.family == "dlr" and "zero-W" not in o.case.flags]
+    assert {o.case.id for o in failed} == {"draw/dlr/normals", "draw/dlr/moments"}
+    assert all(words in o.diagnosis[0] and len(o.diagnosis) == 1 for o in failed), [
+        o.diagnosis for o in failed
+    ]
+
+
+def test_right_draws_pass_by_any_root_and_draws_without_the_mean_are_named():
+    def symmetric(Sigma, Ups, W):
+        lam, Q = np.linalg.eigh(Sigma)
+        return (Q * np.sqrt(lam)) @ Q.T
+
+    of_dlr = lambda adapter: [
+        o for o in runner.check(adapter, levels=["draw"]).outcomes if o.case.family == "dlr"
+    ]
+    assert {o.status for o in of_dlr(drawing(symmetric))} == {"pass"}
+    said = of_dlr(drawing(symmetric, mean=0.0))
+    assert all("draws without the mean" in o.diagnosis[0] for o in said)
+
+
 def test_single_precision_is_seen():
     class Single(Base):
         def step(self, method, prior, current, curv, params):
@@ -414,18 +465,8 @@ def test_keys_are_unique_and_texts_are_plain():
     assert all("{c}" in m.text for m in SCALED)
 
 
-UNSEEN = (
-    *(
-        "G-absolute",
-        "G-clipped",
-    ),  # no case that stays positive definite has a positive entry on the diagonal of G
-    *(
-        "kernel-channels-first",
-        "kernel-channels-swapped",
-        "flatten-channels-first",
-    ),  # unless an image has several channels
-    "ece-left",  # unless a confidence lies at the edge of a bin
-)
+# no case that stays positive definite has a positive entry on the diagonal of G
+UNSEEN = ("G-absolute", "G-clipped")
 LEVELS = {
     "step": ("step",),
     "estimate": ("estimate",),
@@ -570,7 +611,11 @@ def test_the_network_written_out_is_the_model(where):
 
 
 @pytest.mark.parametrize(
-    "name", ["tanh", "sigmoid", "silu", "softplus", "relu", "elu", "gelu", "gelu_tanh", None]
+    "name",
+    [
+        *("tanh", "sigmoid", "silu", "softplus", "relu", "elu", "gelu", "gelu_tanh", None),
+        *("lecun_tanh", "quick_gelu", "softsign"),
+    ],
 )
 def test_the_derivatives_of_an_activation(name):
     """By central differences: h² of the third derivative, which is at most 4, and eps/h of the

@@ -328,6 +328,7 @@ def test_without_matplotlib_html_has_the_source():
         (r"\sqrt{1-\alpha}", "√(1-α)"),
         (r"\left[\begin{array}{cc} a & b \\ c & d \end{array}\right]", "[[a b; c d]]"),
         (r"\underset{\psi}{\arg\min} \, \ell", "arg min_ψ ℓ"),
+        (r"\nabla_{\underset{}{\theta}} x", "∇_θ x"),
         (r"\{ a \}", "{ a }"),
     ],
 )

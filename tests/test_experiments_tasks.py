@@ -155,17 +155,32 @@ def test_the_data_do_not_depend_on_the_number_of_threads():
 
 
 ODD = {
-    "decimal commas": ("x;y\n" + "".join(f"{k},5;{k}\n" for k in range(30)),
-                       r"column 'x' of t.csv must be numbers, got numbers with commas such as '0,5'; write"),
-    "few decimal commas": ("x;y\n" + "".join(f"{k % 2},5;{k}\n" for k in range(30)), "numbers with commas"),
-    "target with commas": ("x;y\n" + "".join(f"{k};{k},5\n" for k in range(30)),
-                           "target must be numbers or classes, got column 'y' with numbers with commas"),
-    "one word": ("x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "oops,1\n",
-                 "column 'x' of t.csv must be numbers, got 1 of 31 values that are not numbers, the first 'oops' in row 31"),
-    "a word in the target": ("x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "1,oops\n",
-                             "column 'y' with 1 of 31 values that are not numbers"),
-    "unnamed column": (",y\n" + "".join(f"{k * k},{k}.5\n" for k in range(30)), "a name for every column, got none for column 1"),
-}  # fmt: skip
+    "decimal commas": (
+        "x;y\n" + "".join(f"{k},5;{k}\n" for k in range(30)),
+        r"column 'x' of t.csv must be numbers, got numbers with commas such as '0,5'; write",
+    ),
+    "few decimal commas": (
+        "x;y\n" + "".join(f"{k % 2},5;{k}\n" for k in range(30)),
+        "numbers with commas",
+    ),
+    "target with commas": (
+        "x;y\n" + "".join(f"{k};{k},5\n" for k in range(30)),
+        "target must be numbers or classes, got column 'y' with numbers with commas",
+    ),
+    "one word": (
+        "x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "oops,1\n",
+        "column 'x' of t.csv must be numbers, got 1 of 31 values that are not numbers, "
+        "the first 'oops' in row 31",
+    ),
+    "a word in the target": (
+        "x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "1,oops\n",
+        "column 'y' with 1 of 31 values that are not numbers",
+    ),
+    "unnamed column": (
+        ",y\n" + "".join(f"{k * k},{k}.5\n" for k in range(30)),
+        "a name for every column, got none for column 1",
+    ),
+}
 
 
 @pytest.mark.parametrize("what", ODD)

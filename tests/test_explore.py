@@ -282,12 +282,15 @@ BAD = [
     ({"methods": [{"rule": "blr", "alpha": 2}]}, "methods[0].alpha"),
     ({"methods": [{"n_iter": 0}]}, "methods[0].n_iter"),
     ({"methods": [{"n_samples": 10**9}]}, "methods[0].n_samples"),
-    ({"methods": [{"rule": "bbb", "hess": "mc-ef", "n_iter": 50, "n_samples": 200}]}, "methods[0].n_samples"),
+    (
+        {"methods": [{"rule": "bbb", "hess": "mc-ef", "n_iter": 50, "n_samples": 200}]},
+        "methods[0].n_samples",
+    ),
     ({"methods": [{"rank": 3}]}, "methods[0].rank"),
     ({"guess": {"cov": [[0, 0], [0, 0]]}}, "guess.cov"),
     ({"view": [0, 0, 1, 1]}, "view"),
     ({"view": [0, 1]}, "view"),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("request_", "argument"), BAD)

@@ -290,6 +290,19 @@ def test_marks_are_found(package):
     }
 
 
+@pytest.mark.parametrize(
+    ("source", "ids"),
+    [
+        ("this is no Python, and names eq:bong-FC-mean in a text", []),  # not parsed at all
+        ("x = 1  # a remark on eq:bong-FC-mean\n", []),
+        ("x = 1  #eq:bong-FC-mean\n", ["eq:bong-FC-mean"]),
+        ("@paper.eq ('eq:bong-FC-mean')\ndef f(): ...\n", ["eq:bong-FC-mean"]),
+    ],
+)
+def test_only_texts_with_marks_are_parsed(source, ids):
+    assert [id for id, _ in marks.scan(source, "x.py")] == ids
+
+
 def test_coverage_can_fail(package):
     c = paper.coverage(package)
     assert "eq:no-such-equation" in c.unknown and "eq:also-not-there" not in c.unknown

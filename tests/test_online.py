@@ -433,6 +433,11 @@ def test_memory_does_not_grow_with_the_number_of_calls():
             r"'alpha'; write Filter\(bongref.method\('bog-lin-hess-diag', alpha=0.01\), model",
         ),
         (lambda f: br.Filter(f.method, f.model, f.lik, speed=2), "no argument 'speed'$"),
+        (lambda f: f.learn_one({0: 1.0, 1: 2.0, 2: 0.0}, 1.0), r"x must have names .* got int 0;"),
+        (
+            lambda f: f.learn_many({"a": X, "b": X}, Y),
+            "X must be rows: .* a dict is one input, for",
+        ),
         (lambda f: br.recommend(f.model, X, 1.0), r"n_obs must be an integer >= 1, got ndarray"),
     ],
 )
@@ -516,7 +521,7 @@ REFUSED = [
     ("learn_one([1.0, 2.0], [1.0, 2.0])", V, "y must have shape (1,) or ()"),
     ("learn_one({'a': 1.0}, 1.0)", V,
      "features must be 2 names, one for each input of the model, got 1: ['a']"),
-    ("learn_one({'a': 1.0, 3: 1.0}, 1.0)", T, "features must be a sequence of names (strings)"),
+    ("learn_one({'a': 1.0, 3: 1.0}, 1.0)", T, "x must have names (strings) as keys, got int 3"),
     ("learn_one({'a': 1.0, 'b': 'x'}, 1.0)", T, "x['b'] must be a real number, got str 'x'"),
     ("learn_one({'a': 1.0, 'b': None}, 1.0)", V, "x['b'] must be given, got None; impute"),
     ("learn_one({'a': 1.0, 'b': nan}, 1.0)", V, "x['b'] must be finite, got nan"),

@@ -27,7 +27,7 @@ from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 from bongref import defaults  # noqa: E402
-from bongref.learner import BLOCK, Moments  # noqa: E402
+from bongref.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
 from bongref.storage import estimators, files  # noqa: E402
 
@@ -137,6 +137,18 @@ def test_running_moments_are_those_of_all_rows():
         moments = moments.add(A[at : at + BLOCK])
     np.testing.assert_allclose(moments.mean, A.mean(0), rtol=1e-13, atol=1e-11)
     np.testing.assert_allclose(moments.std, A.std(0), rtol=1e-11)
+
+
+@pytest.mark.parametrize("sizes", [[3, 1], [3, 4, 2], [3, 5, 4, 3]])
+def test_compiled_jacobians_are_those_of_the_model(sizes):
+    rng = np.random.default_rng(1)
+    model = br.models.mlp(sizes, activation="gelu") if len(sizes) > 2 else br.models.linear(*sizes)
+    mu, X = rng.standard_normal(model.n_params), rng.standard_normal((7, 3))
+    for found, want in zip(
+        outputs_and_jacobians(model, mu, X), (model(mu, X), model.jac(mu, X)), strict=True
+    ):
+        assert found.shape == want.shape
+        np.testing.assert_allclose(found, want, atol=64 * np.finfo(float).eps * np.abs(want).max())
 
 
 def test_scales_and_noise_are_renewed_at_row_counts(diabetes):
@@ -314,6 +326,63 @@ def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
     assert est.n_samples_seen_ == 90
 
 
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({"gamma": 0.9}, "gamma must stay 1.0, with which 40 rows were learned, got 0.9; fit"),
+        ({"prior_var": 2.0}, "prior_var must stay 1, "),
+        ({"noise_var": 3.0}, "noise_var must stay None, .* got 3.0"),
+        ({"method": "bong-lin-hess-diag"}, "method must stay method.'bong-lin-hess-fc'"),
+        ({"method_params": {"rank": 2}}, "method must stay .* got method.'bong-lin-hess-dlr'"),
+        ({"method": "nothing"}, "method must be RULE"),
+        ({"hidden_layer_sizes": (5,)}, "the network must stay <mlp"),
+        ({"activation": "relu"}, "the network must stay .*activation=gelu"),
+    ],
+)
+def test_settings_stay_while_rows_come_in_chunks(change, text, diabetes):
+    X, y = diabetes
+    est = BongRegressor(**CHEAP).partial_fit(X[:40], y[:40])
+    before = est.predict(X)
+    old = {k: est.get_params()[k] for k in change}
+    for _ in range(2):  # the second time too
+        with pytest.raises(br.BongrefError, match=text):
+            est.set_params(**change).partial_fit(X[40:50], y[40:50])
+    np.testing.assert_array_equal(est.predict(X), before)
+    est.set_params(**old, random_state=9).partial_fit(X[40:], y[40:])
+    np.testing.assert_array_equal(est.predict(X), BongRegressor(**CHEAP).fit(X, y).predict(X))
+    if "nothing" not in change.values():
+        assert est.set_params(**change).fit(X[:40], y[:40]).n_samples_seen_ == 40
+
+
+@pytest.mark.parametrize("rule", ["bong-lin-hess-diag", "bog-lin-hess-dlr", "bong-lin-hess-fc"])
+def test_the_same_settings_in_another_form_go_on(rule, iris, tmp_path):
+    X, y = iris
+    est = BongClassifier(rule, (4,), prior_var=0.37, gamma=0.99, random_state=0)
+    est.partial_fit(X[:40], y[:40], classes=[0, 1, 2])
+    br.save(tmp_path / "est.npz", est)
+    for e in (est, br.load(tmp_path / "est.npz"), pickle.loads(pickle.dumps(est))):
+        e.set_params(hidden_layer_sizes=[np.int64(4)], prior_var=np.float64(0.37))
+        assert e.partial_fit(X[40:], y[40:]).n_samples_seen_ == 150
+        e.set_params(method_params={"alpha": 0.5, "rank": 1})
+        with pytest.raises(br.BongrefError, match=r"must stay|takes no parameter"):
+            e.partial_fit(X, y)
+
+
+def test_what_a_method_cannot_do_is_said_in_rows_and_arguments(diabetes):
+    """Row 39 is row 7 of its block; the remedies are arguments of the estimator."""
+    X, y = (a[:90] for a in diabetes)
+    est = BongRegressor("bog-lin-hess-diag", method_params={"alpha": 0.1}, **CHEAP)
+    with pytest.raises(br.NotPositiveDefinite) as caught:
+        est.fit(X, y)
+    text = str(caught.value)
+    assert "step 39: " in text and "keeps step 39 positive definite" in text
+    assert "method_params={'alpha': ...} sets alpha" in text and ".rows" not in text
+    with pytest.raises(br.NotFinite, match=r"noise_var sets the observation variance\.$"):
+        BongRegressor(noise_var=1e-300, random_state=0).fit(X, y)
+    with pytest.raises(br.InvalidType, match=r"^method must be a string"):
+        BongRegressor(None).fit(X, y)
+
+
 # --- in other packages ----------------------------------------------------------------------------
 
 
@@ -371,6 +440,19 @@ FORGED = {
     "no variance": lambda a, d: d["learner"].update(noise=None),
     "even increment": lambda a, d: d["learner"]["rng"]["state"].update(inc=2**70),
     "names": lambda a, d: d.update(feature_names=[1] * 10),
+    "other forgetting": lambda a, d: d["params"].update(gamma=0.5),
+    "other network": lambda a, d: d["params"].update(hidden_layer_sizes=[5]),
+    "other prior": lambda a, d: d["params"].update(prior_var=2.0),
+    "given variance": lambda a, d: d["learner"].update(noise_var=3.0),
+    "huge scale": lambda a, d: a.update({"y_scale.std": np.array([1e300])}),
+    "tiny scale": lambda a, d: a.update({"y_scale.std": np.array([1e-310])}),
+    "huge variance": lambda a, d: (
+        d["learner"].update(noise=1e308),
+        a.update({"y_scale.std": np.array([0.1])}),
+    ),
+    "kind of model": lambda a, d: d["learner"]["model"].update(kind=[]),
+    "no prior": lambda a, d: a.pop("prior.mu"),
+    "no forgetting": lambda a, d: a.pop("dynamics.var0"),
 }
 
 
@@ -383,8 +465,9 @@ def test_a_file_with_impossible_parts_is_refused(what, diabetes, tmp_path):
     assert br.load(tmp_path / "forged.npz").n_samples_seen_ == 70
     FORGED[what](arrays, data)
     files.write(tmp_path / "forged.npz", "BongRegressor", arrays, data)
-    with pytest.raises(br.InvalidValue, match=r"forged\.npz"):
+    with pytest.raises(br.InvalidValue, match=r"forged\.npz") as caught:
         br.load(tmp_path / "forged.npz")
+    assert "Error" not in str(caught.value) and len(str(caught.value).partition(" (")[2]) > 20
 
 
 @pytest.mark.parametrize("classes", [[2, 1, 0], [0, 0, 1], [0, 1], ["a", 1, 2], [0.0, 1.0, {}]])
@@ -427,8 +510,10 @@ def test_settings_changed_after_fit_are_checked_before_saving(diabetes, tmp_path
     est = BongRegressor(**CHEAP).fit(*(a[:40] for a in diabetes))
     with pytest.raises(br.InvalidValue, match="gamma must be in"):
         br.save(tmp_path / "est.npz", est.set_params(gamma=7.0))
-    br.save(tmp_path / "est.npz", est.set_params(gamma=0.5))
-    assert br.load(tmp_path / "est.npz").gamma == 0.5
+    with pytest.raises(br.InvalidValue, match=r"gamma must stay 1.0, with .*, got 0.5; fit"):
+        br.save(tmp_path / "est.npz", est.set_params(gamma=0.5))
+    br.save(tmp_path / "est.npz", est.set_params(gamma=1))
+    assert br.load(tmp_path / "est.npz").gamma == 1
 
 
 def test_in_a_pipeline_a_grid_search_and_joblib(diabetes, iris):

@@ -195,7 +195,7 @@ def test_a_model_that_fails_in_mid_stream_loses_nothing(kind, name, backend):
     how, error, message = FAILURES[kind]
     X, Y = np.linspace(0.1, 1.0, 60)[:, None], np.ones(60)
     model, rng = failing_model(how, X[25, 0]), np.random.default_rng(3)
-    m = br.method(name)
+    m = br.method(name, **({"n_samples": 5} if "-mc-" in name else {}))
     kw = {"every": 10, "metrics": lambda m, model, lik, q, rng: {"mu": q.mu[0]}, "backend": backend}
     with pytest.raises(error, match=message) as caught:
         br.run(m, model, UNIT, m.prior(np.zeros(1)), X, Y, rng=rng, **kw)

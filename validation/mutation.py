@@ -15,9 +15,11 @@ The blind ones, in blind.json, are changes of tests/textbook.py, an implementati
 with a structure of its own, written by someone who had not seen the tables or the search:
 FIRST_SIGHT is what was said of them then, by eye. What did not match was a reason to widen the
 search, so that today's share of these is no measure any more of what it does with the next mistake;
-the second list, written after the first widening, is one for that. blind2.json is a third list,
-over all levels, written before the search was touched again; its "first sight" is what was said of
-each then, by eye.
+the second list, written after the first widening, is one for that. blind2.json and blind3.json are a
+third and a fourth list, over all levels, each written before the search was touched again, and
+pairs.json has two of the mistakes of the fourth at once, of which one is to be named; their "first
+sight" is what was said of each then, by eye. ``--later`` runs these three lists; it writes a file
+only with ``--out``.
 
 The automatic mutants are every single edit of bongref.conformance.edits in the displayed forms.
 They are what the search looks through, so that being named is no news; being caught is. One that
@@ -68,6 +70,7 @@ FAMILY_OF = {
 LOOKED_AT = 3  # failed cases of one method that are diagnosed
 OUT = Path(__file__).parent / "results" / "mutation.json"
 BLIND = Path(__file__).parent / "blind.json"
+LATER = ("blind2", "blind3", "pairs")
 TEXTBOOK = Path(__file__).parents[1] / "tests" / "textbook.py"
 # of each list: named; something true but no name; nothing; something misleading first; not caught
 # by any case
@@ -838,11 +841,25 @@ def judge(mutant: Mutant) -> Result:
     )
 
 
-def blind() -> list[dict[str, Any]]:
+def blind(file: Path = BLIND) -> list[dict[str, Any]]:
     """The mistakes in the textbook implementation: what, list, changes, methods, levels, and a part
     of what is to be said.
     """
-    return json.loads(BLIND.read_text(encoding="utf-8"))
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def later(name: str) -> list[dict[str, Any]]:
+    """One of the later lists, whose mistakes also have what became of them at first sight."""
+    return blind(BLIND.with_name(f"{name}.json"))
+
+
+def judge_later(name: str, judged: Callable[[Result], Result]) -> dict[str, Any]:
+    """What is said today of each mistake of a later list, and how many were named at first."""
+    mutants = later(name)
+    return {
+        "first sight": dict(Counter(m["first sight"] for m in mutants)),
+        "today": counted([judged(judge_blind(m)) for m in mutants]),
+    }
 
 
 def changed(source: str, old: str, new: str, what: str) -> str:
@@ -1135,7 +1152,20 @@ def main() -> int:
         "--out", type=Path, default=None, help=f"where to write the JSON, e.g. {OUT.name}"
     )
     parser.add_argument("--no-automatic", action="store_true", help="the mistakes by hand alone")
+    parser.add_argument("--later", action="store_true", help="the later lists alone")
     args = parser.parse_args()
+    if args.later:
+        out = {name: judge_later(name, told) for name in LATER}
+        for name, one in out.items():
+            today = one["today"]
+            print(
+                f"{name}: {today['mutants']} mistakes, {today['caught']} caught, {today['named']} "
+                f"named; at first sight {one['first sight'].get('named', 0)}"
+            )
+        if args.out:
+            text = json.dumps(out, indent=1, ensure_ascii=False)
+            args.out.write_text(text + "\n", encoding="utf-8")
+        return 0
     results = [told(judge(mutant)) for mutant in MUTANTS]
     seen = [told(judge_blind(mutant)) for mutant in blind()]
     automatic = []

@@ -31,12 +31,13 @@ class Task(NamedTuple):
     budget: float  # seconds
 
 
+GAUSSIAN = br.likelihoods.Gaussian(var=0.1)
 TASKS = [
-    Task("linear regression", br.models.linear(20), br.likelihoods.Gaussian(var=0.1), 2000, 1.0),
+    Task("linear regression", br.models.linear(20), GAUSSIAN, 2000, 1.0),
     Task("logistic", br.models.linear(20), br.likelihoods.Bernoulli(), 2000, 1.0),
-    Task("MLP regression", br.models.mlp([10, 20, 12, 1]), br.likelihoods.Gaussian(var=0.1), 2000, 2.0),
+    Task("MLP regression", br.models.mlp([10, 20, 12, 1]), GAUSSIAN, 2000, 2.0),
     Task("softmax MLP", br.models.mlp([40, 60, 40, 5]), br.likelihoods.Categorical(), 1000, 4.0),
-    Task("large MLP", br.models.mlp([100, 200, 140, 1]), br.likelihoods.Gaussian(var=0.1), 500, 0.5),
+    Task("large MLP", br.models.mlp([100, 200, 140, 1]), GAUSSIAN, 500, 0.5),
 ]  # fmt: skip
 
 
@@ -93,7 +94,8 @@ def main(argv: list[str] | None = None) -> int:
             seconds, score = measured(task, c.method, X, Y)
             scores.append(score)
             bad += not 1 / FACTOR <= seconds / (c.total or np.nan) <= FACTOR
-            print(f"| {task.name}, P={task.model.n_params} | {c.method.name} | {c.total:.2g} | {seconds:.2g} | {score:.3f} |", flush=True)  # fmt: skip
+            row = f"{task.name}, P={task.model.n_params} | {c.method.name}"
+            print(f"| {row} | {c.total:.2g} | {seconds:.2g} | {score:.3f} |", flush=True)
         place = 1 + sum(s < scores[0] - 1e-3 for s in scores)
         bad += place > BEST
         print(f"{task.name}: the first suggestion is number {place} of {len(scores)}", flush=True)

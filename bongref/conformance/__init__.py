@@ -27,8 +27,9 @@ What is not here: the updates themselves (``families``), and adapters of other i
 :mod:`.shipped`       what ``bongref vectors`` shows and rederives
 ====================  ============================================================================
 
-What does not live here: the equations (:mod:`bongref.families`, :mod:`bongref.curvature`) and the
-comparison of bongref's own routes (:mod:`bongref.routes`).
+What is not here: the equations (:mod:`bongref.families`, :mod:`bongref.curvature`), the comparison
+of bongref's own routes (:mod:`bongref.routes`), and adapters of other implementations
+(``validation/peers``).
 """
 
 from .adapter import Fast, Reference, load_adapter

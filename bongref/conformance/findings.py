@@ -294,7 +294,8 @@ def share(report: Report) -> str:
     exact = "100" if report.offered == total else f"{min(percent, 99.9):.2g}"
     exact = f"{percent:.1f}" if 10 <= percent and exact != "100" else exact
     levels = offered_levels(report)
-    return f"{report.offered:,} of {plural(total, 'case')} ({exact} %), {levels}"
+    cases = "case" if total == 1 else "cases"
+    return f"{report.offered:,} of {total:,} {cases} ({exact} %), {levels}"
 
 
 def needed(cases: Iterable[vectors.Case]) -> str:
@@ -339,7 +340,7 @@ NEEDS = {
 def verdict_line(report: Report) -> str:
     """The verdict and the counts in one line."""
     counts, total, bad = report.counts, len(report.outcomes), report.failures
-    said = ", ".join(f"{n} {status}" for status, n in counts.items())
+    said = ", ".join(f"{n:,} {status}" for status, n in counts.items())
     if report.interrupted:
         head = f"STOPPED after {plural(total, 'case')}"
     elif not report.offered:

@@ -31,6 +31,17 @@ def activation(name: str | None, z: Array) -> tuple[Array, Array, Array]:
     if name == "softplus":
         p = 1 / (1 + np.exp(-z))
         return np.logaddexp(0, z), p, p * (1 - p)
+    if name == "lecun_tanh":  # 1.7159 tanh(2 z / 3)
+        t, a, b = np.tanh(2 * z / 3), 1.7159, 2 / 3
+        return a * t, a * b * (1 - t**2), -2 * a * b**2 * t * (1 - t**2)
+    if name == "quick_gelu":
+        k = 1.702
+        p = 1 / (1 + np.exp(-k * z))
+        p1 = p * (1 - p)
+        return z * p, p + k * z * p1, 2 * k * p1 + k**2 * z * p1 * (1 - 2 * p)
+    if name == "softsign":
+        d = 1 + np.abs(z)
+        return z / d, 1 / d**2, -2 * np.sign(z) / d**3
     if name == "relu":
         on = (z > 0).astype(float)
         return z * on, on, 0 * z
@@ -62,6 +73,9 @@ class Network(NamedTuple):
     bias_slope: float = 1.0  # and in their derivative
     pool: Callable[[Array], Array] = average
     pad: str = "constant"
+    last_bias: float = 1.0  # factor of the bias of the last layer, in the outputs and derivative
+    pool_first: bool = False  # the pooling before the activation
+    stride: int = 2  # of the windows of the pooling
 
     def outputs(
         self, model: dict[str, Any], theta: Array, x: Array, second: bool = False
@@ -85,14 +99,18 @@ class Network(NamedTuple):
             bias = blocks.get(f"b{k}")
             if bias is not None:
                 at = bias["start"] + np.arange(len(z)) % (bias["stop"] - bias["start"])
-                z = z + self.bias * theta[at]
-                Jz[np.arange(len(z)), at] += self.bias_slope
+                last = self.last_bias if k == len(weights) - 1 else 1.0
+                z = z + last * self.bias * theta[at]
+                Jz[np.arange(len(z)), at] += last * self.bias_slope
+            if self.pool_first and len(block["shape"]) == 4:
+                A, shape = self._pooling(z, (*shape[:2], block["shape"][-1]))
+                z, Jz, H = A @ z, A @ Jz, np.tensordot(A, H, 1) if second else H
             if k < len(weights) - 1 or self.last:
                 s, s1, s2 = self.activation(model["activation"], z)
                 if second:
                     H = s2[:, None, None] * Jz[:, :, None] * Jz[:, None, :] + s1[:, None, None] * H
                 z, Jz = s, s1[:, None] * Jz
-            if len(block["shape"]) == 4:
+            if len(block["shape"]) == 4 and not self.pool_first:
                 A, shape = self._pooling(z, (*shape[:2], block["shape"][-1]))
                 z, Jz, H = A @ z, A @ Jz, np.tensordot(A, H, 1) if second else H
             a, J = z, Jz
@@ -102,6 +120,11 @@ class Network(NamedTuple):
         """Matrix of the pooling of z, an image of this shape, and the shape after it."""
         h, w, c = shape
         grid, after = (h // 2, 2, w // 2, 2, c), (h // 2, w // 2, c)
+        if self.stride != 2:
+            A = np.zeros((*after, h, w, c))
+            for i, j, p, q, m in np.ndindex(h // 2, w // 2, 2, 2, c):
+                A[i, j, m, i * self.stride + p, j * self.stride + q, m] = 0.25
+            return A.reshape(-1, z.size), after
         weight = self.pool(z.reshape(grid)).reshape(-1)
         where = np.arange(z.size // 4).reshape(h // 2, 1, w // 2, 1, c)
         A = np.zeros((z.size // 4, z.size))

@@ -1,6 +1,5 @@
 r"""Inner loops of blr and bbb in the full-covariance families with few rows, in Python around the
-kernels of fc.py: q_{t,i} as a change of the prior in few directions. Reference: families.fc_nat,
-fc_mom.
+kernels of fc.py: q_{t,i} as a change of the prior in few directions. Reference: fc_nat, fc_mom.
 
 The loop starts at the prior Σ₀, and an iterate differs from it only in the span of few vectors U
 (k, P). Each is multiplied once, with A = Σ₀, or with A = Σ₀⁻¹ for bbb in moments: Z = UA, T = UZᵀ.
@@ -159,7 +158,8 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
 @implement(end, BlrLoop, host=True)
 def end_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
-    V = solve_triangular(work.factor, work.weights[:, None] * work.Z, lower=True, check_finite=False)
+    scaled = work.weights[:, None] * work.Z
+    V = solve_triangular(work.factor, scaled, lower=True, check_finite=False)
     fc.append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 

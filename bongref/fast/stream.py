@@ -1,6 +1,4 @@
-"""The driver of a compiled stream: what the loop runs on, time slices, and steps that are left to
-the reference.
-"""
+"""The driver of a compiled stream: its arrays, time slices, and steps left to the reference."""
 
 from __future__ import annotations
 
@@ -39,7 +37,8 @@ class Stream:
     """
 
     def __init__(
-        self, m: Any, model: Any, lik: Any, data: Any, dynamics: Any, rng: Any, samples: Any
+        self, m: Any, model: Any, lik: Any, data: Any, dynamics: Any, rng: Any, samples: Any,
+        prior: Any = None,
     ):
         self.m, self.rng = m, rng
         xs, ys, P = data.xs, data.ys, model.n_params
@@ -49,7 +48,7 @@ class Stream:
         self.seen = np.ascontiguousarray(data.seen, dtype=bool)
         self.K = _columns(m, model, ys, samples, single)
         self.dynamics = families.dynamics(m, P, self.K, dynamics)
-        empty = self._start(m.prior(mu=np.zeros(P)))
+        empty = self._start(m.prior(mu=np.zeros(P)) if prior is None else prior)
         # mc-ef in compiled code draws its own samples
         drawn = m.hess != "mc-ef" or (samples is None and is_pcg(rng))
         sampled = single and drawn and m.hess == "mc-ef"
@@ -67,7 +66,7 @@ class Stream:
         self.steps: Any = compiled_steps if whole else steps
         self.drawn = whole and sampled  # the kernel draws
         self.shares = families.may_share(m, empty.rule)
-        self.live, self.chunk = NOTHING, _first_steps(m, P, self.K)
+        self.live, self.chunk = Live(prior, 0, empty), _first_steps(m, P, self.K)
         self._run(empty, 0, 0)  # compiles, or raises Unavailable
 
     def _start(self, state: State) -> Any:

@@ -40,7 +40,7 @@ def happened(failure: StepFailed, p: Problem) -> str:
     now, then = _largest(failure.state), _largest(p.prior)
     if _diverged(failure, p):
         return (
-            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.t}, "
+            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.before + failure.t}, "
             f"{then:.3g} in the prior"
         )
     if failure.reason == NOT_FINITE:
@@ -61,7 +61,7 @@ def remedy(failure: StepFailed, p: Problem) -> str:
     if keeps(p.m.name):
         return _lost_all_the_same(failure, p)
     tries = [
-        f"{what} keeps step {failure.t + 1} positive definite"
+        f"{what} keeps step {failure.before + failure.t + 1} positive definite"
         for what in _found(failure, p)
         if what is not None
     ]
@@ -99,7 +99,7 @@ def _found(failure: StepFailed, p: Problem) -> Iterator[str | None]:
         with_alpha = lambda f: (method(p.m, alpha=_short(f * alpha)), failure.state)
         f = _first(with_alpha, failure, p)
         yield None if f is None else f"alpha={_short(f * alpha):g} (now {alpha:g})"
-    if failure.t == 0:
+    if failure.before + failure.t == 0:
         f = _first(lambda f: (p.m, narrower(p.prior, f)), failure, p)
         yield None if f is None else f"a prior variance {f:g} times as large"
 

@@ -35,7 +35,7 @@ from .. import checks
 from ..errors import InvalidValue
 from ..linalg import Array, cholesky, eigvalsh, is_pd, strict_inv, sym
 from ..special import gammaln
-from .encoding import checked, observation, possible, real_numbers, require
+from .encoding import checked, leading, observation, possible, real_numbers, require
 from .functions import (
     LOG_2PI,
     exp,
@@ -448,7 +448,7 @@ class Categorical(_Canonical):
         """y as one-hot (C,), or (N, C) with batch=N; from labels 0 … C − 1 or one-hot vectors."""
         C = self.check_outputs(n_outputs)
         allowed = f"integer labels 0...{C - 1} or one-hot vectors of length {C}"
-        a, lead = real_numbers(y, allowed), () if batch is None else (batch,)
+        a, lead = real_numbers(y, allowed), leading(batch)
         if a.shape == (*lead, C):
             require(a, (a == 0) | (a == 1), allowed)
             bad = np.atleast_2d(a)[np.atleast_1d(a.sum(axis=-1) != 1)]
@@ -461,7 +461,7 @@ class Categorical(_Canonical):
                 f"got {a.shape}"
             )
         labels = require(a.reshape(lead), (a >= 0) & (a < C) & (a == np.floor(a)), allowed)
-        return np.eye(C)[labels.astype(np.intp)]
+        return np.equal(labels[..., None], np.arange(C)).astype(np.float64)
 
 
 @checked

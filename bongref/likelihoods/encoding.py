@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import numpy as np
 from autograd.tracer import isbox
 
-from ..checks import seed_or_generator
+from ..checks import integer, seed_or_generator
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
-from ..tables import USE_NONE, complete, describe
+from ..tables import USE_NONE, complete, describe, foreign
 
 LABELS = "; encode classes as 0, 1, ...: Y = numpy.unique(labels, return_inverse=True)[1]"
 Class = TypeVar("Class", bound=type)
@@ -62,9 +62,12 @@ def _checked(f: types.FunctionType) -> Callable[..., Any]:
         read = {name: _read(name, value) for name, value in given.items()}
         if names[1:] == ["y"]:
             _require_alike(names[0], *read.values())
-        if f.__name__ in DENSITIES and not isbox(read["y"]):
+        if f.__name__ not in DENSITIES:
+            return f(self, **read)
+        if not isbox(read["y"]):
             possible(self.name, read["y"])
-        return f(self, **read)
+        with np.errstate(over="ignore"):  # the logarithm of a density that is 0 in float64 is -inf
+            return f(self, **read)
 
     return call
 
@@ -81,6 +84,8 @@ def _read(name: str, value: Any) -> Any:
     if value.ndim == 0:
         got = f"the number {value}; use [{value}]"
         raise InvalidValue(f"{name} must have shape (..., C), got {got}")
+    if value.shape[-1] == 0:
+        raise InvalidValue(f"{name} must have shape (..., C) with C >= 1, got {value.shape}")
     return value
 
 
@@ -103,10 +108,12 @@ def real_numbers(y: Any, allowed: str, name: str = "y") -> Array:
         if a.dtype.kind not in "biuf" and not real:
             raise TypeError
         return np.array(a, dtype=np.float64)
-    except (TypeError, ValueError, OverflowError):
+    except Exception as error:  # whatever the conversion of a foreign array says
         classes = "0 or 1" in allowed or "labels" in allowed
-        texts = any(isinstance(v, str) for v in np.asarray(y, dtype=object).flat)
-        remedy = LABELS if classes and texts else ""
+        texts = isinstance(y, (str, list, tuple, np.ndarray)) and any(
+            isinstance(v, str) for v in np.asarray(y, dtype=object).flat
+        )
+        remedy = LABELS if classes and texts else foreign(error)
         raise InvalidType(f"{name} must be {allowed}, got {describe(y)}{remedy}") from None
 
 
@@ -122,11 +129,13 @@ def require(a: Array, ok: Any, allowed: str) -> Array:
 
 
 def possible(name: str, y: Array) -> Array:
-    """y (..., C), if a likelihood of this name can have it: 0 or 1, one-hot, or counts."""
+    """y (..., C), if a likelihood of this name can have it: finite, 0 or 1, one-hot, or counts."""
+    if name == "gaussian":
+        return require(y, np.isfinite(y), "finite real numbers")
     if name == "bernoulli":
         return require(y, (y == 0) | (y == 1), "0 or 1")
     if name == "poisson":
-        return require(y, (y >= 0) & (y == np.floor(y)), "nonnegative integers")
+        return require(y, (y >= 0) & (y == np.floor(y)) & np.isfinite(y), "nonnegative integers")
     if name == "categorical":
         ok = np.all((y == 0) | (y == 1), axis=-1) & (y.sum(axis=-1) == 1)
         if not np.all(ok):
@@ -135,9 +144,14 @@ def possible(name: str, y: Array) -> Array:
     return y
 
 
+def leading(batch: Any) -> tuple[int, ...]:
+    """The leading dimensions of N observations, (N,); without ``batch``, of one, ()."""
+    return () if batch is None else (integer("batch", batch, 0),)
+
+
 def observation(y: Any, C: int, batch: int | None, allowed: str) -> Array:
     """y as (C,), or (N, C) with batch=N; without the last axis too when C = 1; finite."""
-    a, lead = real_numbers(y, allowed), () if batch is None else (batch,)
+    a, lead = real_numbers(y, allowed), leading(batch)
     if a.shape != (*lead, C) and not (C == 1 and a.shape == lead):
         also = f" or {lead}" if C == 1 else ""
         raise InvalidValue(f"y must have shape {(*lead, C)}{also}, got {a.shape}")

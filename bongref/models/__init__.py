@@ -32,7 +32,7 @@ from ..autodiff import grad, hessian, hvp, tape
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
 from ..show import model_html, model_text, remedy_for_inputs
-from ..tables import IMPUTE, describe
+from ..tables import IMPUTE, as_array, describe
 from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, take
 
 __all__ = [
@@ -163,7 +163,7 @@ class ParametricModel:
 
     def is_batch(self, x: Any) -> bool:
         """Whether x has one dimension more than one input; InvalidValue if it is neither."""
-        shape = np.shape(x)
+        shape = np.shape(x if isbox(x) else as_array(x))
         if self.in_shape is None:
             if len(shape) > 2:
                 raise InvalidValue(
@@ -186,8 +186,7 @@ class ParametricModel:
     def check(self, theta: Any = None, x: Any = None) -> tuple[Any, Any]:
         """(theta, x) as finite float64 arrays of the right shapes; None stays None."""
         if theta is not None:
-            theta = checks.array("theta", theta, copy=False)
-            self._check_theta(theta)
+            theta = self._checked_theta(theta)
         if x is not None:
             x = self._check_x(x)
         return theta, x
@@ -239,7 +238,7 @@ class ParametricModel:
 
     def unflatten(self, theta: Any) -> dict[str, Any]:
         """θ as its arrays by name."""
-        return _arrays(self, theta if isbox(theta) else self.check(theta=theta)[0])
+        return _arrays(self, self._checked_theta(theta))
 
     def flatten(self, arrays: Mapping[str, Any]) -> Array:
         """θ from its arrays by name: the inverse of `unflatten`."""
@@ -254,11 +253,7 @@ class ParametricModel:
 
     def _inputs(self, theta: Any, x: Any) -> tuple[Any, Any, bool]:
         """Checked theta and x, x with a leading batch dimension, and whether it came with one."""
-        if isbox(theta):
-            self._check_theta(theta)
-        else:
-            theta = checks.array("theta", theta, copy=False)
-            self._check_theta(theta)
+        theta = self._checked_theta(theta)
         x = self._check_x(x)
         batch = self.is_batch(x)
         if self.kind == "wrap":
@@ -266,9 +261,11 @@ class ParametricModel:
         assert self.in_shape is not None
         return theta, x.reshape(len(x) if batch else 1, *self.in_shape), batch
 
-    def _check_theta(self, theta: Any) -> None:
+    def _checked_theta(self, theta: Any) -> Any:
+        theta = theta if isbox(theta) else checks.array("theta", theta, copy=False)
         if theta.shape != (self.n_params,):
             raise InvalidValue(f"theta must have shape ({self.n_params},), got {theta.shape}")
+        return theta
 
     def _check_x(self, x: Any) -> Any:
         """x as an array of the right shape; of a wrapped function only numbers are checked."""
@@ -277,7 +274,7 @@ class ParametricModel:
             self.is_batch(x)
             return x
         self.is_batch(x)
-        a = np.asarray(x)
+        a = as_array(x)
         if a.dtype.kind == "f":
             return checks.array("x", a, copy=False, empty=True, remedy=IMPUTE)
         return a if a.dtype.kind in "bi" else x  # anything else is for the function to judge

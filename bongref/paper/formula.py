@@ -90,7 +90,9 @@ def _innermost(text: str) -> str:
     text = re.sub(r"\\[td]?frac\s*(\d)\s*(\d)", _fraction, text)
     text = re.sub(rf"\\sqrt\s*{INNER}", lambda m: f"√{_group(m[1])}", text)
     text = re.sub(
-        rf"\\(?:underset|overset)\s*{INNER}\s*{INNER}", lambda m: f"{m[2].strip()}_⟦{m[1]}⟧", text
+        rf"\\(?:underset|overset)\s*{INNER}\s*{INNER}",
+        lambda m: f"{m[2].strip()}_⟦{m[1]}⟧" if m[1] else m[2].strip(),
+        text,
     )
     text = re.sub(rf"\^\s*(?:{INNER}|([^\s{{]))", _power, text)
     text = re.sub(rf"_\s*{INNER}", lambda m: f"_⟦{m[1].strip()}⟧", text)

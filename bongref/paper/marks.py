@@ -20,6 +20,7 @@ from .source import HERE
 PACKAGE = HERE.parent
 ID = re.compile(r"(?:(?:eq|eqn|sec|algo):[A-Za-z0-9:_#-]*[A-Za-z0-9]|bbb-FC-mom-(?:mu|cov))")
 MARK = re.compile(rf"#\s*{ID.pattern}(?:\s*,\s*{ID.pattern}|\s+{ID.pattern})*")
+DECORATOR = re.compile(r"\beq\s*\(")
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -139,7 +140,9 @@ def functions(
 
 
 def scan(source: str, file: str) -> Iterator[tuple[str, Place]]:
-    """(id, place) of every mark in one source text."""
+    """(id, place) of every mark in one source text; most texts have none and are not parsed."""
+    if not (MARK.search(source) or DECORATOR.search(source)):
+        return
     tree = ast.parse(source, file)
     every = list(functions(tree))
     for name, node in every:

@@ -57,7 +57,7 @@ def checked(name: str, value: Any) -> Schedule:
     """
     if value is None:
         return Schedule()
-    if not isinstance(value, (list, tuple, range, np.ndarray)):
+    if not isinstance(value, (list, tuple, range, np.ndarray)) or getattr(value, "ndim", 1) == 0:
         if isinstance(value, (str, dict, set)):
             raise InvalidType(f"{name} must be an integer or increasing steps, got {value!r}")
         return Schedule(checks.integer(name, value, 1))

@@ -29,6 +29,7 @@ from ..grid import STATES, Method, method
 from ..states import DLR, State
 from . import exact
 
+LARGEST_DIGITS = 100_000  # that can be asked for
 MOST_DIGITS = 1000  # digits that a step is tried with, before they are doubled for the last time
 EPS = 4 * float(np.finfo(float).eps)  # a last bit, also of the length of a row of W
 
@@ -95,6 +96,8 @@ def step(
     out, info = filter.step(m, q0, q, _curv(curv))
     valid = info.valid
     if digits is not None:
+        if digits > LARGEST_DIGITS:
+            raise InvalidValue(f"digits must be at most {LARGEST_DIGITS}, got {digits}")
         with np.errstate(invalid="ignore"):  # NaN of a matrix that is singular to so many digits
             precise = _precise(m, *_checked(m, q0, q, _curv(curv)), digits)
         out = exact.rounded(precise)

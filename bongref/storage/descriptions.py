@@ -107,7 +107,7 @@ def model_from(data: Any, given: Model | None = None) -> Model:
         "mlp": ("sizes", "activation"),
         "cnn": ("in_shape", "n_classes", "features", "kernel", "hidden", "activation"),
     }
-    if kind not in names:
+    if not isinstance(kind, str) or kind not in names:
         raise Damaged(f"there is no model of the kind {str(kind)[:40]!r}")
     made: Model = makers[kind](**keys(data, *names[kind]))
     return made

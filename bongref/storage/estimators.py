@@ -55,8 +55,10 @@ def restored(cls: Any, arrays: Mapping[str, Array], data: Any) -> Any:
 
 
 def _check_settings(est: Any, learner: Learner) -> None:
-    """The settings of a fitted estimator, which set_params may have changed since."""
-    est._settings(learner.model.spec["in_shape"][0], learner.model.n_outputs or 1)
+    """Refuse settings of a fitted estimator that set_params has changed since."""
+    sizes = learner.model.spec["in_shape"][0], learner.model.n_outputs or 1
+    m, model, prior_var, gamma = est._settings(*sizes)
+    learner.check_settings(m, model, prior_var, gamma, est._noise_var())
     seed = est.random_state
     if not (seed is None or (isinstance(seed, (int, np.integer)) and not isinstance(seed, bool))):
         raise InvalidType(

@@ -41,6 +41,7 @@ DTYPES = ("<f8", "<i8", "|b1")
 MEMBERS = 64  # at most
 DIRECTORY = 512 * MEMBERS  # bytes of the archive's directory at most
 NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.]{0,63}")
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a character, unless it is one of a pair
 HEADER = 4096  # bytes of the header of a .npy member at most
 DEPTH = 50  # of the document
 NOT_FINITE = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
@@ -53,6 +54,13 @@ class Content(NamedTuple):
     kind: str
     arrays: dict[str, Array]
     data: Any
+
+
+class Arrays(dict[str, Array]):
+    """Arrays by name; one that is not there is what is wrong with the file."""
+
+    def __missing__(self, name: str) -> Array:
+        raise Damaged(f"it has no array {name!r}")
 
 
 class Damaged(Exception):
@@ -89,7 +97,8 @@ def explained(path: Any) -> Any:
         raise InvalidValue(str(error)) from None
     except Exception as error:
         reason = str(error) if isinstance(error, (Damaged, ValueError)) else ""
-        reason = reason.replace("\n", " ")[:300] or type(error).__name__
+        reason = reason.replace("\n", " ")[:300]
+        reason = reason or f"its parts do not fit together, {type(error).__name__}: {error}"[:200]
         raise InvalidValue(
             f"path must be a file that bongref.save wrote, got {os.fspath(path)!r} ({reason})"
         ) from None
@@ -202,7 +211,7 @@ def _read_new(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
     table = keys(document["arrays"])
     if set(table) != set(members) - {DOCUMENT}:
         raise Damaged("its members are not those that the document lists")
-    arrays = {}
+    arrays = Arrays()
     for name, listed in table.items():
         keys(listed, "dtype", "shape", "crc32")
         a = _array(name, _raw(archive, members[name]))
@@ -229,11 +238,11 @@ def _read_old(archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo]) -> 
         found = document.get("version") if isinstance(document, dict) else None
         raise Damaged(f"it has version {str(found)[:20]}, of {OLDEST} and {VERSION}")
     keys(document, *names)
-    arrays = {
-        name: _array(name, _raw(archive, info), ("<f8",))
+    arrays = Arrays(
+        (name, _array(name, _raw(archive, info), ("<f8",)))
         for name, info in members.items()
         if name != OLD_DOCUMENT
-    }
+    )
     return Content(OLDEST, "result", arrays, {k: document[k] for k in names if k != "version"})
 
 
@@ -255,7 +264,10 @@ def parse(text: bytes, strict: bool = True) -> Any:
         return float(word.replace("Infinity", "inf"))
 
     try:
-        return json.loads(text.decode(), object_pairs_hook=once, parse_constant=constant)
+        out = json.loads(text.decode(), object_pairs_hook=once, parse_constant=constant)
+        if SURROGATE.search(text):
+            json.dumps(out, ensure_ascii=False).encode()
+        return out
     except RecursionError:
         raise Damaged("the document is nested too deeply") from None
     except (ValueError, UnicodeDecodeError) as error:
@@ -313,7 +325,11 @@ def write(path: Path, kind: str, arrays: Mapping[str, Any], data: Any) -> None:
         },
         "data": plain(data),
     }
-    text = json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
+    try:
+        text = json.dumps(document, allow_nan=False, ensure_ascii=False).encode()
+    except UnicodeEncodeError as error:
+        bad = error.object[error.start : error.end]
+        raise InvalidValue(f"value must have names that UTF-8 can hold, got {bad!r}") from None
     members = {DOCUMENT: np.frombuffer(text, dtype=np.uint8), **ready}
     replace(path, lambda file: _write_archive(file, members))
 

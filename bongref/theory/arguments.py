@@ -87,6 +87,12 @@ def array(*ndim: int) -> Kind:
     return check
 
 
+def ITERATES(name: str, value: Any, arguments: Arguments) -> Any:
+    """Numbers from within an iteration: floats may be infinite or NaN, and an array empty."""
+    known = isinstance(value, (np.ndarray, np.floating)) and value.dtype.kind in "fO"
+    return value if known else array()(name, value, arguments)
+
+
 def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:
     """A finite real number: a float, or an exact number."""
     if is_traced(value):
@@ -94,6 +100,11 @@ def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:
     if isinstance(value, numbers.Real) and not isinstance(value, (bool, float, np.floating)):
         return value
     return value if isinstance(value, float) and np.isfinite(value) else checks.scalar(name, value)
+
+
+def REAL(name: str, value: Any, arguments: Arguments) -> Any:
+    """A real number; nan and the infinities too, as results may have them."""
+    return value if isinstance(value, float) else NUMBER(name, value, arguments)
 
 
 def POSITIVE(name: str, value: Any, arguments: Arguments) -> Any:

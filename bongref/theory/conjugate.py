@@ -179,7 +179,7 @@ def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
         One of ``PAIRS``, or made by the functions of :mod:`bongref.theory.pairs`.
     psi : ndarray, shape (K,)
         The natural parameters of the prior.
-    y : ndarray
+    y : ndarray, shape (C,)
         One observation.
     route : {"quadrature", "autodiff"}
 
@@ -226,7 +226,7 @@ def bayes(pair: Pair, psi: Array, y: Array) -> Array:
     ----------
     pair : Pair
     psi : ndarray, shape (K,)
-    y : ndarray
+    y : ndarray, shape (C,)
         One observation.
 
     Returns
@@ -251,7 +251,7 @@ def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
     ----------
     pair : Pair
     psi : ndarray, shape (K,)
-    ys : ndarray
+    ys : ndarray, shape (T, C)
         The observations along its first axis.
     rule : callable
         :func:`bong` or :func:`bayes`.
@@ -271,7 +271,7 @@ def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> A
     ----------
     pair : Pair
     psi : ndarray, shape (K,)
-    y : ndarray
+    y : ndarray, shape (C,)
     to, back : callable
         λ = to(ψ), and ψ = back(λ), which autograd can differentiate.
 

@@ -22,6 +22,7 @@ from ..errors import InvalidType, InvalidValue
 from ..likelihoods import Bernoulli, Gaussian, Likelihood, Poisson
 from ..linalg import Array
 from ..states import FC, Diag
+from .arguments import ITERATES, LIKELIHOOD, POSITIVE, ROWS, array, checked, instance
 
 Gauss = FC | Diag
 
@@ -34,6 +35,7 @@ class Expected(NamedTuple):
     G: Array
 
 
+@checked(s=POSITIVE)
 def nodes(s: float) -> tuple[Array, Array]:
     """Nodes and weights with Σ w f(m + s z) = E f(o), o ~ N(m, s²), for f made of σ(o).
 
@@ -58,6 +60,7 @@ def nodes(s: float) -> tuple[Array, Array]:
     return z, h * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)
 
 
+@checked(q=instance(FC, Diag, word=" state"), X=ROWS)
 def output(q: Gauss, X: Array) -> tuple[Any, Any]:
     """Means and variances of the outputs o = Xθ under q.
 
@@ -77,6 +80,7 @@ def output(q: Gauss, X: Array) -> tuple[Any, Any]:
     return m, anp.dot(X**2, q.var)
 
 
+@checked(lik=LIKELIHOOD, m=ITERATES, v=ITERATES, y=array(2))
 def expected_log_prob(lik: Likelihood, m: Any, v: Any, y: Array) -> Any:
     """E log p(y_n | o_n) for o_n ~ N(m_n, v_n); differentiable by autograd in m and v.
 
@@ -100,6 +104,7 @@ def expected_log_prob(lik: Likelihood, m: Any, v: Any, y: Array) -> Any:
     return anp.dot(lik.log_prob(o[:, :, None], y[:, None]), w)
 
 
+@checked(lik=LIKELIHOOD, m=ITERATES, v=ITERATES, y=array(2))
 def expected_derivatives(lik: Likelihood, m: Any, v: Any, y: Array) -> tuple[Any, Any]:
     """E ∂log p/∂o and E ∂²log p/∂o² for o_n ~ N(m_n, v_n); differentiable by autograd.
 
@@ -172,6 +177,7 @@ def data(lik: Likelihood, q: Gauss, x: Any, y: Any) -> tuple[Array, Array]:
     return X, lik.encode(np.atleast_1d(y), 1, batch=len(X))
 
 
+@checked(v=ITERATES)
 def largest_std(v: Any) -> float:
     """√max v, as a number also while autograd is tracing v."""
     while hasattr(v, "_value"):

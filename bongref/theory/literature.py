@@ -148,7 +148,7 @@ def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
     ----------
     model : Model
     lik : Likelihood
-    x, y : ndarray
+    x, y : ndarray, shapes (D,) and (C,)
         One observation, y encoded.
     z : ndarray, shape (M, P)
         Standard normals, the same for every q.

@@ -140,9 +140,9 @@ def bregman(psi_i: Pair, psi: Pair, rho: Pair | None = None) -> Any:
 
     Parameters
     ----------
-    psi_i, psi : pair of ndarray
+    psi_i, psi : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
         Natural parameters.
-    rho : pair of ndarray, optional
+    rho : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag, optional
         The dual parameters of ψ where they are known already.
 
     Returns
@@ -200,9 +200,9 @@ def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
 
     Parameters
     ----------
-    psi : pair of ndarray
+    psi : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
         Natural parameters.
-    d_rho : pair of ndarray
+    d_rho : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
         ∇_ρ L.
     alpha : float
 
@@ -228,7 +228,7 @@ def solve_linearised(start: Gauss, d_rho: Pair, alpha: float = 1.0) -> Minimum:
     Parameters
     ----------
     start : FC or Diag
-    d_rho : pair of ndarray
+    d_rho : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
         ∇_ρ L at ``start``.
     alpha : float
 

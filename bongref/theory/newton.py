@@ -17,6 +17,7 @@ from autograd import numpy as anp
 from ..errors import BongrefError
 from ..linalg import Array, cholesky, strict_solve
 from ..states import FC, Diag
+from .arguments import FUNCTION, VECTOR, checked, integer, state
 from .expectations import Gauss
 
 EPS = float(np.finfo(float).eps)
@@ -53,6 +54,7 @@ class Minimum(NamedTuple):
     n_iter: int
 
 
+@checked(objective=FUNCTION, start=state(FC, Diag), max_iter=integer(1))
 def minimise(objective: Callable[[Gauss], Any], start: Gauss, *, max_iter: int = 100) -> Minimum:
     """Minimise over all Gaussians of the family by Newton's method in (μ, L), Σ = L Lᵀ.
 
@@ -96,6 +98,7 @@ def minimise(objective: Callable[[Gauss], Any], start: Gauss, *, max_iter: int =
     return Minimum(state(u), float(objective(state(u))), decrement, n_iter)
 
 
+@checked(f=FUNCTION, u=VECTOR, back=FUNCTION, max_iter=integer(1))
 def newton(
     f: Callable[[Any], Any],
     u: Array,

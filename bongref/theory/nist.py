@@ -78,7 +78,7 @@ from ..models import linear
 from ..routes.compare import EPS
 from ..states import FC
 from ..stream import run
-from .arguments import NUMBER, checked, instance, integer, state
+from .arguments import NUMBER, REAL, checked, instance, integer, state
 
 
 class Dataset(NamedTuple):
@@ -136,7 +136,7 @@ DATA: dict[str, Dataset] = _read()
 # --- digits ---------------------------------------------------------------------------------------
 
 
-@checked(got=NUMBER, certified=instance(str))
+@checked(got=REAL, certified=instance(str))
 def lre(got: Fraction | float, certified: str) -> float:
     """Correct digits, from 0 to 15.
 
@@ -153,7 +153,7 @@ def _minus_log10(x: Fraction) -> float:
     return math.log10(x.denominator) - math.log10(x.numerator)
 
 
-@checked(x=NUMBER)
+@checked(x=REAL)
 def root(x: Fraction | float) -> Fraction | float:
     """√x, of a fraction to 40 digits."""
     if isinstance(x, Fraction):

@@ -21,7 +21,7 @@ from autograd.extend import defvjp, primitive
 from ..linalg import Array, cholesky, logdet, strict_inv, strict_solve
 from ..paper import eq
 from ..special import gammaln, polygamma
-from .arguments import POSITIVE, array, checked, integer
+from .arguments import FUNCTION, ITERATES, NUMBER, POSITIVE, array, checked, integer
 
 DROP = 38.0  # the trapezoidal rule ends where the log-density has fallen by this: e^-38 < eps
 
@@ -67,6 +67,7 @@ def log_gamma(x: Any, k: int = 0) -> Any:
 defvjp(log_gamma, lambda ans, x, k=0: lambda g: g * log_gamma(x, k + 1), argnums=(0,))
 
 
+@checked(u=ITERATES)
 def softplus(u: Any) -> Any:
     """log(1 + e^u)."""
     return np.logaddexp(0, u)
@@ -75,6 +76,7 @@ def softplus(u: Any) -> Any:
 _FAR = np.geomspace(1e-4, 1e3, 400)
 
 
+@checked(kernel=FUNCTION, mode=NUMBER, sd=POSITIVE)
 def line(kernel: Function, mode: float, sd: float) -> tuple[Array, float]:
     """Nodes and spacing of the trapezoidal rule for a concave log-density on the line.
 
@@ -104,6 +106,7 @@ def line(kernel: Function, mode: float, sd: float) -> tuple[Array, float]:
     return u, float(h)
 
 
+@checked(a=POSITIVE, b=POSITIVE)
 def beta_line(a: float, b: float) -> tuple[Array, float]:
     """Nodes in u = logit v for v ~ Beta(a, b)."""
 
@@ -113,6 +116,7 @@ def beta_line(a: float, b: float) -> tuple[Array, float]:
     return line(kernel, math.log(a / b), math.sqrt(1 / a + 1 / b))
 
 
+@checked(a=POSITIVE, b=POSITIVE)
 def gamma_line(a: float, b: float) -> tuple[Array, float]:
     """Nodes in u = log λ for λ ~ Gamma(shape a, rate b)."""
 

@@ -37,7 +37,7 @@ def write(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 def _rates(runs: Sequence[Run], plt: Any) -> Any:
     """Final NLPD against the learning rate; crosses on the upper edge are runs that diverged."""
-    own = matching(of_study(runs, "c"), task=SARCOS, part="test", w0="random")
+    own = matching(of_study(runs, "c"), task=SARCOS, part="test", folder=SARCOS, w0="random")
     if not own:
         return None
     figure, axes = plt.subplots(2, 2, figsize=(7.2, 5.6), sharex=True)
@@ -94,8 +94,12 @@ def _kl(runs: Sequence[Run], plt: Any) -> Any:
     own = matching(own, study=last)
     figure, axes = plt.subplots(1, 2, figsize=(7.2, 3.2), sharey=True)
     for ax, family in zip(axes, ("fc", "diag"), strict=True):
-        for rule, how in (("bong", {}), ("blr", {"alpha": 0.1, "n_iter": 10}), ("bog", {"alpha": 0.001}),
-                          ("bbb", {"alpha": 0.001, "n_iter": 10})):  # fmt: skip
+        for rule, how in (
+            ("bong", {}),
+            ("blr", {"alpha": 0.1, "n_iter": 10}),
+            ("bog", {"alpha": 0.001}),
+            ("bbb", {"alpha": 0.001, "n_iter": 10}),
+        ):
             for hess, style in (("lin-hess", "-"), ("mc-ef", "--")):
                 these = [
                     r

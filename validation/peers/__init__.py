@@ -33,10 +33,12 @@ class Peer(NamedTuple):
     module: str
     adapters: dict[str, dict[str, Any]]
     where: str  # how to get it
+    copy_of: str = ""  # the peer whose code it has a copy of, and so its differences
 
 
 LIN = {"levels": ["L2", "L3"], "methods": ["*-lin-*"]}
 SINGLE = {"levels": ["L0", "L2"]}
+COPY = {"levels": ["L2"], "methods": ["bong-lin-hess-fc", "bog-lin-hess-fc"]}
 
 PEERS = {
     "bong": Peer(
@@ -77,6 +79,24 @@ PEERS = {
         {"Adapter": {}, "OneHot": {}, "Combined": {}, "Kalman": {}},
         "pip install filterpy",
     ),
+    "receiver_torch": Peer(
+        "GersonGuy/adaptive-deep-receiver-Torch",
+        "peer_receiver_torch",
+        {"Adapter": {}},
+        "BONGREF_PEER_RECEIVER_TORCH",
+    ),
+    "nano": Peer("TianyiMehdi/NANO-filter", "peer_nano", {"Adapter": {}}, "BONGREF_PEER_NANO"),
+    "receivers": Peer(
+        "gusakovy/adaptive-deep-receivers",
+        "peer_receivers",
+        {
+            "Adapter": COPY,
+            "Builder": {"levels": ["L2"], "methods": ["bong-lin-hess-*", "blr-lin-hess-fc"]},
+        },
+        "BONGREF_PEER_RECEIVERS",
+        copy_of="bong",
+    ),
+    "ivon": Peer("ivon-opt", "peer_ivon", {"Adapter": {}}, "pip install ivon-opt torch"),
     "river": Peer("river", "peer_river", {"Adapter": {}, "Many": {}}, "pip install river pandas"),
 }
 

@@ -53,17 +53,18 @@ def run_peer(name: str, only: list[str] | None = None, verbose: bool = True) -> 
     """Every adapter of a peer through its cases."""
     peer = PEERS[name]
     module = importlib.import_module(f"{__package__}.{peer.module}")
-    findings = [f for f in load_findings() if f["peer"] == name]
+    findings = [f for f in load_findings() if f["peer"] in (name, peer.copy_of)]
     runs = []
     for cls, limits in peer.adapters.items():
         if only and cls not in only:
             continue
+        known = [{**f, "adapters": [cls]} for f in findings] if peer.copy_of else findings
         runs.append(
             run_adapter(
                 getattr(module, cls),
                 cls,
                 limits,
-                findings,
+                known,
                 getattr(module, "Adapter", None),
                 verbose,
             )
@@ -76,7 +77,6 @@ def run_peer(name: str, only: list[str] | None = None, verbose: bool = True) -> 
         "title": peer.title,
         "version": module.Adapter.version,
         "bongref": __version__,
-        "vectors": digest(),
         "runs": runs,
         "beyond": [row._asdict() for row in beyond.CHECKS[name](module)]
         if name in beyond.CHECKS
@@ -126,6 +126,7 @@ def run_adapter(
         "what": (made.__doc__ or "").strip().splitlines()[0] if made.__doc__ else "",
         "levels": limits.get("levels"),
         "methods": limits.get("methods"),
+        "vectors": digest(),
         "counts": report.counts,
         "offered": offered(report.outcomes),
         "failures": failures,
@@ -213,14 +214,12 @@ def listing() -> str:
 
 
 def merged(file: Path, result: dict[str, Any]) -> dict[str, Any]:
-    """The result in the file with these runs in the place of its own; it must be of the same peer
-    and vectors.
+    """The result in the file with these runs in the place of its own; it must be of the same
+    version of the peer.
     """
     before = json.loads(file.read_text(encoding="utf-8"))
-    if any(before[key] != result[key] for key in ("version", "vectors")):
-        raise SystemExit(
-            f"{file.name} is of another version or of other vectors: run all of its adapters"
-        )
+    if before["version"] != result["version"]:
+        raise SystemExit(f"{file.name} is of another version: run all of its adapters")
     new = {run["adapter"]: run for run in result["runs"]}
     return {**result, "runs": [new.get(run["adapter"], run) for run in before["runs"]]}
 

@@ -202,9 +202,11 @@ def array(a: Any) -> Array:
     return jnp.asarray(np.asarray(a, dtype=float), dtype=float)
 
 
-def missing(Y: Any) -> bool:
-    """Whether an observation of the stream is missing, for which no scan has a place."""
-    return any(y is None for y in Y)
+def irregular(X: Any, Y: Any) -> bool:
+    """Whether an observation of the stream is missing or its mini-batches are of unequal size, for
+    which no scan has a place.
+    """
+    return any(y is None for y in Y) or len({np.shape(x) for x in X}) > 1
 
 
 def plain(state: dict[str, Any]) -> dict[str, np.ndarray]:

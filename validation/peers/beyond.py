@@ -15,7 +15,8 @@ import numpy as np
 import bongref as br
 from bongref import FC, Diag
 from bongref.conformance import vectors
-from bongref.curvature import linearise
+from bongref.curvature import Lin, linearise
+from bongref.theory import batch
 
 from . import causes
 
@@ -349,9 +350,148 @@ def posteriors(peer: Any) -> Iterator[Row]:
     )
 
 
+# --- GersonGuy/adaptive-deep-receiver-Torch -------------------------------------------------------
+
+
+def receiver_torch(peer: Any) -> Iterator[Row]:
+    """Its functions that no case can be given, called with arguments of the right shapes."""
+    rng, P = np.random.default_rng(0), 4
+    model = vectors.model_spec(br.models.linear(P - 1))
+    x = rng.standard_normal(P - 1)
+    tensor = peer.tensor
+    one, zero = tensor(np.ones((1, 1))), tensor(np.zeros(P))
+    eye, ones = tensor(np.eye(P)), tensor(np.ones(P))
+    ou, linear = (0.9, eye, zero), (eye, zero, eye)
+    dlr = tensor(np.ones((P, 1))), tensor(np.ones((P, 2)))
+    cases = {
+        "full_F": ((eye,), linear),
+        "full_OU": ((eye,), ou),
+        "full_F_reparm": ((eye,), linear),
+        "full_OU_reparm": ((eye,), ou),
+        "diag_F": ((ones,), linear),
+        "diag_OU": ((ones,), (ones, zero, 0.9)),
+        "DLR_F": (dlr, linear),
+        "DLR_OU": (dlr, ou),
+    }
+    run = 0
+    for name, (state, terms) in cases.items():
+        net = peer.Model(model, rng.standard_normal(P), x)
+        call = getattr(peer.bog, f"Update_BOG_lin_{name}")
+        try:
+            with peer._float64():
+                call(net.z_layers, *state, net, net.X, one[0], 0.1, one, *terms)
+            run += 1
+        except (TypeError, RuntimeError, AttributeError, ValueError, IndexError):
+            continue
+    yield Row("receiver_torch-bog", f"of its {len(cases)} BOG updates {run} run", None, float(run))
+
+
+# --- TianyiMehdi/NANO-filter ----------------------------------------------------------------------
+
+
+def nano(peer: Any) -> Iterator[Row]:
+    """A linear-Gaussian problem by its own sigma points, where one iteration is Kalman's update."""
+    rng, P, C = np.random.default_rng(0), 3, 2
+    prior, H = FC(rng.standard_normal(P), _spd(rng, P)), rng.standard_normal((C, P))
+    R, y = np.diag(rng.uniform(0.5, 1, C)), rng.standard_normal(C)
+    lin = Lin(H @ prior.mu, H, R, y - H @ prior.mu)
+    kalman = causes.jitter(prior, lin, 0.0)
+
+    def run(n: int, kind: str) -> FC:
+        agent = peer.made(prior._asdict(), lambda theta: H @ theta, R, derivate_type=kind)
+        agent.update(y, n_iterations=n)
+        return FC(agent.x, agent.P)
+
+    def curv(mu: Any) -> br.Curv:
+        prec = np.linalg.inv(R)
+        return br.Curv(H.T @ prec @ (y - H @ mu), G=-H.T @ prec @ H)
+
+    once = causes.nano(prior, prior, curv(prior.mu))
+    twice = causes.nano(prior, once, curv(once.mu))
+    yield Row(
+        "nano-kalman",
+        "μ after two iterations of a linear-Gaussian problem, P = 3",
+        apart(run(2, "direct").mu, kalman.mu),
+        apart(run(2, "direct").mu, twice.mu),
+    )
+    stein = run(1, "stein")
+    yield Row(
+        "nano-stein",
+        "Σ after one iteration of the same problem with 'stein'",
+        apart(stein.Sigma, kalman.Sigma),
+        apart(stein.Sigma, causes.nano_stein(prior, lin).Sigma),
+    )
+
+
+# --- gusakovy/adaptive-deep-receivers -------------------------------------------------------------
+
+
+def receivers(peer: Any) -> Iterator[Row]:
+    """Its loop over iterations, and where the loop of BLR starts."""
+    rng, D = np.random.default_rng(0), 3
+    model, lik = br.models.linear(D), br.likelihoods.Gaussian(0.5)
+    P, x, y = model.n_params, rng.standard_normal(D), rng.standard_normal(1)
+    prior, spec = FC(rng.standard_normal(P), _spd(rng, P)), vectors.model_spec(model)
+    given = spec, {"kind": "gaussian", "R": [[0.5]]}, prior._asdict(), [x], [y]
+    builder = peer.Builder()
+    got = builder._stream("bong-lin-hess-fc", *given, (1.0, np.zeros((P, P))), {"n_iter": 3})[0]
+    lin = linearise(model, lik, x, y, prior.mu)
+    yield Row(
+        "receivers-repeats",
+        "Σ of BONG in fc after one observation with num_iter=3, P = 4",
+        apart(got["Sigma"], causes.jitter(prior, lin, 0.0).Sigma),
+        apart(got["Sigma"], causes.counted_again(prior, lin, 3).Sigma),
+    )
+    gamma, q = 0.5, 0.25 * np.eye(P)
+    params = {"alpha": 0.5, "n_iter": 1}
+    got = builder._stream("blr-lin-hess-fc", *given, (gamma, peer.array(q)), params)[0]
+    moved = FC(gamma * prior.mu, gamma**2 * prior.Sigma + q)
+    at = lambda mu: br.curvature.lin_hess(model, lik, x, y, mu)
+    m = br.method("blr-lin-hess-fc", alpha=0.5, n_iter=1)
+    right, _ = br.step(m, moved, moved, at(moved.mu))
+    yield Row(
+        "receivers-start",
+        "Σ of BLR in fc after one observation with γ = 0.5, P = 4",
+        apart(got["Sigma"], right.Sigma),
+        apart(got["Sigma"], causes.from_before(m, prior, moved, at).Sigma),
+    )
+
+
+# --- ivon-opt -------------------------------------------------------------------------------------
+
+
+def ivon(peer: Any) -> Iterator[Row]:
+    """Its steps at its own draws, with its option rescale_lr, which is on by default."""
+    rng, N, P, steps = np.random.default_rng(0), 12, 4, 10
+    X, y, mu = rng.standard_normal((N, P)), rng.integers(2, size=N), rng.standard_normal(P)
+    lam, rate, h0, beta, momentum = 0.75, 0.1, 0.5, 0.25, 0.5
+    grads = lambda theta: ((1 / (1 + np.exp(-X @ theta)) - y)[:, None] * X).mean(axis=0)
+    options = {"lr": rate, "beta1": momentum, "beta2": 1 - beta, "weight_decay": lam / N}
+
+    def ours(draws: Any, rate: float) -> np.ndarray:
+        state = batch.to_averaged(Diag(mu, np.full(P, 1 / (N * h0 + lam))), N, lam)
+        for draw in draws:
+            state = batch.ivon(state, draw, grads(draw), rate, beta, N, lam, momentum)
+        return state.mu
+
+    got, draws = peer.stream(mu, grads, N, h0, steps, rescale_lr=False, **options)
+    yield Row("ivon-agree", "rescale_lr=False, ten steps", None, apart(got, ours(draws, rate)))
+    got, draws = peer.stream(mu, grads, N, h0, steps, **options)
+    yield Row(
+        "ivon-rescale",
+        "μ after ten steps on a logistic regression, P = 4",
+        apart(got, ours(draws, rate)),
+        apart(got, ours(draws, causes.rescaled(rate, h0, lam / N))),
+    )
+
+
 CHECKS: dict[str, Callable[[Any], Iterator[Row]]] = {
     "bong": bong,
     "rebayes_mini": rebayes_mini,
     "dynamax": dynamax,
     "posteriors": posteriors,
+    "receiver_torch": receiver_torch,
+    "nano": nano,
+    "receivers": receivers,
+    "ivon": ivon,
 }

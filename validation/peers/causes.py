@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit
 
-from bongref import DLR, FC, Curv, Diag
+from bongref import DLR, FC, Curv, Diag, step
 from bongref.curvature import Lin, dense, diagonal, linearise
 from bongref.dynamics import Dynamics, matrices
 
@@ -428,3 +428,101 @@ def prior_precision_inverted(prior: FC, lin: Lin) -> FC:
     with α = 1/v, in place of α.
     """
     return jitter(FC(prior.mu, np.linalg.inv(prior.Sigma)), lin, 0.0)
+
+
+# --- GersonGuy/adaptive-deep-receiver-Torch -------------------------------------------------------
+
+
+def kept_diagonal(prior: Diag, lin: Lin) -> Diag:
+    """BONG-LIN-HESS-DIAG as the Kalman update of the full covariance diag(σ²), of which the
+    diagonal is kept: diag((diag(1/σ²) − G)⁻¹) in place of the inverse of its diagonal.
+    """
+    full = jitter(FC(prior.mu, np.diag(prior.var)), lin, 0.0)
+    return Diag(full.mu, np.diag(full.Sigma))
+
+
+def precision_averaged(state: DLR, dynamics: Dynamics) -> DLR:
+    """The OU prediction in DLR with Υ and W in the place of a covariance: γ²Υ + (1 − γ²)/var0, and
+    γ²W.
+    """
+    gamma = getattr(dynamics, "gamma", 1.0)
+    mu = gamma * state.mu + (1 - gamma) * np.asarray(getattr(dynamics, "mu0", 0.0))
+    Ups = gamma**2 * state.Ups + (1 - gamma**2) / np.asarray(getattr(dynamics, "var0", 1.0))
+    return DLR(mu, Ups, gamma**2 * state.W)
+
+
+def dlr_jitter(prior: DLR, lin: Lin, eps: float = 1e-6) -> DLR:
+    """BONG-LIN-HESS-DLR with ε added to Υ and to the inner matrix of Woodbury's form in the mean,
+    and to the leading diagonal of W̃ before its singular value decomposition.
+    """
+    mu, Ups, W = prior
+    A = np.linalg.inv(np.linalg.cholesky(lin.R)).T
+    S = lin.H.T @ A
+    Wt = np.hstack([W, S])
+    inner = (1 + eps) * np.eye(Wt.shape[1]) + Wt.T @ (Wt / (Ups + eps)[:, None])
+    over = Wt / (Ups + eps)[:, None]
+    gain = S @ A.T / (Ups + eps)[:, None] - over @ np.linalg.solve(inner, over.T @ (S @ A.T))
+    U, s, _ = np.linalg.svd(Wt + eps * np.eye(*Wt.shape), full_matrices=False)
+    columns, rank = U * s, W.shape[1]
+    return DLR(mu + gain @ lin.e, Ups + np.sum(columns[:, rank:] ** 2, axis=1), columns[:, :rank])
+
+
+# --- TianyiMehdi/NANO-filter ----------------------------------------------------------------------
+
+
+def nano(prior: FC, current: FC, curv: Curv, alpha: float = 1.0) -> FC:
+    """BLR-MC-HESS-FC with the prior's precision in place of (1 − α) times the iterate's plus α times
+    the prior's, and a mean that is pushed from the prior's, +αΣΣ0⁻¹(μ − μ0), not pulled to it.
+
+    In the first iteration, where the iterate is the prior, it is the rule.
+    """
+    prec0 = np.linalg.inv(prior.Sigma)
+    Sigma = np.linalg.inv(prec0 - alpha * dense(curv))
+    push = prec0 @ (current.mu - prior.mu)
+    return FC(current.mu + alpha * Sigma @ (curv.g + push), Sigma)
+
+
+def nano_stein(prior: FC, lin: Lin, alpha: float = 0.1, kappa: float = 1.0) -> FC:
+    """Its first iteration with ``derivate_type='stein'`` on a linear model: expectations over sigma
+    points at √c, c = α²(P + κ), of θ − μ and (θ − μ)(θ − μ)ᵀ times the loss; the expected Hessian
+    subtracted from the precision where it is to be added.
+    """
+    mu, Sigma = prior
+    P = len(mu)
+    c = alpha**2 * (P + kappa)
+    rows = np.sqrt(c) * np.linalg.cholesky(Sigma).T
+    points = np.vstack([np.zeros((1, P)), rows, -rows])
+    weights = np.concatenate([[(c - P) / c], np.full(2 * P, 1 / (2 * c))])
+    e = lin.e - points @ lin.H.T
+    loss = np.sum(e * np.linalg.solve(lin.R, e.T).T, axis=1) / 2
+    prec = np.linalg.inv(Sigma)
+    second = np.einsum("n,ni,nj->ij", weights * loss, points, points)
+    hessian = prec @ second @ prec - (weights @ loss) * prec
+    new = np.linalg.inv(prec - hessian)
+    return FC(mu - new @ prec @ ((weights * loss) @ points), new)
+
+
+# --- gusakovy/adaptive-deep-receivers -------------------------------------------------------------
+
+
+def counted_again(prior: FC, lin: Lin, times: int) -> FC:
+    """BONG-LIN-HESS-FC of a linear model with the observation counted that many times."""
+    return jitter(prior, lin._replace(R=lin.R / times), 0.0)
+
+
+def from_before(m: Any, before: FC, moved: FC, curv: Callable[[Array], Curv]) -> FC:
+    """BLR whose inner loop starts at the state before the prediction, in place of the predicted
+    one, which is its prior.
+    """
+    current = before
+    for _ in range(m.params["n_iter"]):
+        current, _ = step(m, moved, current, curv(current.mu))
+    return current
+
+
+# --- ivon-opt -------------------------------------------------------------------------------------
+
+
+def rescaled(rate: float, hess_init: float, weight_decay: float) -> float:
+    """The step size of IVON times h0 + δ, as with ``rescale_lr=True``."""
+    return rate * (hess_init + weight_decay)

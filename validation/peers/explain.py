@@ -34,6 +34,7 @@ class Pieces(NamedTuple):
     step: Callable | None = None
     estimate: Callable | None = None
     update: Callable | None = None
+    begin: Callable | None = None  # the update of the first observation
     observe: Callable | None = None
     move: Callable | None = None
 
@@ -91,6 +92,7 @@ def _answer(case: Case, pieces: Pieces) -> Any:
         if y is not None:
             samples = None if given["samples"] is None else given["samples"][t]
             prior = _update(pieces, name, model, lik, prior, before, x, y, samples, params)
+            pieces = pieces._replace(begin=None)
         states.append(prior._asdict())
     return states
 
@@ -101,9 +103,10 @@ def _update(
     hess = "_".join(name.split("-")[1:3])
     y = lik.encode(y, model.n_outputs, batch=len(x) if model.is_batch(x) else None)
     current, step = prior, _step(pieces, name)
-    if pieces.update or (pieces.observe and name == "bong-lin-hess-fc"):
+    whole = pieces.begin or pieces.update
+    if whole or (pieces.observe and name == "bong-lin-hess-fc"):
         lin = (pieces.observe or _here)(model, lik, x, y, before, prior.mu)
-        return (pieces.update or _kalman)(prior, lin)
+        return (whole or _kalman)(prior, lin)
     for i in range(params.get("n_iter", 1)):
         at = current.mu if hess.startswith("lin") else samples[i]
         if pieces.observe:
@@ -176,12 +179,21 @@ CAUSES: list[tuple[tuple[str, ...], Callable[[Case], Pieces]]] = [
     (("dynamax-lgssm",), lambda case: Pieces(update=causes.jitter)),
     (("dynamax-diagonal",), lambda case: Pieces(update=causes.jitter_woodbury)),
     (("dynamax-parallel",), lambda case: Pieces(update=causes.jitter)),  # its first observation
+    (
+        ("dynamax-parallel-stream",),
+        lambda case: Pieces(begin=causes.jitter, update=causes.jitter_R),
+    ),
     (("dynamax-information",), lambda case: Pieces(update=causes.jitter_information)),
     (("dynamax-information-predict",), lambda case: Pieces(move=causes.jitter_information_predict)),
     (("dynamax-rounding",), lambda case: Pieces(observe=causes.sigmoid_rounded)),
     (("posteriors-dense",), lambda case: Pieces(step=causes.fisher_subtracted)),
     (("filterpy-predict_update",), lambda case: Pieces(observe=causes.stale_jacobian)),
-    (("river-learn_many",), lambda case: Pieces(update=causes.prior_precision_inverted)),
+    (("river-learn_many",), lambda case: Pieces(begin=causes.prior_precision_inverted)),
+    (("receiver_torch-diag",), lambda case: Pieces(update=causes.kept_diagonal)),
+    (("receiver_torch-early",), lambda case: Pieces(observe=causes.early)),
+    (("receiver_torch-dlr-predict",), lambda case: Pieces(move=causes.precision_averaged)),
+    (("receiver_torch-dlr-jitter",), lambda case: Pieces(update=causes.dlr_jitter)),
+    (("nano-iterations",), lambda case: Pieces(step=causes.nano)),
 ]
 
 
@@ -303,11 +315,10 @@ def apart(case: Case, got: Any, made: dict[str, np.ndarray] | None) -> float:
 
 
 def _smallest(case: Case, made: dict[str, np.ndarray]) -> float | None:
-    """The smallest eigenvalue of the first covariance of an answer."""
-    for name, value in made.items():
-        if name.endswith("Sigma"):
-            return float(np.linalg.eigvalsh((value + value.T) / 2)[0])
-    return None
+    """The smallest eigenvalue of the covariances of an answer."""
+    covariances = [v for name, v in made.items() if name.endswith("Sigma") and np.isfinite(v).all()]
+    lowest = [float(np.linalg.eigvalsh((v + v.T) / 2)[0]) for v in covariances]
+    return min(lowest, default=None)
 
 
 def _unchecked(

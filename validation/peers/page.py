@@ -25,7 +25,6 @@ OPTIONS = (
     "mini-rvga-inner",
     "posteriors-vi-diag",
     "posteriors-vi-dense",
-    "dynamax-parallel-stream",
 )
 LEVELS = {
     "step": "L0",
@@ -36,9 +35,11 @@ LEVELS = {
     "predict": "predict",
 }
 
+COUNTS = {7: "Seven", 10: "Ten", 11: "Eleven", 12: "Twelve"}
+
 INTRO = """# What other implementations get
 
-Seven public implementations of these methods, or of single ones, run through the cases of `bongref check`. What agrees, what differs and
+{count} public implementations of these methods, or of single ones, run through the cases of `bongref check`. What agrees, what differs and
 where, each difference traced to a file and line and to a formula: our equation with that one change is run on the case's own input, and
 must give what the implementation returned. A difference is not always a mistake; each says what kind it is.
 
@@ -58,8 +59,9 @@ python -m validation.peers --page                  # this page
 bongref check validation.peers.peer_dynamax:Adapter --report report.html
 ```
 
-petergchang/bong, probml/rebayes and gerdm/rebayes-mini are used from a checkout of the commit below, named by `BONGREF_PEER_BONG`,
-`BONGREF_PEER_REBAYES`, `BONGREF_PEER_REBAYES_MINI`; the others are installed from the package index. Setting JAX's persistent compilation
+Those of GitHub are used from a checkout of the commit below, named by `BONGREF_PEER_BONG`, `BONGREF_PEER_REBAYES`,
+`BONGREF_PEER_REBAYES_MINI`, `BONGREF_PEER_RECEIVER_TORCH`, `BONGREF_PEER_NANO` and `BONGREF_PEER_RECEIVERS`; the others are installed from the
+package index. Setting JAX's persistent compilation
 cache makes a second run much faster.
 
 JAX runs in float64 here; the adapters called Adapter32 run in float32, the steps and updates only. Not run: the peers' own training
@@ -88,7 +90,7 @@ def page(folder: Path) -> str:
     }
     findings = load_findings()
     parts = [
-        INTRO,
+        INTRO.format(count=COUNTS[len(results)]),
         _summary(results, findings),
         REPRODUCE,
         _matrix(results["bong"], findings) if "bong" in results else "",
@@ -120,8 +122,12 @@ def _wrapped(text: str) -> str:
 
 
 def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
-    any_result = next(iter(results.values()))
-    cases = any_result["vectors"]["cases"]
+    of = Counter(
+        (run["vectors"]["schema"], run["vectors"]["cases"])
+        for r in results.values()
+        for run in r["runs"]
+    )
+    met = " or ".join(f"{cases:,} cases ({schema})" for (schema, cases), _ in of.most_common())
     left = sum(
         not f["findings"] for r in results.values() for run in r["runs"] for f in run["failures"]
     )
@@ -129,8 +135,7 @@ def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## Summary",
         "",
-        f"Each adapter meets {cases:,} cases (schema {any_result['vectors']['schema']}); "
-        f"what it does not offer is not counted. "
+        f"Each adapter meets {met}; what it does not offer is not counted. "
         f"Of the {failing} failing cases {failing - left} are explained below"
         + (f", {left} are not." if left else ", none is left over."),
         "",
@@ -144,7 +149,7 @@ def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         runs = [run for run in r["runs"] if run["dtype"] == "float64"]
         done = sum(run["counts"].get("pass", 0) for run in runs)
         wrong = sum(len(run["failures"]) for run in runs)
-        anchor = PEERS[name].title.replace("/", "").lower()
+        anchor = _anchor(name)
         version = r["version"][:12] if len(r["version"]) == 40 else r["version"]
         numbers = (
             len(offered),
@@ -241,7 +246,7 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         "## The authors' code, cell by cell",
         "",
         f"petergchang/bong at {result['version'][:12]}, float64: steps, updates, "
-        f"predictions. No stream of the vectors has dynamics that " + "it offers.",
+        f"predictions; streams without dynamics and with mini-batches of one size.",
         "",
         "| family | Hessian | " + " | ".join(RULES) + " |",
         "|---|---|" + "---|" * len(RULES),
@@ -278,8 +283,8 @@ def _peer(name: str, result: dict[str, Any], findings: list[dict[str, Any]]) -> 
         "",
     ]
     lines += [
-        "| adapter | | dtype | levels | pass | fail | not offered |",
-        "|---|---|---|---|---|---|---|",
+        "| adapter | | dtype | levels | cases | pass | fail | not offered |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     for run in result["runs"]:
         c, levels = (
@@ -289,6 +294,7 @@ def _peer(name: str, result: dict[str, Any], findings: list[dict[str, Any]]) -> 
         )
         levels = levels.replace("*", "\\*")
         row = [
+            f"{run['vectors']['cases']:,}",
             c.get("pass", 0),
             len(run["failures"]),
             c.get("not offered", 0) + c.get("not applicable", 0),
@@ -317,8 +323,30 @@ def _peer(name: str, result: dict[str, Any], findings: list[dict[str, Any]]) -> 
         if f["verdict"] == "differs" and (f["id"] in _used(result) or not f["adapters"])
     ]
     lines += ["", "**Differences**", ""]
+    if original := PEERS[name].copy_of:
+        lines += [_as_in(original, result)]
     lines += [line for f in shown for line in _difference(f, result)] if shown else ["None."]
     return "\n".join(lines)
+
+
+def _as_in(original: str, result: dict[str, Any]) -> str:
+    """A list item: the differences that come with a copy of another peer's code."""
+    seen = Counter(
+        i
+        for run in result["runs"]
+        for x in run["failures"]
+        for i in x["findings"]
+        if i.startswith(f"{original}-")
+    )
+    what = ", ".join(f"{i} ({n})" for i, n in sorted(seen.items()))
+    return (
+        f"- As in [{PEERS[original].title}](#{_anchor(original)}), by its findings and the failing "
+        f"cases: {what or 'none'}."
+    )
+
+
+def _anchor(name: str) -> str:
+    return PEERS[name].title.replace("/", "").lower()
 
 
 def _used(result: dict[str, Any]) -> set[str]:

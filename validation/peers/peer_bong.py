@@ -83,7 +83,7 @@ class Adapter:
     def run(self, method, model, likelihood, prior, X, Y, samples, dynamics, params):
         P, T = len(prior["mu"]), len(X)
         terms = _dynamics(method.split("-")[3], dynamics, P)
-        if terms is None or _refused(method) or _jax.missing(Y):
+        if terms is None or _refused(method) or _jax.irregular(X, Y):
             return NotImplemented
         with _jax.precision(self.dtype):
             agent = self._agent(method, model, likelihood, P, params, *terms)

@@ -68,7 +68,7 @@ class Adapter:
         with _jax.precision(self.dtype):
             terms = (
                 None
-                if family is None or _jax.missing(Y)
+                if family is None or _jax.irregular(X, Y)
                 else _dynamics(family, dynamics, len(prior["mu"]))
             )
             if terms is None:

@@ -89,7 +89,7 @@ class Adapter:
         with _jax.precision(self.dtype):
             made = (
                 None
-                if family not in self.offers or q is None or _jax.missing(Y)
+                if family not in self.offers or q is None or _jax.irregular(X, Y)
                 else self._filter(family, model, likelihood, prior, q)
             )
             if made is None:
@@ -190,7 +190,7 @@ class Kalman(Adapter):
         if (
             FAMILIES.get(method) not in self.offers
             or likelihood["kind"] != "gaussian"
-            or _jax.missing(Y)
+            or _jax.irregular(X, Y)
         ):
             return NotImplemented
         with _jax.precision(self.dtype):

@@ -39,7 +39,7 @@ STOPPED = (
 class Effort(NamedTuple):
     """When the search stops."""
 
-    seconds: float  # of one case; hardly ever reached
+    seconds: float  # of CPU time, of one case; hardly ever reached
     subject: int  # unexplained cases of one method, after which none of its cases is searched
     named: int  # unexplained cases of the level, after which only mistakes by name are tried
     level: int  # and after which nothing is tried
@@ -174,7 +174,8 @@ def explain(case: Case, wanted: Sequence[Target], memory: Memory, deep: bool) ->
 
     ``deep``: also those with a number in them and every single edit.
     """
-    end = time.perf_counter() + EFFORT[case.level].seconds
+    end = time.process_time() + EFFORT[case.level].seconds
+    end = min(end, time.process_time() + BUDGET - memory.seconds)
     before = memory.mistakes.values()
     known = [m for m in before if case.level in USED[m.piece] and m.applies(case)]
     found = [m for m in known if reproduces(m, case, wanted)]
@@ -186,19 +187,19 @@ def explain(case: Case, wanted: Sequence[Target], memory: Memory, deep: bool) ->
         if mistake.key not in keys and reproduces(mistake, case, wanted):
             keys.add(mistake.key)
             yield mistake
-        if time.perf_counter() > end:
+        if time.process_time() > end:
             return
     if not deep:
         return
     if not keys:
         for scaled in mistakes.scaled(case):
             yield from search(scaled, case, wanted)
-            if time.perf_counter() > end:
+            if time.process_time() > end:
                 return
     for mistake in mistakes.edited(case):
         if reproduces(mistake, case, wanted):
             yield mistake
-        if time.perf_counter() > end:
+        if time.process_time() > end:
             return
 
 
@@ -207,13 +208,13 @@ def _partly(case: Case, wanted: Sequence[Target]) -> Iterator[tuple[Mistake, str
     wrong = [t.name for t in wanted if t.wrong]
     if not wrong or len(wanted) < 2 or case.level not in ("step", "estimate", "predictive"):
         return
-    end, first = time.perf_counter() + EFFORT[case.level].seconds, wrong[0]
+    end, first = time.process_time() + EFFORT[case.level].seconds, wrong[0]
     right = " and ".join(t.name for t in wanted if not t.wrong)
     said = f"{first} alone (with {right} right) matches" if right else f"{first} matches"
     for mistake in (*mistakes.named(case), *mistakes.edited(case)):
         if reproduces(mistake, case, wanted, [first]):
             yield mistake, said
-        if time.perf_counter() > end:
+        if time.process_time() > end:
             return
 
 

@@ -76,6 +76,20 @@ def gauss_newton(hess: str, problem: Problem, theta: Array, samples: Array | Non
     return Curv(np.asarray(g), G=np.asarray(G))
 
 
+def residual_times(c: float) -> EstimateChange:
+    """MC-HESS with c times the part that has the second derivatives of the network."""
+
+    def wrong(right: Estimate) -> Estimate:
+        def fn(hess: str, problem: Problem, theta: Array, samples: Array | None) -> Curv:
+            curv = right(hess, problem, theta, samples)
+            first = dense(gauss_newton(hess, problem, theta, samples))
+            return with_G(curv, first + c * (dense(curv) - first))
+
+        return fn
+
+    return wrong
+
+
 def per_example(right: Estimate) -> Estimate:
     """The empirical Fisher from the gradients of the single observations of a batch."""
 
@@ -126,6 +140,10 @@ ESTIMATES: tuple[Mistake, ...] = (
         BOTH, on_samples(lambda s, t: s[1:]), MC),
     estimate("not-last-sample", "the last sample left out",
         BOTH, on_samples(lambda s, t: s[:-1]), MC),
+    estimate("first-half", "the first half of the samples alone",
+        BOTH, on_samples(lambda s, t: s[: max(1, len(s) // 2)]), MC),
+    estimate("last-half", "the last half of the samples alone",
+        BOTH, on_samples(lambda s, t: s[len(s) // 2 :]), MC),
     estimate("samples-not-used", "the samples not used: everything at the mean theta",
         BOTH, on_samples(lambda s, t: t[None]), MC),
     estimate("sample-mean", "everything at the mean of the samples",
@@ -176,6 +194,8 @@ ESTIMATES: tuple[Mistake, ...] = (
     estimate("g-normalised-estimate", "g over its norm",
         BOTH, on_estimate(lambda c, M: Curv(c.g / np.linalg.norm(c.g), G=dense(c) / (c.g @ c.g))),
         LIN_EF),
+    estimate("S-normalised", "S = g over its norm: G over the square of the norm of g, g right",
+        HESSIAN, on_estimate(lambda c, M: with_G(c, dense(c) / (c.g @ c.g))), LIN_EF),
     estimate("both-doubled", "2 g and 2 G (log-likelihood without its 1/2)",
         BOTH, both_times(lambda M: 2)),
     estimate("both-halved", "g/2 and G/2", BOTH, both_times(lambda M: 0.5)),
@@ -186,6 +206,12 @@ ESTIMATES: tuple[Mistake, ...] = (
     estimate("gauss-newton",
         "the Gauss-Newton matrix in place of the Hessian (no second derivatives of the network)",
         HESSIAN, lambda right: gauss_newton, MC_HESS),
+    estimate("residual-twice",
+        "the part of the Hessian with the second derivatives of the network twice",
+        HESSIAN, residual_times(2.0), MC_HESS),
+    estimate("residual-sign",
+        "the sign of the part of the Hessian with the second derivatives of the network",
+        HESSIAN, residual_times(-1.0), MC_HESS),
     estimate("G-diagonal-estimate", "the diagonal of G alone",
         HESSIAN, on_estimate(lambda c, M: with_G(c, np.diag(np.diag(dense(c)))))),
     estimate("per-example",

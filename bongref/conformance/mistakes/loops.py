@@ -30,12 +30,14 @@ def loop(
     samples_of: Callable[[Array, int, Array, Array], Array] = lambda s, i, mu0, mu: s[i],
     alpha_of: Callable[[float, int, int], float] = lambda alpha, i, n: alpha,
     keep: str = "",
+    add_up: bool = False,
 ) -> Callable[[Any], Callable[..., State]]:
     """The inner loop with one part replaced.
 
     ``start``, ``prior_of`` and ``point``: where the step begins, its prior, where the estimate is
     made. ``extra``: further iterations. ``samples_of(samples, i, mu0, mu)``, ``alpha_of(alpha, i,
     n)``: of iteration i. ``keep``: "g", "G" or "gG" of the first iteration in every one.
+    ``add_up``: g added up over the iterations.
     """
 
     def fn(
@@ -50,7 +52,9 @@ def loop(
             if first is not None and keep:
                 G = dense(first if "G" in keep else curv)
                 curv = Curv(first.g if "g" in keep else curv.g, G=G)
-            first = curv if first is None else first
+            if first is not None and add_up:
+                curv = curv._replace(g=curv.g + first.g)
+            first = curv if first is None or add_up else first
             alpha = alpha_of(params.get("alpha", 1), i, n)
             before, begin = prior_of(prior, current), start(prior, current)
             current = pieces.step(name, before, begin, curv, alpha)
@@ -106,6 +110,10 @@ LOOPS: tuple[Mistake, ...] = (
         ALL, loop(alpha_of=lambda a, i, n: a ** (i + 1)), ITERATED),
     update("loop-alpha-times", "alpha times the number of the iteration",
         ALL, loop(alpha_of=lambda a, i, n: a * (i + 1)), ITERATED),
+    update("loop-alpha-one-last", "alpha = 1 in the last inner iteration",
+        ALL, loop(alpha_of=lambda a, i, n: 1 if i == n - 1 else a), ITERATED),
+    update("loop-adds-up", "g added up over the inner iterations (not set back to 0)",
+        ALL, loop(add_up=True), ITERATED),
     update("loop-keeps-g", "g of the first inner iteration in every iteration",
         ALL, loop(keep="g"), ITERATED),
     update("loop-keeps-G", "G of the first inner iteration in every iteration",
@@ -131,37 +139,45 @@ def stream(
     s_at: Index = lambda t, T: t,
     reset: Choice = lambda first, state: state,
     ahead: bool = False,
+    behind: bool = False,
+    pulled: bool = False,
     skipped: Callable[[int, int], bool] = lambda t, T: False,
 ) -> Callable[[Any], Callable[..., Iterator[State]]]:
     """A stream with one part replaced.
 
     ``before(t, observed)``, ``after``: whether there is a prediction before and after update t.
-    ``missing``: "zero" or "mean" in place of a missing observation. ``x_at``, ``y_at``, ``s_at``:
+    ``missing``: "zero" or "mean" in place of a missing observation, "stops" for no update after it. ``x_at``, ``y_at``, ``s_at``:
     the step whose input, observation and samples are used. ``reset(first prior, state)``: the state
-    that a step begins with. ``ahead``: predictions returned in place of states. ``skipped(t, T)``:
+    that a step begins with. ``ahead``: predictions returned in place of states, ``behind``: those
+    before the update. ``pulled``: towards the first prior's mean in place of mu0. ``skipped(t, T)``:
     whether observation t is not used.
     """
 
     def fn(pieces: Pieces, name: str, inputs: dict[str, Any]) -> Iterator[State]:
         first = state = vectors.state(name.split("-")[-1], inputs["prior"])
-        T, dynamics = len(inputs["X"]), inputs["dynamics"]
+        T, dynamics, stopped = len(inputs["X"]), inputs["dynamics"], False
+        if pulled:
+            dynamics = {**dynamics, "mu0": first.mu}
         for t in range(T):
             x, y = inputs["X"][x_at(t, T)], inputs["Y"][y_at(t, T)]
             state = reset(first, state)
             if before(t, y is not None):
                 state = pieces.predict(state, dynamics)
-            if y is None and missing:
+            predicted = state
+            stopped = stopped or (y is None and missing == "stops")
+            if y is None and missing in ("zero", "mean"):
                 y = np.zeros_like(next(v for v in inputs["Y"] if v is not None))
                 if missing == "mean":
                     here = pieces.problem_of(inputs, x, y).at(state.mu)
                     y = np.stack([one.h for one in here]).reshape(np.shape(y))
-            if y is not None and not skipped(t, T):
+            if y is not None and not stopped and not skipped(t, T):
                 samples = pipeline.at_step(inputs["samples"], s_at(t, T))
                 problem = pieces.problem_of(inputs, x, y)
                 state = pieces.update(pieces, name, problem, state, samples, inputs["params"])
             if after:
                 state = pieces.predict(state, dynamics)
-            yield pieces.predict(state, dynamics) if ahead else state
+            shown = predicted if behind else state
+            yield pieces.predict(state, dynamics) if ahead else shown
 
     return lambda right: fn
 
@@ -200,6 +216,12 @@ STREAMS: tuple[Mistake, ...] = (
     run("stream-predict-twice", "two predictions for each observation", (), stream(after=True)),
     run("stream-ahead", "the predictions for the next step returned in place of the states",
         (), stream(ahead=True)),
+    run("stream-behind", "the predictions returned, the states before the update",
+        (), stream(behind=True)),
+    run("stream-pulled", "the mean of the first prior in place of mu0",
+        (), stream(pulled=True)),
+    run("stream-missing-stops", "no observation used after a missing one",
+        (), stream(missing="stops")),
     run("stream-missing-skips", "a missing observation that skips the prediction too",
         (), stream(lambda t, observed: observed)),
     run("stream-missing-zero", "a missing observation taken as 0", (), stream(missing="zero")),

@@ -129,6 +129,7 @@ def corner(z: Array) -> Array:
 TANH, GELU = with_activation("tanh"), with_activation("gelu", "gelu_tanh")
 PADS = {"edge": "the pixel at the edge", "reflect": "reflection", "wrap": "the other side"}
 ACTIVATIONS = ("tanh", "relu", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus", "elu")
+ACTIVATIONS += ("lecun_tanh", "quick_gelu", "softsign")
 
 # fmt: off
 NETWORKS: tuple[Mistake, ...] = (
@@ -169,6 +170,12 @@ NETWORKS: tuple[Mistake, ...] = (
             BOTH, network(pad=pad), convolved)
         for pad, words in PADS.items()
     ),
+    problem("pool-overlapping", "pooling windows that overlap (stride 1 in place of 2)",
+        BOTH, network(stride=1), convolved),
+    problem("pool-before-activation", "the pooling before the activation",
+        BOTH, network(pool_first=True), convolved),
+    problem("bias-missing-last", "no bias in the last layer",
+        BOTH, network(last_bias=0.0), biased),
     problem("bias-missing", "no bias in the outputs (its derivative is there)",
         BOTH, network(bias=0.0), biased),
     problem("bias-missing-all", "no bias", BOTH, network(bias=0.0, bias_slope=0.0), biased),
@@ -203,6 +210,10 @@ NETWORKS: tuple[Mistake, ...] = (
         BOTH, slope(lambda name, z, s, s1: 1 + s**2), TANH),
     problem("slope-half-product", "Phi(z) alone for the derivative of gelu, without z phi(z)",
         BOTH, slope(lambda name, z, s, s1: np.where(z == 0, 0.5, s / z)),
+        GELU),
+    problem("slope-no-z", "Phi(z) + phi(z) for the derivative of gelu, without the factor z",
+        BOTH,
+        slope(lambda name, z, s, s1: s1 + (1 - z) * np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi)),
         GELU),
     problem("curvature-missing", "no second derivative of the activation in the Hessian",
         HESSIAN, slope(lambda name, z, s, s1: s1, 0.0), both(networked, with_hess("mc-hess"))),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -130,6 +130,21 @@ def batch_mean(score: bool, info: bool) -> ProblemChange:
     return on_batch(change)
 
 
+def with_y(batch: list[Observation], ys: Sequence[Array]) -> list[Observation]:
+    """The batch with other observations y of the same inputs."""
+    moved = []
+    for one, y in zip(batch, ys, strict=True):
+        d = y - one.y
+        d_score = strict_solve(one.R, d) if one.kind == "gaussian" else d
+        moved.append(one._replace(y=y, e=one.e + d, score=one.score + d_score))
+    return moved
+
+
+def reversed_y(batch: list[Observation]) -> list[Observation]:
+    """The observations y of a batch in reverse order."""
+    return with_y(batch, [one.y for one in reversed(batch)])
+
+
 def with_mean(link: Callable[[Array], Array]) -> ProblemChange:
     """Another mean of y at the outputs, with the variance of that mean."""
 
@@ -174,6 +189,10 @@ BATCHES: tuple[Mistake, ...] = (
         BOTH, on_batch(lambda b: b[:1])),
     problem("batch-last", "the last observation of the batch alone",
         BOTH, on_batch(lambda b: b[-1:])),
+    problem("batch-y-reversed", "the observations y of the batch in reverse order, the inputs not",
+        GRADIENT, on_batch(reversed_y)),
+    problem("batch-y-rolled", "the observations y of the batch moved by one, the inputs not",
+        GRADIENT, on_batch(lambda b: with_y(b, [b[k - 1].y for k in range(len(b))]))),
 )
 
 LIKELIHOODS: tuple[Mistake, ...] = (
@@ -199,6 +218,8 @@ LIKELIHOODS: tuple[Mistake, ...] = (
         GRADIENT, with_score(lambda o: o.e / np.diag(o.R)), GAUSSIAN),
     problem("R-diagonal-G", "the diagonal of R alone in G",
         HESSIAN, with_info(inverse_of_diagonal), both(GAUSSIAN, HESS)),
+    problem("R-inverse-diagonal-G", "the diagonal of R^-1 alone in G",
+        HESSIAN, with_info(lambda o: np.diag(np.diag(strict_inv(o.R)))), both(GAUSSIAN, HESS)),
     problem("R-squared", "R read as a standard deviation (R^2 in place of R)",
         BOTH, with_R(lambda R: R @ R), GAUSSIAN),
     problem("R-root",
@@ -271,6 +292,8 @@ LIKELIHOODS: tuple[Mistake, ...] = (
     problem("residual-outer",
         "the outer product of y - yhat in place of R (an empirical Fisher of each observation)",
         HESSIAN, with_info(lambda o: np.outer(o.score, o.score)), HESS),
+    problem("labels-signed", "labels -1 and 1 in place of 0 and 1",
+        GRADIENT, with_score(lambda o: 2 * o.y - 1 - o.h), LABELS),
     problem("labels-inverted", "1 - y in place of y",
         GRADIENT, with_score(lambda o: 1 - o.y - o.h), LABELS),
 )

@@ -74,6 +74,14 @@ def F_once(state: State, right: State, dynamics: dict[str, Any]) -> State:
     return FC(right.mu, as_matrix(F) @ covariance(state) + as_matrix(Q))
 
 
+def std_added(state: State, right: State, dynamics: dict[str, Any]) -> State:
+    """(|F| σ + √Q)² in place of F² σ² + Q."""
+    F, _, Q = transition(dynamics, len(state.mu))
+    if not isinstance(state, Diag):
+        raise NotOfThisCase("variances")
+    return Diag(right.mu, (np.abs(F) * np.sqrt(state.var) + np.sqrt(Q)) ** 2)
+
+
 def not_transposed(state: State, right: State, dynamics: dict[str, Any]) -> State:
     """F Σ F + Q."""
     F, _, Q = transition(dynamics, len(state.mu))
@@ -116,6 +124,8 @@ PREDICTIONS: tuple[Mistake, ...] = (
     predict("predict-F-F-symmetric", "F Sigma F without the transpose, made symmetric",
         COV, on_predicted(lambda q, r, d: on_spread(not_transposed(q, r, d), sym)), FULL),
     predict("predict-b-sign", "the sign of b", MU, on_transition(lambda F, b, Q, d: (F, -b, Q))),
+    predict("predict-std-added", "standard deviations added in place of variances",
+        COV, on_predicted(std_added)),
     predict("predict-Q-squared", "Q^2 in place of Q (Q read as a standard deviation)",
         COV, on_transition(lambda F, b, Q, d: (F, b, square(Q)))),
     predict("predict-Q-root", "sqrt(Q) in place of Q",

@@ -11,7 +11,8 @@ from ...linalg import Array
 from ...predictive import Predictive
 from .. import pipeline, vectors
 from ..pipeline import NotOfThisCase, Problem, Values
-from .table import GAUSSIAN, Mistake, of_kind, row_of
+from .observations import factor
+from .table import CLASSES, GAUSSIAN, NOT_GAUSSIAN, Mistake, both, of_kind, row_of
 
 predictive = row_of("predictive")
 Fn = Callable[[str, Problem, Array, Array | None], Values]
@@ -67,6 +68,12 @@ def output_slope(problem: Problem, mu: Array, samples: Array) -> Array:
     """h linearised with the Jacobian of the outputs."""
     here = problem.at(mu)
     return np.stack([[p.h + p.J @ (t - mu) for p in here] for t in samples])
+
+
+def root_slope(problem: Problem, mu: Array, samples: Array) -> Array:
+    """h linearised with a root of the variance in place of the variance, times J."""
+    here = [(p.h, factor(p) @ p.J) for p in problem.at(mu)]
+    return np.stack([[h + slope @ (t - mu) for h, slope in here] for t in samples])
 
 
 # --- what is made of it ---------------------------------------------------------------------------
@@ -130,6 +137,12 @@ def constant(p: Any, Y: Array) -> Any:
 def log_determinant(p: Any, Y: Array) -> Any:
     """log √|2πR| of a Gaussian."""
     return np.linalg.slogdet(2 * np.pi * p.lik.R)[1] / 2
+
+
+def diagonal_R(v: Values, p: Any, Y: Array) -> Array:
+    """The log-density with the diagonal of R alone."""
+    lik = vectors.likelihood({"kind": "gaussian", "R": np.diag(np.diag(p.lik.R))})
+    return pipeline.summary(Predictive(p.kind, lik, p.values, p.of_means), Y)["log_density"]
 
 
 def noise(p: Any) -> Array:
@@ -219,6 +232,19 @@ PREDICTIVES: tuple[Mistake, ...] = (
         LOGS, logs_plus(lambda p, Y: -log_determinant(p, Y)), GAUSSIAN),
     predictive("predictive-no-det", "no determinant of 2 pi R",
         LOGS, logs_plus(log_determinant), GAUSSIAN),
+    predictive("predictive-no-det-R", "no determinant of R in the density",
+        LOGS, logs_plus(lambda p, Y: np.linalg.slogdet(p.lik.R)[1] / 2), GAUSSIAN),
+    predictive("predictive-diagonal-R", "the diagonal of R alone in the density",
+        LOGS, with_logs(diagonal_R), GAUSSIAN),
+    predictive("predictive-likeliest",
+        "the probability of the likeliest class in place of that of the label",
+        LOGS, with_logs(lambda v, p, Y: np.log(p.means.max(axis=-1).mean(axis=0))), CLASSES),
+    predictive("predictive-slope-root",
+        "a root of the variance in place of the variance in the slope of the mean",
+        MEAN, from_values(root_slope, of_means=True), both(LIN_MC, NOT_GAUSSIAN)),
+    predictive("predictive-second-moment",
+        "the second moment of the means in place of their variance",
+        VAR, with_var(lambda p: noise(p) + (p.means**2).mean(axis=0))),
     predictive("predictive-samples-noise", "the samples taken for noise: mu added to them",
         (), with_samples(lambda s, mu: s + mu), SAMPLED),
     predictive("predictive-no-mean", "the linearisation without subtracting mu",

@@ -90,6 +90,33 @@ def projected(project: Projection, mean: bool = False) -> StepChange:
     return wrong
 
 
+def scaled_W(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    """The leading columns, scaled so that the trace of W Wᵀ is kept; Υ as it is."""
+    U, s, _ = np.linalg.svd(W, full_matrices=False)
+    return Ups, U[:, :rank] * s[:rank] * np.sqrt(np.sum(s**2) / np.sum(s[:rank] ** 2))
+
+
+def counted_twice(step: Step) -> Step:
+    """The mean from Υ after the projection and W̃ before it."""
+
+    def fn(name: str, prior: Any, current: Any, curv: Curv, alpha: Any) -> State:
+        right = step(name, prior, current, curv, alpha)
+        Ups, W = unprojected(name, prior, current, curv, alpha)
+        begin = start(name, prior, current)
+        used = dlr.covariance(DLR(right.mu, Ups, W))
+        other = dlr.covariance(DLR(right.mu, right.Ups, W))
+        return right._replace(mu=begin.mu + other @ strict_solve(used, right.mu - begin.mu))
+
+    return fn
+
+
+def in_logarithm(name: str, prior: Any, current: Any, curv: Curv, result: Any) -> State:
+    """σ² exp(change / σ²)."""
+    var = start(name, prior, current).var
+    new: State = result._replace(var=var * np.exp((result.var - var) / var))
+    return new
+
+
 def projection(
     key: str, text: str, power: float = 1.0, gain: str = "discarded", last: bool = False
 ) -> Mistake:
@@ -160,6 +187,15 @@ RESULTS: tuple[Mistake, ...] = (
         "the last columns of W~ (the new ones) kept, without a singular value decomposition",
         ("W W^T",), projected(lambda U, W, r: (U + (W[:, :-r] ** 2).sum(axis=1), W[:, -r:])),
         PROJECTED),
+    step("W-scaled",
+        "W scaled so that the trace is kept, in place of Ups that absorbs the discarded columns",
+        ("W W^T",), projected(scaled_W), PROJECTED),
+    step("mean-counts-twice",
+        "the new Ups with all columns of W~ in the mean (the discarded ones counted twice)",
+        MU, counted_twice, PROJECTED),
+    step("variance-logarithm",
+        "a step in the logarithm of the variance: var exp(change / var)",
+        ("var",), on_result(in_logarithm), in_families("diag_mom")),
     step("projection-before-mean",
         "the projection before the mean (the mean moved by the projected covariance)",
         MU, projected(dlr.project, mean=True), PROJECTED),
