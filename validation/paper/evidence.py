@@ -3,7 +3,7 @@
 A **comparison** takes two values for every seed, A's and B's, and asks one of four questions:
 
 * ``less``: is A below B? Yes if the 95 % t-interval of the mean of B − A lies above 0, no if it
-  lies below 0.
+  does not reach beyond 0 (0 itself where all runs of A and B are the same).
 * ``much less``: the same with the margin in place of 0.
 * ``similar``: yes if the interval lies within ± the margin, no if it lies outside.
 * ``diverges``: do the runs of A diverge, and those of B not? Yes if most of A's do and none of B's,
@@ -35,6 +35,7 @@ MARGIN = {
     "seconds": 0.0,
 }  # what counts as a difference
 LEVEL = 0.95
+ROUNDING = 1e-12  # of a value, or of 1: a smaller difference is none
 VERDICTS = ("holds", "holds with a condition", "does not hold", "cannot be told")
 
 
@@ -94,7 +95,8 @@ def compare(
         why = "no pairs of runs" if not seeds else "one pair of runs"
         return Compared(label, question, len(seeds), *[math.nan] * 6, "?", why, ids, read)
     with np.errstate(invalid="ignore"):
-        d = np.where(np.isinf(a) & np.isinf(b), 0.0, b - a)
+        same = (np.isinf(a) & np.isinf(b)) | (abs(b - a) <= ROUNDING * np.maximum(abs(a), 1.0))
+        d = np.where(same, 0.0, b - a)
     means = (float(np.mean(a)), float(np.mean(b)))
     if not np.all(np.isfinite(np.r_[a, b])):
         answer = _of_pairs(question, d, a, b)
@@ -118,7 +120,7 @@ def _of_interval(question: str, low: float, high: float, margin: float) -> str:
     if question == "diverges":
         return "no"
     above = margin if question == "much less" else 0.0
-    return "yes" if low > above else "no" if high < above else "?"
+    return "yes" if low > above else "no" if high <= above else "?"
 
 
 def _of_pairs(question: str, d: Any, a: Any, b: Any) -> str:
