@@ -24,14 +24,18 @@ def draws(case: Case, values: Values) -> list[str]:
         if np.allclose(values["mean"], 0) and np.any(q.mu):
             return [NO_MEAN]
         got = values["covariance"]
-        near = lambda V: np.max(np.abs(got - V)) <= ROUNDING * max(1.0, float(np.max(np.abs(V))))
-        return [words for words, V in wrong_covariances(q).items() if near(V)]
+        return [words for words, V in wrong_covariances(q).items() if _is(got, V)]
     n, got, shift = case.input["n"], values["whitened covariance"], strict_solve(L, q.mu)
     if np.max(np.abs(values["whitened mean"] + shift)) <= ERRORS / np.sqrt(n) and np.any(q.mu):
         return [NO_MEAN]
     root = strict_inv(L)
     whitened = {words: root @ V @ root.T for words, V in wrong_covariances(q).items()}
     return [words for words, V in whitened.items() if sampled(got, V, n)]
+
+
+def _is(got: Array, V: Array) -> bool:
+    """Whether a covariance is V but for rounding."""
+    return bool(np.max(np.abs(got - V)) <= ROUNDING * max(1.0, float(np.max(np.abs(V)))))
 
 
 def sampled(got: Array, V: Array, n: int) -> bool:
