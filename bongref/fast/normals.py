@@ -50,7 +50,7 @@ def table() -> np.ndarray:
 class Source(NamedTuple):
     """The chains of a PCG64 and a block of N = CHAINS variates that are drawn and not used."""
 
-    # (4 N + 5,) uint64: states' halves, last numbers, jump of N steps, how many used, their intervals
+    # (4 N + 5,) uint64: states' halves, last numbers, jump of N steps, how many used; intervals
     words: Any
     values: Any  # (N,): the block
     coefficients: Any  # the table, flat

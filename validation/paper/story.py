@@ -354,7 +354,8 @@ def _authors(runs: Sequence[Run]) -> str:
     if compared:
         said = f"{different} of {compared} pairs of runs differ"
         said = f"None of the {compared} pairs of runs differs" if not different else said
-        lines += ["", f"{said}. [Its slips](peers.md#petergchangbong) in bbb-dlr multiply W, which is and stays zero from its start; the others are in "
+        lines += ["", f"{said}. [Its slips](peers.md#petergchangbong) in bbb-dlr multiply W, "
+                  "which is and stays zero from its start; the others are in "
                   "the diagonal families and the moments, which this protocol does not have."]  # fmt: skip
     return "\n".join(lines)
 
