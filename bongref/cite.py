@@ -5,7 +5,8 @@
 Jones, M., Chang, P., & Murphy, K. (2024). Bayesian Online Natural Gradient (BONG). In Advances in \
 Neural Information Processing Systems (NeurIPS). arXiv:2405.19681.
 
-All formats come from one file, citation.json beside this module, and the version from ``_version``.
+All formats come from one file, citation.json beside this module, with the version of the vectors;
+that of the package is from ``_version``.
 CITATION.cff at the top of the repository is ``text("package", "cff")``:
 
     python -m bongref.cite > CITATION.cff
@@ -63,12 +64,32 @@ def text(what: str = "all", format: str = "bibtex") -> str:
     return "\n\n".join(write(name) for name in (WHAT if what == "all" else (what,)))
 
 
+def version(what: str) -> str:
+    """The version of the package or of its vectors, which have one of their own.
+
+    Parameters
+    ----------
+    what : {"package", "vectors"}
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> from bongref import cite
+    >>> cite.version("vectors").split(".")[0]
+    '2'
+    """
+    return str(_entries()[what]["version"])
+
+
 @cache
 def _entries() -> dict[str, dict[str, Any]]:
     found = json.loads(files(__package__).joinpath("citation.json").read_text(encoding="utf-8"))
     for entry in found.values():
         if entry["type"] != "conference-paper":
-            entry["version"] = __version__
+            entry.setdefault("version", __version__)
     return dict(found)
 
 

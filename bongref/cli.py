@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import os
 import sys
 import time
@@ -23,14 +24,23 @@ def main(argv: Sequence[str] | None = None) -> int:
         sys.stdout = open(os.devnull, "w")  # so that the interpreter has somewhere to flush to
         return 0
     except (ValueError, TypeError, KeyError, ImportError, OSError) as error:
-        print(
-            f"bongref: {error.args[0] if isinstance(error, KeyError) and error.args else error}",
-            file=sys.stderr,
-        )
+        print(f"bongref: {_told(error)}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         print("bongref: stopped", file=sys.stderr)
         return 130
+
+
+def _told(error: Exception) -> str:
+    """What an error says to a user; a full disk also what to do."""
+    if isinstance(error, KeyError) and error.args:
+        return str(error.args[0])
+    if isinstance(error, OSError) and error.strerror:
+        where = f": {os.fspath(error.filename)!r}" if error.filename else ""
+        full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
+        more = "; what was written before is safe. Free disk space, and give the same command again"
+        return f"{error.strerror}{more if full and 'safe' not in error.strerror else ''}{where}"
+    return str(error)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -455,18 +455,20 @@ def _make(
 def _linearised(kind: str, model: Model, lik: Likelihood, mu: Array, thetas: Any, X: Any) -> Array:
     """Linearised means of y, or for lin_mc_f outputs, (S, N, C)."""
     shift = (thetas - mu).T  # (P, S)
-    values = []
+    several, values = model.is_batch(X), []
+    count = max(1, AT_ONCE // (checks.n_outputs(model, mu, X[0] if several else X) * len(mu)))
+    parts = [X[n : n + count] for n in range(0, len(X), count)] if several else [X]
     with np.errstate(over="ignore", invalid="ignore"):
-        for x in X if model.is_batch(X) else [X]:
-            o = model(mu, x)
-            J = model.jac(mu, x)
-            if kind == "lin_mc":
-                H = lik.jac_mean(o) @ J  # eqn:jacH
-                hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
-                values.append(hbar.T)
-            else:
-                fbar = o[:, None] + J @ shift  # eq:fbar
-                values.append(fbar.T)
+        for some in parts:
+            o_some, J_some = model(mu, some), model.jac(mu, some)
+            for o, J in zip(o_some, J_some, strict=True) if several else [(o_some, J_some)]:
+                if kind == "lin_mc":
+                    H = lik.jac_mean(o) @ J  # eqn:jacH
+                    hbar = lik.mean(o)[:, None] + H @ shift  # eq:hbar
+                    values.append(hbar.T)
+                else:
+                    fbar = o[:, None] + J @ shift  # eq:fbar
+                    values.append(fbar.T)
     return np.stack(values, axis=1)
 
 

@@ -3,7 +3,11 @@
 It needs ``pip install -e ".[docs]"``, and npm for the formulas (MathJax is fetched into the build
 folder; without npm, formulas are shown as LaTeX text, and the pages say so). Every code cell runs,
 warnings are errors, every internal link and anchor is followed, and no page may load anything from
-another host. The site is then in docs/_build/html; open index.html there.
+another host. The explorer is built into it with the library in WebAssembly, where npm can fetch the
+packages; elsewhere without, and the build and its page say so. The site is then in
+docs/_build/html; open index.html there, or serve that folder, as the explorer needs it:
+
+    python -m http.server -d docs/_build/html
 
     python docs/build.py --only lessons/lesson05.md   this page alone, quickly, without checks
     python docs/build.py --check                      check the links of the site that is there
@@ -32,7 +36,7 @@ os.environ["PYTHONPATH"] = os.pathsep.join(
     [str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]
 )
 
-from docs import links, sections  # noqa: E402
+from docs import conforming, explorer_build, links, sections  # noqa: E402
 
 
 def vendor_mathjax(into: Path = STATIC) -> str | None:
@@ -89,6 +93,17 @@ def sphinx(mathjax: str | None, jobs: int) -> int:
     return status
 
 
+def explorer(html: Path) -> str:
+    """The explorer as a folder of the site, with a link back; a sentence on what is in it."""
+    said = explorer_build.build(html / "explorer")
+    page = html / "explorer" / "index.html"
+    text = page.read_text(encoding="utf-8")
+    old, new = "<header>\n", '<header>\n  <a id="home" href="../index.html">bongref</a>\n'
+    assert text.count(old) == 1
+    page.write_text(text.replace(old, new), encoding="utf-8")
+    return said
+
+
 def only(pages: list[str]) -> None:
     """Keep the named pages and the index of the staged ones, for a quick look."""
     keep = {SOURCE / p for p in pages}
@@ -122,6 +137,8 @@ def main(argv: list[str]) -> int:
         if status or args.only:
             return status
         sections.write_addresses(HTML)
+        conforming.write_badges(HTML)
+        print(explorer(HTML))
     found = links.check(HTML)
     for line in found:
         print(line, file=sys.stderr)

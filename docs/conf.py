@@ -63,6 +63,8 @@ if MATHJAX:
 
 html_theme = "pydata_sphinx_theme"
 html_title = "bongref"
+html_favicon = str(ROOT / "bongref" / "explore" / "page" / "icon.svg")
+html_context = {"default_mode": "auto"}
 html_static_path = [str(ROOT / "docs" / "_static")]
 html_css_files = ["site.css"]
 html_show_sourcelink = False

@@ -18,9 +18,18 @@ from bongref import grid, paper
 from bongref.guide.explain import explain
 from bongref.paper import claims, errata, source
 from bongref.show import time_text
-from docs import api
+from docs import api, conforming, paper_page
 
 ROOT = Path(__file__).resolve().parents[1]
+#: what the explorer's page says on the site, where the explorer itself stands beside it
+TRY = """```{raw} html
+<p><a class="try" href="explorer/index.html">Open the explorer ▸</a></p>
+<p>The library runs in your browser then, in WebAssembly: about 9 MB are loaded once, and the first
+picture is there before. Nothing that you do leaves your machine.</p>
+```"""
+UNSEEN = "boldsymbol|mathbf|mathrm|mathcal|mathbb|bm|left|right|text|big|Big"  # change a sign
+VERDICTS = "Each conclusion of the paper with its verdict and the outcomes of the comparisons"
+WIDE = 30  # glyphs of a formula that fit beside its code
 AROUND = 2  # lines of code shown before and after one that computes an equation
 
 
@@ -31,6 +40,7 @@ def pages() -> dict[str, str]:
         "all-methods": methods_page(),
         "errata": errata_page(),
         "claims": claims_page(),
+        "conforming": conforming.page(),
         **api.pages(),
     }
 
@@ -154,8 +164,11 @@ def equation_block(e: Any) -> list[str]:
     lines = [f'<div class="equation" id="{anchor(e.id)}">', "", ":::::{div} equation-head"]
     lines += [f"<a class='label' href='#{anchor(e.id)}'>{e.id}</a> {number} "
               f"<span class='kind'>{e.kind}</span>", ":::::", ""]  # fmt: skip
+    formula = ["```{math}", e.latex.strip(), "```", ""]
+    wide = glyphs(e.latex) > WIDE  # above the two columns, where the left one would cut it off
+    lines += formula if wide else []
     lines += ["::::{grid} 1 1 2 2", ":gutter: 2", "", ":::{grid-item}", ":columns: 12 12 5 5", ""]
-    lines += ["```{math}", e.latex.strip(), "```", ""]
+    lines += [] if wide else formula
     if e.methods:
         lines += [f"Methods: {', '.join(f'`{g}`' for g in e.methods)}", ""]
     lines += [f"Line {e.line} of the paper's LaTeX.", ""]
@@ -172,6 +185,14 @@ def equation_block(e: Any) -> list[str]:
             "",
         ]
     return [*lines, ":::", "::::", "", "</div>", ""]
+
+
+def glyphs(latex: str) -> int:
+    """About how many letters and signs the widest line of a formula has."""
+    text = re.sub(r"\\(begin|end|label|tag)\{\w+\*?\}|%.*", "", latex.replace("\\\\", "\n"))
+    text = re.sub(f"\\\\({UNSEEN})(?![a-zA-Z])|\\\\[,;:! ]", "", text)
+    text = re.sub(r"\\[a-zA-Z]+|\\.", "x", text)
+    return max(len(re.sub(r"[{}^_&$\s]", "", line)) for line in text.split("\n"))
 
 
 def _count(n: int, word: str) -> str:
@@ -270,9 +291,10 @@ def methods_page() -> str:
         "default sizes ([benchmarks](benchmarks.md)). [Methods](methods.md) explains names and "
         "parameters, and `bongref explain NAME` prints what is here about one of them.",
         "",
-        "```{image} figures/methods.png",
-        ":alt: The grid of methods as a map: rows are rules and Hessians, columns families",
-        "```",
+        ":::{div} scroll",
+        "![The grid of methods as a map: rows are rules and Hessians, columns families]"
+        "(figures/methods.png)",
+        ":::",
         "",
     ]
     for family in grid.FAMILIES:
@@ -302,7 +324,8 @@ def _row(name: str) -> str:
     same = ", ".join(n["name"] for n in d["other names"] if n["same"])
     keeps = "always" if d["keeps positive definiteness"] else "can be lost"
     time = time_text(us * 1e-6) if us else ""
-    return f'| <a href="#{name}">{name}</a> | {d["cost"]["stated"]} | {time} | {same} | {keeps} |'
+    cost = re.sub(r"\^(\w)", r"<sup>\1</sup>", d["cost"]["stated"])
+    return f'| <a href="#{name}">{name}</a> | {cost} | {time} | {same} | {keeps} |'
 
 
 def _method(name: str) -> list[str]:
@@ -417,4 +440,14 @@ def with_site_links(text: str, name: str) -> str:
     if name == "peers":  # the page is made by validation.peers; its figure is the site's
         picture = "![Methods that agree, by implementation and family](figures/conformance.png)"
         text = text.replace("\n## Summary\n", f"\n{picture}\n\n## Summary\n", 1)
+    if name == "explorer":
+        text = text.replace("\n## What it shows\n", f"\n{TRY}\n\n## What it shows\n", 1)
+    if name == "story":
+        picture = f"![{VERDICTS}](figures/story-verdicts.svg)"
+        text = text.replace("\n## The verdicts\n", f"\n## The verdicts\n\n{picture}\n", 1)
+    text = re.sub(
+        r"^(!\[[^\]]*\]\(figures/[^)]+\))$", r":::{div} scroll\n\1\n:::", text, flags=re.M
+    )
+    if name == "paper":
+        text = paper_page.page(text, (ROOT / "docs" / "paper.bib").read_text(encoding="utf-8"))
     return re.sub(r"\[([^\]]+)\]\(\.\./[^)]+\)", r"\1", text)

@@ -13,6 +13,10 @@ LOADED_LINKS = {"stylesheet", "icon", "preload", "prefetch", "preconnect", "dns-
 CSS_URL = re.compile(r"""(?:url\(\s*['"]?|@import\s+['"])((?:https?:)?//[^'")\s]+)""")
 
 
+#: a row below the head of a table that was not read as one, as where a formula in it has a bar
+BROKEN_TABLE = re.compile(r"\|\s*(?:-{3,}|[–—]+-?)\s*\|")
+
+
 class Page(HTMLParser):
     """The ids of a page, where it links to, and what it loads."""
 
@@ -66,6 +70,8 @@ def check(root: Path) -> list[str]:
                 found.append(f"{here}: loads {target} from another host")
             elif not target.startswith("data:") and _broken(path, target, pages):
                 found.append(f"{here}: loads {target}, which is not there")
+        if BROKEN_TABLE.search(path.read_text(encoding="utf-8")):
+            found.append(f"{here}: a table that is not one: |---|")
     for path in sorted(root.rglob("*.css")):
         for url in CSS_URL.findall(path.read_text(encoding="utf-8", errors="replace")):
             found.append(f"{path.relative_to(root)}: loads {url} from another host")

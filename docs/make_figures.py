@@ -7,6 +7,7 @@ other implementations get. All are made from the library and from validation/res
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -80,8 +81,8 @@ def step() -> None:
     axes[0].annotate("", xy=state.mu, xytext=prior.mu,
                      arrowprops={"arrowstyle": "-|>", "color": ORANGE, "lw": 2.4})  # fmt: skip
     axes[0].text(
-        state.mu[0] + 0.12,
-        state.mu[1] + 0.05,
+        state.mu[0] + 0.3,
+        state.mu[1] - 1.5,
         "one natural-\ngradient step",
         color=ORANGE,
         va="bottom",
@@ -122,7 +123,9 @@ def methods() -> None:
             power = 3 if "P^3" in stated else 2 if "P^2" in stated else 1
             axis.add_patch(plt.Rectangle((j, i), 1, 1, fc=colours[power], ec="white", lw=1.5))
             same = [n["name"] for n in d["other names"] if n["same"]]
-            text = stated + (f"  = {same[0]}" if same else "")
+            text = re.sub(r"\^([23]) ?", lambda k: " ²³"[int(k[1]) - 1], stated) + (
+                f"  = {same[0]}" if same else ""
+            )
             text += "" if d["keeps positive definiteness"] else "  ○"
             axis.text(j + 0.5, i + 0.5, text, ha="center", va="center", fontsize=8.2, color=INK,
                       weight="bold" if same else "normal")  # fmt: skip

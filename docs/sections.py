@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 from typing import NamedTuple
 
-from docs import from_data
+from docs import from_data, verdicts
 
 
 class Section(NamedTuple):
@@ -78,6 +78,10 @@ def write(source: Path) -> None:
     for path in sorted(source.glob("*.md")):
         text = path.read_text(encoding="utf-8")
         path.write_text(from_data.with_site_links(text, path.stem), encoding="utf-8")
+    if (source / "story.md").exists():
+        rows = verdicts.read((source / "story.md").read_text(encoding="utf-8"))
+        (source / "figures").mkdir(exist_ok=True)
+        (source / "figures" / "story-verdicts.svg").write_text(verdicts.svg(rows), "utf-8")
     known = {"index", "explorer"} | {p for s in SECTIONS for p in s.pages}
     others = sorted(p.stem for p in source.glob("*.md") if p.stem not in known)
     for section in SECTIONS:
@@ -126,7 +130,7 @@ def opening(text: str) -> tuple[str, str]:
     block = next((b for b in re.split(r"\n\s*\n", rest) if re.match(r"[A-Z`*\[]", b.strip())), "")
     plain = re.sub(r"\[([^\]]+)\]\([^)]+\)", r"\1", " ".join(block.split()))
     plain = re.sub(r"\{\w+\}`([^`<]+)(?:<[^>]*>)?`", r"\1", plain).replace("`", "")
-    sentence = re.match(r".*?[.:](?=\s+[A-Z]|$)", plain)
+    sentence = re.match(r".*?(?<!\b[A-Z])[.:](?=\s+[A-Z]|$)", plain)
     return title[1].replace("`", ""), (sentence[0] if sentence else plain).rstrip(":")
 
 

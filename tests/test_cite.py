@@ -105,7 +105,7 @@ def test_every_format_has_the_same_facts(what):
         assert name in bibtex and name in apa and name in str(cff["authors"])
     if what != "paper":
         jsonschema.validate(cff, CFF)
-        assert all(br.__version__ in text for text in (bibtex, apa, cff["version"]))
+        assert all(cite.version(what) in text for text in (bibtex, apa, cff["version"]))
 
 
 @pytest.mark.parametrize("what", ["all", *cite.WHAT])

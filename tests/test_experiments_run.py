@@ -1,5 +1,6 @@
 """``bongref run``: what a record holds, resuming after kills, workers of all kinds, bad input."""
 
+import errno
 import json
 import os
 import re
@@ -323,6 +324,27 @@ def test_a_mistake_gets_one_line_and_no_traceback(more, tmp_path, capsys):
     assert err.startswith("bongref: ") and err.count("\n") == 1
     assert re.search(BAD[more], err), err
     assert out == "" or "runs" in out
+
+
+def test_a_disk_that_is_full_from_the_start_says_what_to_do(tmp_path, capsys, monkeypatch):
+    def full(*_):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(store, "save", full)
+    assert main(grid(tmp_path / "r")) == 2
+    err = capsys.readouterr().err
+    assert err == (
+        f"bongref: {os.strerror(errno.ENOSPC)}; what was written before is safe. Free disk space, "
+        "and give the same command again\n"
+    )
+
+
+def test_the_line_of_a_run_has_the_settings_that_are_not_the_tasks():
+    spec = one_spec()
+    usual = {**spec.described(), "status": "done", "rows": [{"t": 1, "rmse": 0.5}]}
+    mine = {**usual, "settings": {**spec.settings, "prior_var": 7.0, "gamma": 0.9, "w0": "zero"}}
+    assert "prior_var" not in sweep.line(usual) and "obs_var" not in sweep.line(usual)
+    assert "prior_var=7.0 gamma=0.9 w0=zero seed=" in sweep.line(mine)
 
 
 def test_ctrl_c_says_how_to_go_on(tmp_path, whole):

@@ -226,11 +226,52 @@ def test_a_link_restores_the_view(page):
     page.wait(READY, 120)
     assert page.js("document.getElementById('numbers').innerText") == numbers
     check_numbers(page)
-    page.go(page.address + "#not-a-link")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "not-a-link",
+        "null",
+        {"request": {"t": -5}},
+        {"request": {"methods": "x"}},
+        {"request": {"methods": []}, "tab": -1, "drawn": "q"},
+        {"request": {"methods": [{"rule": "<img src=x>"}]}, "compare": 7},
+        {"request": None},
+    ],
+)
+def test_a_link_that_cannot_be_restored_says_so_and_starts_from_the_defaults(page, given):
+    """The page is never left empty, and the message stays beside the defaults."""
+    text = given if isinstance(given, str) and given != "null" else json.dumps(given)
+    raw = text if text == "not-a-link" else base64.urlsafe_b64encode(text.encode()).decode()
+    page.go(page.address + "#" + raw)
     page.wait(READY, 120)
-    assert "link" in page.js("document.getElementById('error').textContent") or page.js(
-        "document.getElementById('error').hidden"
-    )
+    assert "cannot be restored" in page.js("document.getElementById('error').textContent")
+    assert not page.js("document.getElementById('error').hidden")
+    assert page.js("document.querySelector('[data-p=rule]').value") == "bong"
+    settle(page, lambda: page.js("document.getElementById('step').click()"))
+    check_numbers(page)
+    assert page.js("document.getElementById('error').hidden")
+
+
+def test_a_guess_in_a_link_that_is_no_gaussian_is_left_out(page):
+    text = json.dumps({"request": {"t": 1}, "predict": True, "revealed": True, "guess": "x"})
+    page.go(page.address + "#" + base64.urlsafe_b64encode(text.encode()).decode())
+    page.wait(READY, 120)
+    assert page.js("document.getElementById('error').hidden")
+    settle(page, lambda: page.js("document.getElementById('step').click()"))
+    check_numbers(page)
+
+
+def test_zoom_shows_what_is_near_the_exact_posterior(page):
+    for _ in range(11):
+        settle(page, lambda: page.js("document.getElementById('step').click()"))
+    settle(page, lambda: page.js("document.getElementById('zoom').click()"))
+    check_numbers(page)
+    wide = "document.querySelector('#planes path.posterior').getBBox().width"
+    near = page.js(wide)
+    settle(page, lambda: page.js("document.getElementById('zoom').click()"))
+    assert near > 1.2 * page.js(wide)
 
 
 def test_predict_first(page):

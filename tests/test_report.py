@@ -330,6 +330,21 @@ def many():
                    for a in (0.005, 0.01, 0.05, 0.5) for s in range(2)]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("ticks", "texts"),
+    [
+        ([0.0, 2e5, 4e5], ["0", "2e5", "4e5"]),
+        ([-2.5e-4, 0.0, 2.5e-4], ["-2.5e-4", "0", "2.5e-4"]),
+        ([100_002.0, 100_004.0], ["100002", "100004"]),
+        ([2.25, 2.5], ["2.25", "2.5"]),
+        ([], []),
+    ],
+)
+def test_numbers_of_an_axis_fit_beside_it_and_stay_the_same_numbers(ticks, texts):
+    assert figures.tick_texts(ticks) == texts
+    assert [float(text) for text in texts] == ticks
+
+
 def test_many_methods_are_drawn_in_panels_of_few():
     (results,) = by_task(many())
     panels = statistics.facets(results.groups)

@@ -119,3 +119,20 @@ def test_lessons_run(page, tmp_path, monkeypatch):
         warnings.simplefilter("default")
         runpy.run_path(str(script))
     matplotlib.pyplot.close("all")
+
+
+def test_a_table_that_was_not_read_as_one_is_found(tmp_path):
+    """A bar in a formula of its head: the row of dashes stands in a paragraph."""
+    found = site(tmp_path, "<p>| a | b $x|y$ |\n|—|—|—|</p>")
+    assert any("a table that is not one" in line for line in found)
+
+
+def test_wide_formulas_stand_above_the_columns():
+    """An equation that its column would cut off; a short one stands beside its code."""
+    wide, short = (
+        "\n".join(from_data.equation_block(paper.equation(e)))
+        for e in ("sec:pseudocode#30", "sec:proofs#3")
+    )
+    assert wide.index("```{math}") < wide.index("::::{grid}")
+    assert short.index("```{math}") > short.index("::::{grid}")
+    assert from_data.glyphs(r"\boldsymbol{\mu}_{t} = a \\ bb") == 4

@@ -1,5 +1,6 @@
 """The page "Is the paper's story true?": its numbers from the committed results, its rule, its places in the paper."""
 
+import functools
 import json
 import math
 import os
@@ -10,11 +11,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from bongref.cli import _parser
 from bongref.cli import main as bongref
-from bongref.experiments import execute
+from bongref.experiments import execute, tasks
+from bongref.experiments.cli import runs
+from bongref.experiments.tuning.cli import plan_of
 from bongref.paper import claims
 from validation import paper
-from validation.paper import collect, evidence, story
+from validation.paper import collect, conclusions, evidence, story
 from validation.paper.conclusions import CONCLUSIONS
 
 RUNS = collect.read()
@@ -84,14 +88,28 @@ def _last(ids, metric, t):
     return found
 
 
-def test_counts_of_diverged_runs_are_those_of_the_lines():
-    some = [k for _, k in COMPARED if k.why.startswith("diverged")]
+def test_counts_of_diverged_and_infinite_runs_are_those_of_the_lines():
+    some = [k for _, k in COMPARED if k.why.startswith(("diverged", "infinite"))]
+    assert some
     for k in some:
-        bad = [
-            sum(any(r["status"] != "done" for r in RUNS if r["id"] == i) for i in half)
-            for half in _halves(k.ids)
-        ]
-        assert k.why == f"diverged: {bad[0]} of {k.n} and {bad[1]} of {k.n} runs", k.label
+        found = []
+        for what, ended in (("diverged", False), ("infinite", True)):
+            bad = []
+            for half, (metric, t) in zip(_halves(k.ids), k.read, strict=True):
+                runs = [next(r for r in RUNS if r["id"] == i) for i in half]
+                rows = [
+                    [x[metric] for x in r["rows"] if metric in x and t in (None, x["t"])]
+                    for r in runs
+                ]
+                late = [r["status"] != "done" and (t is None or t >= r["step"]) for r in runs]
+                inf = [
+                    bool(v) and v[-1] == math.inf and not bad
+                    for v, bad in zip(rows, late, strict=True)
+                ]
+                bad.append(sum(inf if ended else late))
+            if any(bad):
+                found.append(f"{what}: {bad[0]} of {k.n} and {bad[1]} of {k.n} runs")
+        assert k.why == "; ".join(found), k.label
 
 
 def test_every_conclusion_is_on_the_page_with_its_verdict():
@@ -148,7 +166,13 @@ def test_figures_and_files_are_small_and_there():
 
 def side(*values):
     return {
-        k: {"seed": k, "id": f"{k}", "value": v, "read": ("nlpd", None)}
+        k: {
+            "seed": k,
+            "id": f"{k}",
+            "value": v,
+            "read": ("nlpd", None),
+            "status": "diverged" if v == math.inf else "done",
+        }
         for k, v in enumerate(values)
     }
 
@@ -158,6 +182,8 @@ def side(*values):
     [
         ("less", (1.0, 2.0, 3.0), (1.1, 2.12, 3.11), "yes"),
         ("less", (1.1, 2.12, 3.11), (1.0, 2.0, 3.0), "no"),
+        ("less", (1.0, 2.0, 3.0), (1.0, 2.0, 3.0), "no"),
+        ("less", (1.0, 2.0, 3.0), (1.0 + 1e-15, 2.0, 3.0), "no"),
         ("less", (1.0, 2.0, 3.0), (1.5, 1.5, 3.1), "?"),
         ("much less", (1.0, 2.0, 3.0), (1.1, 2.12, 3.11), "yes"),
         ("much less", (1.0, 2.0, 3.0), (1.01, 2.012, 3.011), "no"),
@@ -213,6 +239,95 @@ def test_the_best_rate_is_of_the_runs_that_ended():
     assert evidence.best_rate([runs[-1]]) is None
 
 
+def test_an_infinite_metric_of_a_run_that_ended_is_not_a_divergence():
+    a, b = side(1.0, 2.0), side(math.inf, math.inf)
+    b[0]["status"] = "done"
+    found = evidence.compare("x", "less", a, b, "nlpd")
+    assert found.answer == "yes"
+    assert found.why == "diverged: 0 of 2 and 1 of 2 runs; infinite: 0 of 2 and 1 of 2 runs"
+
+
+def test_more_results_are_added_and_a_run_of_another_version_is_replaced(tmp_path, monkeypatch):
+    def records(version, *seeds):
+        return [
+            {
+                "id": f"{version}{seed}", "task": {"name": "t", "part": "test"}, "method": "m",
+                "params": {"alpha": 0.1}, "settings": {"prior_var": 1.0}, "seed": seed,
+                "adapter": None,
+                "status": "done", "step": 9, "reason": "", "rows": [{"t": 9, "rmse": version}],
+                "timing": {"steps": 1.0}, "command": f"bongref run t --steps 9 --seed {seed} --out x",
+            }
+            for seed in seeds
+        ]  # fmt: skip
+
+    folder = tmp_path / "in" / "c-full" / "t"
+    folder.mkdir(parents=True)
+    (folder / collect.store.NAME).touch()
+    for found in (records(1, 0, 1), records(2, 1, 2)):
+        monkeypatch.setattr(
+            collect.store, "read", lambda _, found=found: collect.store.Found(found, [])
+        )
+        collect.collect(tmp_path / "in", tmp_path / "out")
+    assert sorted(r["id"] for r in collect.read(tmp_path / "out")) == ["10", "21", "22"]
+
+
+def test_runs_of_different_lengths_are_compared_at_the_end_of_the_shorter_ones():
+    def runs(method, *steps):
+        rows = [{"t": t, "nlpd-plugin": t / 100} for t in steps]
+        base = {
+            "study": "a-reduced",
+            "task": "mnist",
+            "part": "test",
+            "adapter": None,
+            "params": {},
+        }
+        return [
+            {
+                **base,
+                "method": method,
+                "seed": k,
+                "id": f"{method}{k}",
+                "status": "done",
+                "rows": rows,
+            }
+            for k in range(2)
+        ]
+
+    found = conclusions.a_less([*runs("x", 100, 250), *runs("y", 100)], "x", "y")
+    assert found.label == "MNIST, t = 100: x below y (nlpd-plugin)" and (found.a, found.b) == (1, 1)
+    found = conclusions.a_less([*runs("x", 100, 250), *runs("y", 100, 250)], "x", "y")
+    assert found.label == "MNIST: x below y (nlpd-plugin)" and found.a == 2.5
+
+
+def test_a_metric_that_a_run_does_not_have_is_no_divergence():
+    run = {"status": "done", "step": 9, "rows": [{"t": 9, "nlpd-plugin": 1.0}]}
+    bad = {"status": "diverged", "step": 3, "rows": []}
+    assert story._cell([run], "nlpd-mc") == "–" and story._cell([run]) == "1.0000"
+    assert story._cell([run, bad]) == "1.0000, 1 of 2 diverged"
+
+
+def test_the_authors_code_is_beside_runs_with_the_same_prior():
+    """The folder with other prior variances has runs of the same method and seeds."""
+    own = [r for r in RUNS if r["study"] == "c-full" and r["method"] == "bong-lin-hess-dlr"]
+    own = [r for r in own if r["part"] == "test" and r["folder"] == "sarcos-4449"]
+    theirs = [r for r in RUNS if r["adapter"] and r["method"] == "bong-lin-hess-dlr"]
+    ours = [r for r in own if r["seed"] in {t["seed"] for t in theirs}]
+    other = [
+        {**r, "folder": "sarcos-4449-predictives", "rows": [{**r["rows"][-1], "nlpd-plugin": 9.0}]}
+        for r in ours
+    ]
+    assert theirs and ours
+    assert story._authors([*ours, *other, *theirs]) == story._authors([*ours, *theirs])
+
+
+def test_a_tuned_method_is_that_of_the_folder_with_the_papers_prior():
+    base = {"study": "c-full", "task": "sarcos-4449", "part": "test", "method": "bong-lin-hess-dlr"}
+    base |= {"adapter": None, "status": "done", "step": 9, "params": {"rank": 10}, "seed": 0}
+    right = {**base, "folder": "sarcos-4449", "rows": [{"t": 9, "nlpd-plugin": 1.0}]}
+    other = {**base, "folder": "sarcos-4449-predictives", "rows": [{"t": 9, "nlpd-plugin": 9.0}]}
+    assert conclusions.tuned([right, other], "bong-lin-hess-dlr") == [right]
+
+
 # --- a scaled-down version of each study ----------------------------------------------------------
 
 SMALL = ("bong-lin-hess-diag", "bong-lin-hess-dlr", "bong-lin-hess-fc", "bog-lin-hess-dlr")
@@ -266,3 +381,26 @@ def _without(words, options):
             at = out.index(option)
             del out[at : at + 2]
     return out
+
+
+load = tasks.load
+loaded = functools.lru_cache(lambda how: load(*json.loads(how)))  # one set for many commands
+
+
+@pytest.mark.parametrize("size", paper.SIZES)
+@pytest.mark.parametrize("study", paper.STUDIES)
+def test_every_command_of_a_study_can_be_given(study, size, tmp_path, monkeypatch):
+    """Its methods, space, parameters and metrics go together, as far as the data are there."""
+    monkeypatch.setattr(tasks, "load", lambda *how: loaded(json.dumps(how)))
+    seen = 0
+    for words, _, _ in paper.commands(paper.load(study, size), tmp_path, 1):
+        args = _parser().parse_args(_without(words, ("--params",)))
+        published = args.task == "mnist" or args.task.startswith(("sarcos", "uci-"))
+        if published and not os.environ.get("BONGREF_DATA"):
+            continue
+        if args.task == "sarcos":  # the full set is not among the data
+            args.task = "sarcos-4449"
+        seen += 1
+        assert runs(args) if words[0] == "run" else plan_of(args).methods
+    if not seen:
+        pytest.skip("BONGREF_DATA does not name the data sets")

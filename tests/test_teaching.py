@@ -16,115 +16,10 @@ LESSONS = sorted(templates.LESSONS)
 
 INV = "import numpy as np\ninv = np.linalg.inv\n"
 # (lesson, exercise, the function's body, words of the hint)
-WRONG = [
-    (
-        1,
-        "normal_update",
-        "v = 1/(1/var + 1/noise_var); return mu - v*(y - mu)/noise_var, v",
-        "sign of y - mu",
-    ),
-    (
-        1,
-        "normal_update",
-        "v = 1/(1/var + 1/noise_var**2); return mu + v*(y - mu)/noise_var**2, v",
-        "noise_var taken for a standard deviation",
-    ),
-    (
-        1,
-        "normal_update",
-        "v = 1/(1/var + 1/noise_var); return mu + var*(y - mu)/noise_var, v",
-        "prior's variance in place of the new",
-    ),
-    (
-        1,
-        "normal_update",
-        "p = 1/var + 1/noise_var; return mu + (y - mu)/noise_var/p, p",
-        "precision is returned",
-    ),
-    (2, "natural", "return inv(Sigma) @ mu, -inv(Sigma)", "without the factor 1/2"),
-    (2, "natural", "return Sigma @ mu, -Sigma/2", "covariance in place of the precision"),
-    (2, "moments", "S = inv(-2*psi2); return S @ psi1, 2*S", "Sigma is 2 times"),
-    (
-        2,
-        "kl",
-        "P = len(mu); d = mu - mu0; A = inv(Sigma0); return np.trace(A@Sigma) + d@A@d - P + np.log(np.linalg.det(Sigma0)/np.linalg.det(Sigma))",
-        "factor 1/2",
-    ),
-    (3, "gradients", "return 3*a*(mu**2 + var) + 2*b*mu + c, 6*a*mu + 2*b", "factor 1/2 of Price"),
-    (3, "gradients", "return 3*a*mu**2 + 2*b*mu + c, 3*a*mu + b", "at the mean"),
-    (3, "bong_fc", "S = inv(inv(Sigma) + G); return S, mu + S@g", "sign of G"),
-    (3, "bong_fc", "S = inv(inv(Sigma) - G/2); return S, mu + S@g", "G/2 in place of G"),
-    (4, "empirical_fisher", "return -Ghat.T @ Ghat", "divided by M"),
-    (
-        4,
-        "gauss_newton",
-        "p = np.exp(f)/np.exp(f).sum(); return -F.T @ np.diag(p) @ F",
-        "without - p p^T",
-    ),
-    (5, "kalman_gain", "return (Sigma @ H.T @ inv(H@Sigma@H.T + R)).T", "shape (2, 3)"),
-    (
-        5,
-        "kalman_gain",
-        "return Sigma @ H.T @ inv(H@Sigma@H.T + R@R)",
-        "R taken for a standard deviation",
-    ),
-    (
-        5,
-        "bong_fc",
-        "N = inv(inv(Sigma) + S@S.T); return N, mu + Sigma@g",
-        "covariance of the prior in place of the new one",
-    ),
-    (5, "bong_fc", "N = inv(inv(Sigma) + S@S.T); return inv(N), mu + N@g", "precision"),
-    (5, "bong_fc", "N = inv(inv(Sigma) + S@S.T); return N, mu - N@g", "the sign of g"),
-    (6, "bong_fc_mom", "A = Sigma@S; return mu + Sigma@g, Sigma + A@A.T", "sign of G"),
-    (6, "largest_loss", "return np.linalg.eigvalsh(S.T@S)[-1]", "Sigma is left out"),
-    (7, "bong_diag", "v = 1/(1/var - d); return np.sqrt(v), mu + v*g", "standard deviation"),
-    (7, "bong_diag", "v = 1/(1/var - 2*d); return v, mu + v*g", "2"),
-    (
-        8,
-        "blr_fc",
-        "A, N = inv(Sigma), inv((1-alpha)*inv(Sigma_i) + alpha*(inv(Sigma) + S@S.T)); return N, mu_i + N@(A@(mu - mu_i) + g)",
-        "alpha",
-    ),
-    (
-        8,
-        "blr_fc",
-        "A = inv(Sigma); N = inv((1-alpha)*A + alpha*(A + S@S.T)); return N, mu + alpha*N@g",
-        "the prior in place of the iterate",
-    ),
-    (8, "bog_diag_mom", "return mu + alpha*g, var + alpha*d", "2"),
-    (
-        9,
-        "ou_predict",
-        "return gamma*mu + (1-gamma)*mu0, gamma*Sigma + (1-gamma)*Sigma0",
-        "not squared",
-    ),
-    (9, "steady_variance", "v = (-q + np.sqrt(q*q + 4*q*r))/2; return v + q", "before the update"),
-    (
-        10,
-        "predictive",
-        "return (H@mu)[0], (H@Sigma@H.T)[0, 0]",
-        "noise of the observation is left out",
-    ),
-    (
-        10,
-        "nlpd",
-        "return np.mean(np.log(2*np.pi*var**2)/2 + (y - mean)**2/(2*var**2))",
-        "standard deviation",
-    ),
-    (
-        11,
-        "blr_diag",
-        "v = 1/((1-alpha)/var_i + alpha*(1/var - d)); return v, mu_i + v*((mu - mu_i)/var + g)",
-        "alpha",
-    ),
-    (
-        11,
-        "bbb_diag_mom",
-        "return mu_i + alpha*(g - (mu_i - mu)/var), var_i + alpha*(d - 1/var + 1/var_i)",
-        "2",
-    ),
-]
+_WRONG = json.loads((FOLDER / "wrong.json").read_text(encoding="utf-8"))
+WRONG = [tuple(row) for row in _WRONG["graded as files"]]
+# the same, tested by their numbers alone, without a file and a process
+MORE = [tuple(row) for row in _WRONG["tested by their numbers"]]
 
 
 def write(folder, lesson, text):
@@ -170,6 +65,16 @@ def test_a_typical_mistake_is_named(lesson, name, body, words, tmp_path):
     assert words in said, got
 
 
+@pytest.mark.parametrize(("lesson", "name", "body", "words"), MORE)
+def test_more_mistakes_are_named(lesson, name, body, words):
+    (e,) = [e for e in teaching.exercises(lesson) if e.name == name]
+    scope = {}
+    exec(f"{INV}def {name}({', '.join(e.arguments)}):\n    {body}\n", scope)
+    tried = table.trials(e)
+    got = [table.arrays(scope[name](*t.arguments)) for t in tried]
+    assert words in hints.hints(e, tried, got)[0]
+
+
 @pytest.mark.parametrize("e", [e for es in templates.LESSONS.values() for e in es if e.wrong],
                          ids=lambda e: e.name)  # fmt: skip
 def test_wrong_forms_are_wrong_and_told_apart(e):
@@ -199,6 +104,83 @@ def test_endless_loops_are_stopped(tmp_path):
     assert [m.status for m in found.marks] == ["right", "too slow"]
 
 
+def test_a_function_that_never_returns_does_not_cost_the_others(tmp_path):
+    """A loop, a killed process, a question at the keyboard: only that function loses its points."""
+    right = "def normal_update(mu, var, y, noise_var):\n    v = 1/(1/var + 1/noise_var)\n    return v*(mu/var + y/noise_var), v\n"
+    for body, status, said in (
+        ("while True: print('x' * 1000)", "too slow", "this call takes longer than 4 s"),
+        ("import os; os.kill(os.getpid(), 9)", "error", "ended the process"),
+        ("return float(input('a? ')), b", "error", "EOFError"),
+    ):
+        text = f"def beta_update(a, b, y):\n    {body}\n\n{right}"
+        first, second = teaching.grade(write(tmp_path, 1, text), seconds=4).marks
+        assert (first.status, second.status) == (status, "right"), (body, first, second)
+        assert said in first.message and first.points == 0 and second.points == 6
+
+
+def test_a_file_that_never_loads(tmp_path):
+    found = teaching.grade(write(tmp_path, 1, "while True: pass\n"), seconds=3)
+    assert {m.status for m in found.marks} == {"too slow"}
+    assert "the file itself takes longer than 3 s" in found.marks[0].message
+    assert "killed" not in str(teaching.grade(write(tmp_path, 1, "import os\nos._exit(1)\n")))
+
+
+def test_other_right_forms_are_right(tmp_path):
+    """What is right by the text of an exercise: a list, NumPy numbers, rank as a slice's end."""
+    project = """
+def project(Ups, W, rank):
+    U, s, Vt = np.linalg.svd(W, full_matrices=False)
+    kept = U[:, :rank] * s[:rank]
+    return kept @ kept.T, Ups + np.diag(W @ W.T - kept @ kept.T)
+"""
+    for lesson, name, text in (
+        (7, "project", INV + project),
+        (1, "beta_update", "def beta_update(a, b, y):\n    return [a + y, b + 1 - y]\n"),
+        (
+            1,
+            "beta_update",
+            "def beta_update(a, b, y):\n    return (a + 1, b) if y == 1 else (a, b + 1)\n",
+        ),
+        (
+            6,
+            "largest_loss",
+            f"{INV}def largest_loss(Sigma, S):\n    return max(np.linalg.eigvals(S.T @ Sigma @ S))\n",
+        ),
+        (
+            4,
+            "gauss_newton",
+            f"{INV}def gauss_newton(F, f):\n    p = np.exp(f) / np.exp(f).sum()\n    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()\n",
+        ),
+    ):
+        assert mark(teaching.grade(write(tmp_path, lesson, text)), name).status == "right", text
+
+
+def test_what_comes_back_is_told(tmp_path):
+    for body, said in (
+        ("a + y, b + 1 - y", "returned None: is a return statement missing?"),
+        ("return 1j, b", "complex numbers, not real numbers"),
+        ("return {'a': a, 'b': b}", "dict, not real numbers"),
+        ("return a + y", "1 value was returned: return a, b"),
+    ):
+        text = f"def beta_update(a, b, y):\n    {body}\n"
+        got = mark(teaching.grade(write(tmp_path, 1, text)), "beta_update")
+        assert got.points == 0 and said in got.message, got
+
+
+def test_no_hint_is_given_that_holds_in_one_case_only(tmp_path):
+    """Sigma^-1 plus g gᵀ is no mistake that is known: silence, not the factor of the first case."""
+    text = f"{INV}def bong_fc(mu, Sigma, g, S):\n    N = inv(inv(Sigma) + S@S.T + np.outer(g, g))\n    return N, mu + N@g\n"
+    assert mark(teaching.grade(write(tmp_path, 5, text)), "bong_fc").hints == ()
+
+
+def test_hints_use_the_names_of_the_exercise(tmp_path):
+    """Not those of the package's code: prior.mu, current.mu, curv.g."""
+    args = "mu, Sigma, mu_i, Sigma_i, g, S, alpha"
+    text = f"{INV}def blr_fc({args}):\n    A = inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*(A + S@S.T))\n    return N, mu_i + alpha*N@g\n"
+    (hint,) = mark(teaching.grade(write(tmp_path, 8, text)), "blr_fc").hints
+    assert "no mu - mu_i" in hint and "prior." not in hint
+
+
 def test_a_process_that_ends_itself_is_no_pass(tmp_path):
     found = teaching.grade(
         write(tmp_path, 1, "import os\ndef beta_update(a, b, y):\n    os._exit(0)\n")
@@ -218,8 +200,8 @@ def test_prints_and_changed_arguments_do_no_harm(tmp_path):
 def test_what_is_no_number(tmp_path):
     text = "def beta_update(a, b, y):\n    return 'a', 'b'\n\ndef normal_update(mu, var, y, noise_var):\n    return mu\n"
     first, second = teaching.grade(write(tmp_path, 1, text)).marks
-    assert first.status == "error" and "not numbers" in first.message
-    assert "1 values were returned: return mu, var" in second.message
+    assert first.status == "error" and "not real numbers" in first.message
+    assert "1 value was returned: return mu, var" in second.message
 
 
 def test_nan_is_wrong(tmp_path):

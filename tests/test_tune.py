@@ -447,6 +447,7 @@ def test_the_points_of_a_grid():
         (["--methods", "bang-*"], "methods must be names or globs"),
         (["--methods", "bong-lin-hess-fc", "--trials", "0"], "trials must be"),
         (["--methods", "bong-lin-hess-fc", "--space", "absent.json"], "space must be a file"),
+        (["--methods", "bong-lin-hess-fc", "--sampler", "grid"], "a grid needs --space FILE"),
         (["--methods", "bong-lin-hess-fc", "--metric", "ece"], "is for classes"),
         (["--methods", "bong-lin-hess-fc", "--metric", "prequential-plugin"], "validation part"),
         (["--methods", "bong-lin-hess-fc", "--fix", "rank"], "fix must be KEY=VALUE"),

@@ -9,11 +9,11 @@ import json
 import tarfile
 from pathlib import Path
 
-from ..cite import text
+from ..cite import text, version
 from ..errors import InvalidValue
 from . import vectors
 
-VERSION = "1.0.0"  # of the vectors, not of the package: 1 is that of the schema
+VERSION = version("vectors")  # not that of the package; its first number is that of the schema
 NAME = "bongref-vectors"
 README = """# {name} {version}
 

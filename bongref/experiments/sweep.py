@@ -251,6 +251,8 @@ def duration(seconds: float) -> str:
 def line(record: Record) -> str:
     """A record in one line: method, parameters, seed, and its last row or what happened."""
     params = {k: v for k, v in record["params"].items() if v not in (None, False)}
+    own, of_task = record["settings"], record["task"]
+    params |= {k: own[k] for k in SETTINGS if own.get(k) not in (None, of_task.get(k))}
     words = [record["method"], *(f"{k}={v}" for k, v in params.items()), f"seed={record['seed']}"]
     if record["status"] != "done":
         return f"{' '.join(words)}: {record['status']}, {record['reason']}"

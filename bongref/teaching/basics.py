@@ -16,7 +16,7 @@ Generator = np.random.Generator
 
 
 def _beta(rng: Generator) -> tuple[Any, ...]:
-    return float(rng.uniform(1, 5)), float(rng.uniform(1, 5)), float(rng.integers(2))
+    return float(rng.uniform(1, 5)), float(rng.uniform(1, 5)), int(rng.integers(2))
 
 
 def _normal(rng: Generator) -> tuple[Any, ...]:
@@ -53,7 +53,10 @@ LESSON1 = (
         {"a and b exchanged: y counts the successes": lambda a, b, y: (a + 1 - y, b + y),
          "the sign of the change of a": lambda a, b, y: (a - y, b + 1 - y),
          "only the successes are counted": lambda a, b, y: (a + y, b),
-         "b counts every toss, not the failures": lambda a, b, y: (a + y, b + 1)},
+         "b counts every toss, not the failures": lambda a, b, y: (a + y, b + 1),
+         "y is subtracted from b: a failure adds 1 - y": lambda a, b, y: (a + y, b - y),
+         "1 is subtracted from both counts": lambda a, b, y: (a + y - 1, b - y),
+         "the counts are multiplied: they add up": lambda a, b, y: (a * y, b * (1 - y))},
     ),
     Exercise(
         "normal_update", 6,
@@ -68,7 +71,19 @@ LESSON1 = (
          "the precision is returned in place of the variance":
              lambda m, v, y, n: (normal_update(m, v, y, n)[0], 1 / v + 1 / n),
          "variances are added where precisions should be":
-             lambda m, v, y, n: (m + (v + n) * (y - m) / n, v + n)},
+             lambda m, v, y, n: (m + (v + n) * (y - m) / n, v + n),
+         "y in place of y - mu: the gain multiplies the error of the prediction":
+             lambda m, v, y, n: (m + v * y / (v + n), v * n / (v + n)),
+         "var and noise_var exchanged in the gain: it is var / (var + noise_var)":
+             lambda m, v, y, n: (m + n * (y - m) / (v + n), v * n / (v + n)),
+         "var and noise_var exchanged in the gain, in mean and variance":
+             lambda m, v, y, n: (m + n * (y - m) / (v + n), v * v / (v + n)),
+         "the prior's variance is multiplied by the gain K, not by 1 - K":
+             lambda m, v, y, n: (normal_update(m, v, y, n)[0], v * v / (v + n)),
+         "(1 - K)^2 var: the noise's part, K^2 noise_var, is missing":
+             lambda m, v, y, n: (normal_update(m, v, y, n)[0], v * (n / (v + n)) ** 2),
+         "mu and y have equal weights: they are weighted by their precisions":
+             lambda m, v, y, n: ((m + y) / 2, normal_update(m, v, y, n)[1])},
     ),
 )  # fmt: skip
 
@@ -99,6 +114,17 @@ def kl(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array, half: float = 0.5) ->
     return half * float(np.trace(ratio) + d @ np.linalg.solve(Sigma0, d) - len(mu) + logdet)
 
 
+def _kl_without_logdet(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array) -> float:
+    logdet = float(np.linalg.slogdet(Sigma0)[1] - np.linalg.slogdet(Sigma)[1])
+    return kl(mu, Sigma, mu0, Sigma0) - logdet / 2
+
+
+def _kl_wrong_metric(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array) -> float:
+    d = mu - mu0
+    right = kl(mu, Sigma, mu0, Sigma0) - d @ np.linalg.solve(Sigma0, d) / 2
+    return float(right + d @ np.linalg.solve(Sigma, d) / 2)
+
+
 def _kl_sign(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array) -> float:
     logdet = float(np.linalg.slogdet(Sigma0)[1] - np.linalg.slogdet(Sigma)[1])
     return kl(mu, Sigma, mu0, Sigma0) - logdet
@@ -111,7 +137,14 @@ LESSON2 = (
         ("mu", "Sigma"), ("psi1", "psi2"), natural, _gaussian,
         {"the sign of psi2": lambda m, S: (natural(m, S)[0], -natural(m, S)[1]),
          "psi2 without the factor 1/2": lambda m, S: (natural(m, S)[0], 2 * natural(m, S)[1]),
-         "the covariance in place of the precision": lambda m, S: (S @ m, -S / 2)},
+         "the covariance in place of the precision": lambda m, S: (S @ m, -S / 2),
+         "psi2 without the factor -1/2":
+             lambda m, S: (natural(m, S)[0], -2 * natural(m, S)[1]),
+         "psi2 with the factor -2 in place of -1/2":
+             lambda m, S: (natural(m, S)[0], 4 * natural(m, S)[1]),
+         "psi1 is not the mean: it is Sigma^-1 mu": lambda m, S: (m, natural(m, S)[1]),
+         "a division by Sigma is elementwise: a matrix is inverted by np.linalg.inv":
+             lambda m, S: (m / S, -0.5 / S)},
     ),
     Exercise(
         "moments", 3,
@@ -123,7 +156,9 @@ LESSON2 = (
          "the sign of psi2": lambda a, b: (-moments(a, b)[0], -moments(a, b)[1]),
          "psi1 is not the mean: it has to be multiplied by Sigma":
              lambda a, b: (a, moments(a, b)[1]),
-         "the precision is returned in place of Sigma": lambda a, b: (moments(a, b)[0], -2 * b)},
+         "the precision is returned in place of Sigma": lambda a, b: (moments(a, b)[0], -2 * b),
+         "psi2 is inverted as it is: psi2 = -1/2 Sigma^-1":
+             lambda a, b: (np.linalg.solve(b, a), np.linalg.inv(b))},
     ),
     Exercise(
         "kl", 4,
@@ -134,7 +169,12 @@ LESSON2 = (
          "the factor 1/2 is forgotten": lambda m, S, m0, S0: kl(m, S, m0, S0, 1.0),
          "the sign of the log-determinants": _kl_sign,
          "the dimension P is not subtracted":
-             lambda m, S, m0, S0: kl(m, S, m0, S0) + len(m) / 2},
+             lambda m, S, m0, S0: kl(m, S, m0, S0) + len(m) / 2,
+         "the log-determinants are left out": _kl_without_logdet,
+         "Sigma in place of Sigma0 between the means: (mu - mu0)^T Sigma0^-1 (mu - mu0)":
+             _kl_wrong_metric,
+         "the term of the means is left out":
+             lambda m, S, m0, S0: kl(m, S, m, S0)},
     ),
 )  # fmt: skip
 
@@ -151,6 +191,12 @@ def bonnet_price(a: float, b: float, c: float, mu: float, var: float) -> tuple[f
     return 3 * a * (mu**2 + var) + 2 * b * mu + c, (6 * a * mu + 2 * b) / 2
 
 
+def _new(Sigma: Array, G: Array) -> Array:
+    """The covariance after a step of BONG."""
+    new: Array = np.linalg.inv(np.linalg.inv(Sigma) - G)
+    return new
+
+
 LESSON3 = (
     Exercise(
         "gradients", 5,
@@ -165,13 +211,25 @@ LESSON3 = (
              lambda a, b, c, m, v: (bonnet_price(a, b, c, m, v)[0],
                                     np.sqrt(v) * (6 * a * m + 2 * b)),
          "var taken for a standard deviation":
-             lambda a, b, c, m, v: bonnet_price(a, b, c, m, v**2)},
+             lambda a, b, c, m, v: bonnet_price(a, b, c, m, v**2),
+         "only one of the terms of f'' is halved":
+             lambda a, b, c, m, v: (bonnet_price(a, b, c, m, v)[0], 3 * a * m + 2 * b),
+         "the derivative of c theta is left out":
+             lambda a, b, c, m, v: (bonnet_price(a, b, 0.0, m, v)[0], 3 * a * m + b),
+         "E[f] itself is returned, not its gradient in mu":
+             lambda a, b, c, m, v: (a * (m**3 + 3 * m * v) + b * (m**2 + v) + c * m,
+                                    3 * a * m + b)},
     ),
     Exercise(
         "bong_fc", 5,
         """The BONG step: with the expected gradient g and the expected Hessian G of the
         log-likelihood, the new precision is Sigma^-1 - G and the new mean is mu + Sigma_new g.""",
-        ("mu", "Sigma", "g", "G"), ("Sigma", "mu"), method="bong-mc-hess-fc",
+        ("mu", "Sigma", "g", "G"), ("Sigma", "mu"),
+        wrong={"mu is left out: the new mean is mu + Sigma_new g":
+                   lambda m, S, g, G: (_new(S, G), _new(S, G) @ g),
+               "the precision in place of the covariance in the mean":
+                   lambda m, S, g, G: (_new(S, G), m + np.linalg.solve(_new(S, G), g))},
+        method="bong-mc-hess-fc",
     ),
 )  # fmt: skip
 
@@ -193,6 +251,11 @@ def _p(f: Array) -> Array:
     return p
 
 
+def _sigmoid(f: Array) -> Array:
+    s: Array = 1 / (1 + np.exp(-f))
+    return s
+
+
 def gauss_newton(F: Array, f: Array) -> Array:
     """−Fᵀ R F of a softmax."""
     p = _p(f)
@@ -212,7 +275,14 @@ LESSON4 = (
          "the outer product of the mean gradient, not the mean of the outer products":
              lambda A: -np.outer(A.mean(0), A.mean(0)),
          "the mean is subtracted: a covariance of the gradients":
-             lambda A: -np.cov(A.T, bias=True)},
+             lambda A: -np.cov(A.T, bias=True),
+         "the mean is subtracted, and divided by M - 1: a covariance of the gradients":
+             lambda A: -np.cov(A.T),
+         "divided by P, the number of parameters, not by M": lambda A: -A.T @ A / A.shape[1],
+         "divided by M - 1, not by M": lambda A: -A.T @ A / (len(A) - 1),
+         "divided by M twice": lambda A: -A.T @ A / len(A) ** 2,
+         "Ghat Ghat^T, which is M x M: the gradients are the rows":
+             lambda A: -A @ A.T / len(A)},
     ),
     Exercise(
         "gauss_newton", 6,
@@ -225,7 +295,13 @@ LESSON4 = (
          "R in place of its square root, or R applied twice":
              lambda F, f: gauss_newton((np.diag(_p(f)) - np.outer(_p(f), _p(f))) @ F, f),
          "p p^T is added, not subtracted":
-             lambda F, f: -F.T @ (np.diag(_p(f)) + np.outer(_p(f), _p(f))) @ F},
+             lambda F, f: -F.T @ (np.diag(_p(f)) + np.outer(_p(f), _p(f))) @ F,
+         "only the diagonal of R, p (1 - p): classes are not independent":
+             lambda F, f: -F.T @ np.diag(_p(f) * (1 - _p(f))) @ F,
+         "a sigmoid of each logit in place of the softmax":
+             lambda F, f: -F.T @ np.diag(_sigmoid(f) * (1 - _sigmoid(f))) @ F,
+         "the logits f in place of p = softmax(f)":
+             lambda F, f: -F.T @ (np.diag(f) - np.outer(f, f)) @ F},
     ),
 )  # fmt: skip
 
@@ -267,7 +343,12 @@ LESSON5 = (
          "the inverse is forgotten": lambda S, H, R: S @ H.T @ (H @ S @ H.T + R),
          "Sigma is left out in front": lambda S, H, R: np.linalg.solve(H @ S @ H.T + R, H).T,
          "the precision in place of the covariance":
-             lambda S, H, R: kalman_gain(np.linalg.inv(S), H, R)},
+             lambda S, H, R: kalman_gain(np.linalg.inv(S), H, R),
+         "R^-1 in place of R": lambda S, H, R: kalman_gain(S, H, np.linalg.inv(R)),
+         "H Sigma H^T is left out of the innovation's covariance":
+             lambda S, H, R: S @ H.T @ np.linalg.inv(R),
+         "H in place of H^T on the left: this is the transpose of K":
+             lambda S, H, R: kalman_gain(S, H, R).T},
     ),
     Exercise(
         "kalman_update", 4,
@@ -284,13 +365,28 @@ LESSON5 = (
          "the covariance is not updated":
              lambda m, S, H, R, y, h: (kalman_update(m, S, H, R, y, h)[0], S),
          "R taken for a standard deviation":
-             lambda m, S, H, R, y, h: kalman_update(m, S, H, R @ R, y, h)},
+             lambda m, S, H, R, y, h: kalman_update(m, S, H, R @ R, y, h),
+         "H mu in place of yhat: a network's prediction is not linear":
+             lambda m, S, H, R, y, h: kalman_update(m, S, H, R, y, H @ m),
+         "Sigma is left out: I - K H, not (I - K H) Sigma":
+             lambda m, S, H, R, y, h: (kalman_update(m, S, H, R, y, h)[0],
+                                       np.eye(len(S)) - kalman_gain(S, H, R) @ H),
+         "K R K^T in place of K H Sigma":
+             lambda m, S, H, R, y, h: (
+                 kalman_update(m, S, H, R, y, h)[0],
+                 S - kalman_gain(S, H, R) @ R @ kalman_gain(S, H, R).T)},
     ),
     Exercise(
         "bong_fc", 3,
         """The same update as a natural-gradient step: with g = H^T R^-1 (y - yhat) and
         G = -S S^T, the new precision is Sigma^-1 + S S^T and the new mean mu + Sigma_new g.""",
-        ("mu", "Sigma", "g", "S"), ("Sigma", "mu"), method="bong-lin-hess-fc",
+        ("mu", "Sigma", "g", "S"), ("Sigma", "mu"),
+        wrong={"mu is left out: the new mean is mu + Sigma_new g":
+                   lambda m, P, g, S: (_new(P, -S @ S.T), _new(P, -S @ S.T) @ g),
+               "the precision in place of the covariance in the mean":
+                   lambda m, P, g, S: (_new(P, -S @ S.T),
+                                       m + np.linalg.solve(_new(P, -S @ S.T), g))},
+        method="bong-lin-hess-fc",
     ),
 )  # fmt: skip
 

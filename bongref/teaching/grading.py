@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -79,7 +82,8 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
     lesson : int, optional
         Which lesson; by default from the name of the file, lesson05.py.
     seconds : float
-        The time that all calls together may take.
+        The time that the calls may take; after a function that takes longer, the others have it
+        anew.
 
     Returns
     -------
@@ -108,11 +112,11 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
     number = lesson_of(path.name) if lesson is None else lesson
     todo = exercises(number)
     tried = {e.name: trials(e) for e in todo}
-    calls = [(e.name, t) for e in todo for t in tried[e.name]]
-    answers, loading = _run(path, calls, seconds)
+    calls = [(e, t) for e in todo for t in tried[e.name]]
+    answers, loading = _answers(path, calls, seconds)
     if loading is not None:
-        message = _told(loading)
-        return Grade(str(file), number, tuple(Mark(e.name, "error", 0, e.points, message)
+        message, status = _told(loading), _status(loading)
+        return Grade(str(file), number, tuple(Mark(e.name, status, 0, e.points, message)
                                               for e in todo))  # fmt: skip
     marks, at = [], 0
     for e in todo:
@@ -122,47 +126,91 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
     return Grade(str(file), number, tuple(marks))
 
 
-def _run(
-    path: Path, calls: Sequence[tuple[str, Trial]], seconds: float
+def _answers(
+    path: Path, calls: Sequence[tuple[Exercise, Trial]], seconds: float
 ) -> tuple[list[dict[str, Any]], dict[str, Any] | None]:
-    """One answer for each call, in order; and the error of loading the file, if there is one."""
+    """One answer for each call, in order; and the error of loading the file, if there is one.
+
+    A function that does not return ends its process; the others are called in a new one.
+    """
+    answers: list[dict[str, Any]] = []
+    while rest := calls[len(answers) :]:
+        ended, stop = _run(path, rest, seconds)
+        if "loading" in stop:
+            return answers, stop["loading"]
+        answers += ended
+        if len(ended) < len(rest):
+            name = rest[len(ended)][0].name
+            answers += [stop] * sum(e.name == name for e, _ in rest[len(ended) :])
+    return answers, None
+
+
+def _run(
+    path: Path, calls: Sequence[tuple[Exercise, Trial]], seconds: float
+) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The answers of the calls up to one that does not return, and what stopped that one."""
     with tempfile.TemporaryDirectory() as folder:
         given, out = Path(folder) / "calls", Path(folder) / "answers"
-        given.write_text("".join(_line(name, t) for name, t in calls), encoding="utf-8")
+        given.write_text("".join(_line(e, t) for e, t in calls), encoding="utf-8")
         command = [sys.executable, worker.__file__, str(path), str(given), str(out)]
-        late = False
-        try:
-            subprocess.run(command, capture_output=True, timeout=seconds)
-        except subprocess.TimeoutExpired:
-            late = True
+        late = not _finishes(command, seconds)
         lines = out.read_text(encoding="utf-8").splitlines() if out.exists() else []
     entries = [json.loads(line) for line in lines]
-    loading = next((x["loading"] for x in entries if "loading" in x), None)
-    ended = {x["ends"]: x for x in entries if "ends" in x}
-    last = max((x["begins"] for x in entries if "begins" in x), default=-1)
-    stop = {"error": "late" if late else "killed", "message": f"{seconds:g} s"}
-    if last == -1 and loading is None and calls:
-        loading = {**stop, "message": "the file itself takes longer than " + stop["message"]}
-    return [ended.get(k, stop) for k in range(len(calls))], loading
+    stop: dict[str, Any] = {
+        "error": "late" if late else "killed",
+        "message": _stopped(late, seconds, "this call"),
+    }
+    if not any("begins" in x for x in entries):
+        loading = next((x["loading"] for x in entries if "loading" in x), None)
+        message = _stopped(late, seconds, "the file itself")
+        stop = {"loading": loading or {**stop, "message": message}}
+    return [x for x in entries if "ends" in x], stop
 
 
-def _line(name: str, trial: Trial) -> str:
+def _stopped(late: bool, seconds: float, what: str) -> str:
+    if late:
+        return f"stopped: {what} takes longer than {seconds:g} s"
+    return f"{what} ended the process"
+
+
+def _finishes(command: list[str], seconds: float) -> bool:
+    """Run a command without input or output; whether it ends in time. Its children end too."""
+    null, env = subprocess.DEVNULL, {**os.environ, "MPLBACKEND": "agg"}
+    with subprocess.Popen(
+        command, stdin=null, stdout=null, stderr=null, env=env, start_new_session=True
+    ) as process:
+        try:
+            process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        finally:
+            process.kill()
+            if hasattr(os, "killpg"):
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    os.killpg(process.pid, signal.SIGKILL)
+    return True
+
+
+def _line(exercise: Exercise, trial: Trial) -> str:
     def plain(a: Any) -> Any:
         if np.ndim(a) == 0:
-            return float(a)
+            return a if isinstance(a, int) else float(a)
         return {"shape": list(np.shape(a)), "data": np.ravel(a).tolist()}
 
-    return json.dumps({"name": name, "arguments": [plain(a) for a in trial.arguments]}) + "\n"
+    call = {"name": exercise.name, "arguments": [plain(a) for a in trial.arguments]}
+    return json.dumps({**call, "returns": len(exercise.returns)}) + "\n"
 
 
 def _told(error: dict[str, Any]) -> str:
     """The words of an error in the student's code, with its line."""
-    if error["error"] == "late":
-        return f"stopped: {error['message']}"
-    if error["error"] == "killed":
-        return "the process ended before this call returned"
+    if error["error"] in ("late", "killed"):
+        return str(error["message"])
     where = f"line {error['line']}: {error['text']}\n" if error.get("line") else ""
     return f"{where}{error['error']}: {error['message']}"
+
+
+def _status(error: dict[str, Any]) -> str:
+    return "too slow" if error["error"] == "late" else "error"
 
 
 def _mark(e: Exercise, tried: Sequence[Trial], answers: Sequence[dict[str, Any]]) -> Mark:
@@ -171,13 +219,13 @@ def _mark(e: Exercise, tried: Sequence[Trial], answers: Sequence[dict[str, Any]]
         if first["error"] in ("NotImplementedError", "missing"):
             message = first["message"] if first["error"] == "missing" else ""
             return Mark(e.name, "not done", 0, e.points, message)
-        status = "too slow" if first["error"] == "late" else "error"
-        return Mark(e.name, status, 0, e.points, _told(first))
+        return Mark(e.name, _status(first), 0, e.points, _told(first))
     got = [_arrays(a["value"]) for a in answers]
     if any(len(v) != len(e.returns) for v in got):
         n = next(len(v) for v in got if len(v) != len(e.returns))
         wanted = f"return {', '.join(e.returns)}"
-        return Mark(e.name, "wrong", 0, e.points, f"{n} values were returned: {wanted}")
+        said = "1 value was returned" if n == 1 else f"{n} values were returned"
+        return Mark(e.name, "wrong", 0, e.points, f"{said}: {wanted}")
     wrong = [(k, j) for k, t in enumerate(tried) for j in range(len(e.returns))
              if not agrees(got[k][j], t.right[j], t.scales[j], t.tolerances[j])]  # fmt: skip
     if not wrong:
@@ -186,9 +234,8 @@ def _mark(e: Exercise, tried: Sequence[Trial], answers: Sequence[dict[str, Any]]
     return Mark(e.name, "wrong", 0, e.points, message, tuple(hints(e, tried, got)))
 
 
-def _arrays(value: dict[str, Any]) -> tuple[Array, ...]:
-    many = value.get("tuple", [value.get("array")])
-    return tuple(np.array(a["data"], dtype=float).reshape(a["shape"]) for a in many)
+def _arrays(values: Sequence[dict[str, Any]]) -> tuple[Array, ...]:
+    return tuple(np.array(a["data"], dtype=float).reshape(a["shape"]) for a in values)
 
 
 def _where(

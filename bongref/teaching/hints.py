@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import re
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -11,6 +13,24 @@ from ..conformance.diagnosis import diagnose
 from ..linalg import Array
 from .table import Exercise, Trial, arrays
 
+#: what a diagnosis says besides mistakes
+REMARK = re.compile(r"is the first to differ$")
+#: names of the package's code and what an exercise calls them, where bare ones are the prior's
+LOCAL = tuple(
+    (re.compile(rf"(?<![\w.]){old}(?!\w)"), new)
+    for old, new in (
+        ("Sigma", "Sigma_new"),
+        ("var", "var_new"),
+        ("prec0", "inv(Sigma)"),
+        ("v", "var_i"),
+        ("v0", "var"),
+        (r"(?:dense|diagonal)\(curv\)", "G"),
+    )
+)
+FIELDS = (
+    (re.compile(r"\b(?:prior|curv)\.(\w+)"), r"\1"),
+    (re.compile(r"\bcurrent\.(\w+)"), r"\1_i"),
+)
 LOOSE = 100.0  # a wrong form is computed in another order: so many tolerances are the same number
 
 
@@ -68,14 +88,30 @@ def _by_kit(
         lists.append([s.removeprefix("matches ") for s in sentences])
     if not lists:
         return []
-    both = [s for s in lists[0] if all(s in others for others in lists)]
-    return both or lists[0][:1]
+    both = [s for s in lists[0] if all(s in others for others in lists) and not REMARK.search(s)]
+    in_words = [s for s in both if " instead of `" not in s]
+    return list(dict.fromkeys(_in_students_names(s) for s in in_words or both))[:2]
+
+
+def _in_students_names(sentence: str) -> str:
+    """An edit of the package's code, with the names that the arguments have in the exercises."""
+    sentence, *_ = sentence.partition(", as ")  # the function of the package that has it
+    about, edit, code = sentence.partition(" with `")
+    for pattern, name in LOCAL if edit else ():
+        code = pattern.sub(name, code)
+    sentence = about + edit + code
+    for pattern, name in FIELDS:
+        sentence = pattern.sub(name, sentence)
+    return sentence
 
 
 def _relations(
     exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
 ) -> Iterator[str]:
     """A sign, a factor, a transpose, an inverse, a root or a square of one returned quantity."""
+    if exchanged := _exchanged(exercise, tried, got):
+        yield exchanged
+        return
     for k, name in enumerate(exercise.returns):
         pairs = [(values[k], trial.right[k]) for trial, values in zip(tried, got, strict=True)]
         if all(_same(v, r) for v, r in pairs):
@@ -87,7 +123,10 @@ def _relations(
             shapes = next(
                 (np.shape(v), np.shape(r)) for v, r in pairs if np.shape(v) != np.shape(r)
             )
-            yield f"{name} has shape {shapes[0]}, it should be {shapes[1]}"
+            if all(_same(np.transpose(v), r) for v, r in pairs):
+                yield f"{name} is transposed"
+            else:
+                yield f"{name} has shape {shapes[0]}, it should be {shapes[1]}"
             continue
         for words, change in CHANGES.items():
             if all(_same(v, change(r)) for v, r in pairs):
@@ -97,6 +136,20 @@ def _relations(
             factors = [c for v, r in pairs if (c := _factor(v, r)) is not None]
             if len(factors) == len(pairs) and np.allclose(factors, factors[0], rtol=1e-8):
                 yield f"{name} is {factors[0]:.4g} times what it should be"
+
+
+def _exchanged(exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) -> str:
+    """Words for right quantities in a wrong order, if that is what was returned."""
+    names = exercise.returns
+    for order in itertools.permutations(range(len(names))):
+        if order != tuple(range(len(names))) and all(
+            _same(values[k], trial.right[j])
+            for trial, values in zip(tried, got, strict=True)
+            for k, j in enumerate(order)
+        ):
+            was = ", ".join(names[j] for j in order)
+            return f"returned in another order: {was} in place of {', '.join(names)}"
+    return ""
 
 
 def _inverse(a: Array) -> Array:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..linalg import Array
-from .table import Exercise, covariance
+from .table import Exercise, Form, covariance
 
 Generator = np.random.Generator
 
@@ -29,7 +29,12 @@ LESSON6 = (
         "bong_fc_mom", 5,
         """The BONG step in moment parameters: mu + Sigma g, and Sigma + Sigma G Sigma with
         G = -S S^T.""",
-        ("mu", "Sigma", "g", "S"), ("mu", "Sigma"), method="bong-lin-hess-fc_mom",
+        ("mu", "Sigma", "g", "S"), ("mu", "Sigma"),
+        wrong={"the covariance of the natural form, (Sigma^-1 + S S^T)^-1":
+                   lambda m, P, g, S: (m + P @ g, np.linalg.inv(np.linalg.inv(P) + S @ S.T)),
+               "Sigma on both sides of G is left out":
+                   lambda m, P, g, S: (m + P @ g, P - S @ S.T)},
+        method="bong-lin-hess-fc_mom",
     ),
     Exercise(
         "largest_loss", 5,
@@ -43,7 +48,14 @@ LESSON6 = (
              lambda Sigma, S: float(np.linalg.eigvalsh(S.T @ Sigma @ S)[0]),
          "a singular value of the root, the square root of the eigenvalue":
              lambda Sigma, S: largest_loss(Sigma, S) ** 0.5,
-         "the trace, not an eigenvalue": lambda Sigma, S: float(np.trace(S.T @ Sigma @ S))},
+         "the trace, not an eigenvalue": lambda Sigma, S: float(np.trace(S.T @ Sigma @ S)),
+         "the Frobenius norm, not an eigenvalue":
+             lambda Sigma, S: float(np.linalg.norm(S.T @ Sigma @ S)),
+         "all eigenvalues, not the largest":
+             lambda Sigma, S: np.linalg.eigvalsh(S.T @ Sigma @ S),
+         "eigvalsh of Sigma S S^T, which is not symmetric":
+             lambda Sigma, S: float(np.linalg.eigvalsh(Sigma @ S @ S.T)[-1]),
+         "one minus the eigenvalue": lambda Sigma, S: 1 - largest_loss(Sigma, S)},
     ),
 )  # fmt: skip
 
@@ -53,7 +65,7 @@ LESSON6 = (
 
 def _low_rank(rng: Generator) -> tuple[Any, ...]:
     U, _ = np.linalg.qr(rng.standard_normal((5, 4)))
-    return rng.uniform(0.5, 2, 5), U * np.array([4.0, 2.0, 1.0, 0.5]) @ _rotation(rng), 2.0
+    return rng.uniform(0.5, 2, 5), U * np.array([4.0, 2.0, 1.0, 0.5]) @ _rotation(rng), 2
 
 
 def _rotation(rng: Generator) -> Array:
@@ -61,36 +73,70 @@ def _rotation(rng: Generator) -> Array:
     return Q
 
 
-def project(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
+def project(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
     """(W Wᵀ of the kept columns, Υ with the diagonal of the discarded ones)."""
-    R = int(rank)
-    U, s, _ = np.linalg.svd(W, full_matrices=False)
-    kept, lost = U[:, :R] * s[:R], U[:, R:] * s[R:]
+    kept, lost = _split(W, rank)
     return kept @ kept.T, Ups + np.sum(lost**2, axis=1)
 
 
-def _without_singular(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
-    U = np.linalg.svd(W, full_matrices=False)[0][:, : int(rank)]
+def _split(W: Array, rank: int) -> tuple[Array, Array]:
+    """The columns of W's singular directions: the largest ones, and the rest."""
+    U, s, _ = np.linalg.svd(W, full_matrices=False)
+    return U[:, :rank] * s[:rank], U[:, rank:] * s[rank:]
+
+
+def _without_singular(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    U = np.linalg.svd(W, full_matrices=False)[0][:, :rank]
     return U @ U.T, project(Ups, W, rank)[1]
 
 
-def _first_columns(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
-    kept, lost = W[:, : int(rank)], W[:, int(rank) :]
+def _first_columns(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    kept, lost = W[:, :rank], W[:, rank:]
     return kept @ kept.T, Ups + np.sum(lost**2, axis=1)
 
 
-def _not_squared(Ups: Array, W: Array, rank: float) -> tuple[Array, Array]:
-    R = int(rank)
-    U, s, _ = np.linalg.svd(W, full_matrices=False)
-    return project(Ups, W, rank)[0], Ups + np.sum(U[:, R:] * s[R:], axis=1)
+def _not_squared(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    return project(Ups, W, rank)[0], Ups + np.sum(_split(W, rank)[1], axis=1)
 
+
+def _smallest(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    kept, lost = _split(W, rank)
+    return lost @ lost.T, Ups + np.sum(kept**2, axis=1)
+
+
+def _root_of_singular(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    U, s, _ = np.linalg.svd(W, full_matrices=False)
+    A = U[:, :rank] * np.sqrt(s[:rank])
+    return A @ A.T, project(Ups, W, rank)[1]
+
+
+def _matrix(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    lost = _split(W, rank)[1]
+    return project(Ups, W, rank)[0], Ups + lost @ lost.T
+
+
+#: wrong steps of BONG with a diagonal covariance, in lessons 7 and 11
+_BONG_DIAG: dict[str, Form] = {
+    "d is subtracted from the variance, not from the precision": lambda m, v, g, d: (
+        v - d,
+        m + (v - d) * g,
+    ),
+    "standard deviations in place of variances": lambda m, v, g, d: (
+        (1 / v - d) ** -0.5,
+        m + (1 / v - d) ** -0.5 * g,
+    ),
+    "mu is left out: the new mean is mu + var_new g": lambda m, v, g, d: (
+        1 / (1 / v - d),
+        g / (1 / v - d),
+    ),
+}
 
 LESSON7 = (
     Exercise(
         "bong_diag", 4,
         """The BONG step of the diagonal family: the new precision of each parameter is
         1/var - d, with d the diagonal of G; the new mean is mu + var_new g.""",
-        ("mu", "var", "g", "d"), ("var", "mu"), method="bong-lin-hess-diag",
+        ("mu", "var", "g", "d"), ("var", "mu"), wrong=_BONG_DIAG, method="bong-lin-hess-diag",
     ),
     Exercise(
         "project", 6,
@@ -104,9 +150,26 @@ LESSON7 = (
          "the first columns of W are kept, not its largest singular directions": _first_columns,
          "the discarded columns are not squared": _not_squared,
          "what is discarded is subtracted from Ups, not added":
-             lambda u, W, r: (project(u, W, r)[0], 2 * u - project(u, W, r)[1])},
+             lambda u, W, r: (project(u, W, r)[0], 2 * u - project(u, W, r)[1]),
+         "the smallest singular directions are kept, not the largest": _smallest,
+         "the square roots of the singular values in W_new": _root_of_singular,
+         "the whole matrix of what is discarded is added to Ups, not its diagonal": _matrix},
     ),
 )  # fmt: skip
+
+
+def _blr_fc(
+    mu: Array, Sigma: Array, mu_i: Array, Sigma_i: Array, g: Array, S: Array, alpha: float,
+    *, front: Array | None = None, sign: float = 1.0, keep: float | None = None,
+    weight: float | None = None,
+) -> tuple[Array, Array]:  # fmt: skip
+    """A step of BLR; the keywords are mistakes."""
+    inv = np.linalg.inv
+    kept, weight = 1 - alpha if keep is None else keep, alpha if weight is None else weight
+    new = inv(kept * inv(Sigma_i) + alpha * inv(Sigma) + weight * S @ S.T)
+    rise = sign * inv(Sigma) @ (mu - mu_i) + g
+    return new, (mu_i if front is None else front) + alpha * new @ rise
+
 
 LESSON8 = (
     Exercise(
@@ -116,6 +179,14 @@ LESSON8 = (
         mu_i, Sigma_i the current iterate's; the new mean is
         mu_i + alpha Sigma_new (Sigma^-1 (mu - mu_i) + g).""",
         ("mu", "Sigma", "mu_i", "Sigma_i", "g", "S", "alpha"), ("Sigma", "mu"),
+        wrong={"mu of the prior in front, in place of the iterate's mu_i":
+                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, front=m),
+               "the sign of mu - mu_i":
+                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, sign=-1.0),
+               "1 - alpha is left out in front of the iterate's precision":
+                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, keep=1.0),
+               "alpha is left out in front of S S^T":
+                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, weight=1.0)},
         method="blr-lin-hess-fc",
     ),
     Exercise(
@@ -163,7 +234,16 @@ LESSON9 = (
          "gamma and 1 - gamma exchanged: gamma is what is kept":
              lambda m, S, m0, S0, g: ou_predict(m, S, m0, S0, 1 - g),
          "the state and the process's own law exchanged":
-             lambda m, S, m0, S0, g: ou_predict(m0, S0, m, S, g)},
+             lambda m, S, m0, S0, g: ou_predict(m0, S0, m, S, g),
+         "gamma is squared in front of Sigma only: Sigma0 has 1 - gamma^2":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + (1 - g) * S0),
+         "gamma is squared in the mean too":
+             lambda m, S, m0, S0, g: (g * g * m + (1 - g * g) * m0,
+                                      ou_predict(m, S, m0, S0, g)[1]),
+         "what is drawn anew, (1 - gamma^2) Sigma0, is left out":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S),
+         "Sigma0 is added whole, without 1 - gamma^2":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + S0)},
     ),
     Exercise(
         "steady_variance", 4,
@@ -177,7 +257,12 @@ LESSON9 = (
          "a standard deviation in place of the variance":
              lambda q, r: steady_variance(q, r) ** 0.5,
          "q and r exchanged": lambda q, r: steady_variance(r, q),
-         "the variance of one observation, r: the past counts too": lambda q, r: r},
+         "the variance of one observation, r: the past counts too": lambda q, r: r,
+         "the first update, from a variance q: repeat it until v no longer changes":
+             lambda q, r: q * r / (q + r),
+         "q v is left out of v^2 + q v - q r = 0": lambda q, r: np.sqrt(q * r),
+         "the negative root of v^2 + q v - q r = 0": lambda q, r: -q - steady_variance(q, r),
+         "the formula of the roots without its 1/2": lambda q, r: 2 * steady_variance(q, r)},
     ),
 )  # fmt: skip
 
@@ -213,7 +298,15 @@ LESSON10 = (
          "a standard deviation in place of the variance":
              lambda m, S, H, r: (predictive(m, S, H, r)[0], predictive(m, S, H, r)[1] ** 0.5),
          "noise_var taken for a standard deviation":
-             lambda m, S, H, r: predictive(m, S, H, r * r)},
+             lambda m, S, H, r: predictive(m, S, H, r * r),
+         "the noise is subtracted: it makes y less certain":
+             lambda m, S, H, r: predictive(m, S, H, -r),
+         "only the diagonal of Sigma: the covariances of theta are left out":
+             lambda m, S, H, r: predictive(m, np.diag(np.diag(S)), H, r),
+         "the precision in place of the covariance":
+             lambda m, S, H, r: predictive(m, np.linalg.inv(S), H, r),
+         "arrays in place of numbers: take the entry of H mu and of H Sigma H^T":
+             lambda m, S, H, r: (H @ m, H @ S @ H.T + r)},
     ),
     Exercise(
         "nlpd", 5,
@@ -227,21 +320,46 @@ LESSON10 = (
          "the sum over the observations, not the mean": lambda y, m, v: len(y) * nlpd(y, m, v),
          "the sign: the log density, not its negative": lambda y, m, v: -nlpd(y, m, v),
          "the squared error is not divided by 2":
-             lambda y, m, v: nlpd(y, m, v) + float(np.mean((y - m) ** 2 / (2 * v)))},
+             lambda y, m, v: nlpd(y, m, v) + float(np.mean((y - m) ** 2 / (2 * v))),
+         "log(var) is not halved": lambda y, m, v: nlpd(y, m, v) + float(np.mean(np.log(v))) / 2,
+         "the squared error is not divided by var":
+             lambda y, m, v: float(np.mean(np.log(2 * np.pi * v) + (y - m) ** 2)) / 2,
+         "the mean squared error, which does not see var":
+             lambda y, m, v: float(np.mean((y - m) ** 2)),
+         "one number for each observation: take their mean":
+             lambda y, m, v: np.log(2 * np.pi * v) / 2 + (y - m) ** 2 / (2 * v)},
     ),
 )  # fmt: skip
+
+
+def _blr_variances(
+    mu: Array, var: Array, mu_i: Array, var_i: Array, g: Array, d: Array, alpha: float
+) -> tuple[Array, Array]:
+    new = (1 - alpha) * var_i + alpha / (1 / var - d)
+    return new, mu_i + alpha * new * ((mu - mu_i) / var + g)
+
+
+def _blr_over_iterate(
+    mu: Array, var: Array, mu_i: Array, var_i: Array, g: Array, d: Array, alpha: float
+) -> tuple[Array, Array]:
+    new = 1 / ((1 - alpha) / var_i + alpha * (1 / var - d))
+    return new, mu_i + alpha * new * ((mu - mu_i) / var_i + g)
+
 
 LESSON11 = (
     Exercise(
         "bong_diag", 3,
         """BONG with a diagonal covariance in natural parameters, from g and d = diag(G).""",
-        ("mu", "var", "g", "d"), ("var", "mu"), method="bong-lin-hess-diag",
+        ("mu", "var", "g", "d"), ("var", "mu"), wrong=_BONG_DIAG, method="bong-lin-hess-diag",
     ),
     Exercise(
         "blr_diag", 4,
         """One inner iteration of BLR with a diagonal covariance in natural parameters; mu, var
         are the prior's, mu_i, var_i the current iterate's.""",
         ("mu", "var", "mu_i", "var_i", "g", "d", "alpha"), ("var", "mu"),
+        wrong={"variances are averaged, not precisions": _blr_variances,
+               "the iterate's variance in place of the prior's under mu - mu_i":
+                   _blr_over_iterate},
         method="blr-lin-hess-diag",
     ),
     Exercise(
@@ -249,6 +367,11 @@ LESSON11 = (
         """One inner iteration of BBB with a diagonal covariance in moment parameters: a plain
         gradient step of rate alpha on E[log p] - KL(q | prior), in mu and in var.""",
         ("mu", "var", "mu_i", "var_i", "g", "d", "alpha"), ("mu", "var"),
+        wrong={"the gradient of the KL term is left out of var":
+                   lambda m, v, mi, vi, g, d, a: (mi + a * (g - (mi - m) / v), vi + a * d / 2),
+               "the signs of the gradient of the KL term: it is subtracted":
+                   lambda m, v, mi, vi, g, d, a: (mi + a * (g + (mi - m) / v),
+                                                  vi + a * (d + 1 / v - 1 / vi) / 2)},
         method="bbb-lin-hess-diag_mom",
     ),
 )  # fmt: skip

@@ -1,8 +1,8 @@
 """The process in which a student's code runs:  python worker.py FILE IN OUT
 
-IN has one call per line (exercise, arguments) as JSON; OUT gets one line when a call begins and one
-when it ends. Whatever the code prints goes to standard error. It is run by its path, and imports
-nothing of the package: it starts in a fraction of a second.
+IN has one call per line (exercise, arguments, number of returned quantities) as JSON; OUT gets one
+line when a call begins and one when it ends. Whatever the code prints goes to standard error. It is
+run by its path, and imports nothing of the package: it starts in a fraction of a second.
 """
 
 from __future__ import annotations
@@ -17,17 +17,25 @@ from typing import Any
 import numpy as np
 
 
-def plain(value: Any) -> Any:
-    """Numbers, arrays and tuples of them as JSON; a TypeError that says what came otherwise."""
-    if isinstance(value, tuple | list) and any(np.ndim(v) for v in value):
-        return {"tuple": [plain(v)["array"] for v in value]}
-    if isinstance(value, tuple):
-        return {"tuple": [plain(v)["array"] for v in value]}
+def plain(value: Any, returns: int) -> list[dict[str, Any]]:
+    """What was returned, in a tuple or a list if it is more than one quantity, as JSON."""
+    many = isinstance(value, tuple) or (returns > 1 and isinstance(value, list))
+    return [_array(v) for v in (value if many else (value,))]
+
+
+def _array(value: Any) -> dict[str, Any]:
+    """A number or an array as JSON; a TypeError that says what came otherwise."""
+    if value is None:
+        raise TypeError("returned None: is a return statement missing?")
     try:
-        array = np.asarray(value, dtype=float)
+        array = np.asarray(value)
+        if np.iscomplexobj(array) and np.all(array.imag == 0):
+            array = array.real
+        array = array.astype(float, casting="same_kind" if array.dtype.kind in "fc" else "unsafe")
     except (TypeError, ValueError):
-        raise TypeError(f"returned {type(value).__name__}, not numbers") from None
-    return {"array": {"shape": list(array.shape), "data": array.ravel().tolist()}}
+        kind = "complex numbers" if np.iscomplexobj(value) else type(value).__name__
+        raise TypeError(f"returned {kind}, not real numbers") from None
+    return {"shape": list(array.shape), "data": array.ravel().tolist()}
 
 
 def unplain(value: Any) -> Any:
@@ -72,7 +80,7 @@ def main(file: str, calls: str, out: str) -> int:
             continue
         try:
             with np.errstate(all="ignore"):
-                value = plain(function(*(unplain(a) for a in call["arguments"])))
+                value = plain(function(*map(unplain, call["arguments"])), call["returns"])
             say(ends=n, value=value)
         except BaseException as error:
             say(ends=n, **told(error, path))

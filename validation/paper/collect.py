@@ -2,13 +2,15 @@
 
 FOLDER has a folder for each study, named STUDY-SIZE as ``python -m validation.paper`` makes them.
 What the page needs of every run goes into validation/results/paper/STUDY-SIZE.jsonl.gz, one line a
-run, sorted by id: what decides it, how it ended, its rows, its id and its command.
+run, sorted by id: what decides it, how it ended, its rows, its id and its command. Runs that are
+in that file already stay, but for those that FOLDER has too, by another version perhaps.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -52,8 +54,15 @@ def _portable(command: str) -> str:
     return " ".join(words)
 
 
+def same_run(run: dict[str, Any]) -> str:
+    """What two versions of one run have in common."""
+    names = ("folder", "task", "part", "method", "params", "w0", "prior_var", "seed", "adapter")
+    steps = re.search(r"--steps (\d+)", run["command"])
+    return json.dumps([*(run[n] for n in names), steps and steps[1]], sort_keys=True)
+
+
 def collect(source: Path, out: Path = RESULTS) -> list[Path]:
-    """Write the compact results of every study in a folder; -> the files."""
+    """Add the results of every study in a folder to the compact files; -> the files."""
     written = []
     for study in sorted(p for p in source.iterdir() if p.is_dir()):
         lines = [
@@ -62,22 +71,26 @@ def collect(source: Path, out: Path = RESULTS) -> list[Path]:
             for record in store.read(path.parent).records
         ]
         if lines:
-            lines.sort(key=lambda run: (run["folder"], run["id"]))
-            text = "".join(json.dumps(run, ensure_ascii=False) + "\n" for run in lines)
             path = out / f"{study.name}.jsonl.gz"
+            runs = {same_run(run): run for run in [*read_file(path), *lines]}
+            ordered = sorted(runs.values(), key=lambda run: (run["folder"], run["id"]))
+            text = "".join(json.dumps(run, ensure_ascii=False) + "\n" for run in ordered)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(gzip.compress(text.encode(), 9, mtime=0))
             written.append(path)
     return written
 
 
+def read_file(path: Path) -> list[dict[str, Any]]:
+    """The runs of a compact file; none if it is not there."""
+    if not path.is_file():
+        return []
+    return [json.loads(line) for line in gzip.decompress(path.read_bytes()).decode().splitlines()]
+
+
 def read(folder: Path = RESULTS) -> list[dict[str, Any]]:
     """All runs of the committed results."""
-    return [
-        json.loads(line)
-        for path in sorted(folder.glob("*.jsonl.gz"))
-        for line in gzip.decompress(path.read_bytes()).decode().splitlines()
-    ]
+    return [run for path in sorted(folder.glob("*.jsonl.gz")) for run in read_file(path)]
 
 
 if __name__ == "__main__":

@@ -7,13 +7,15 @@ one stands for the method.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from . import timings
 from .evidence import Compared, Run, best_rate, by_seed, compare, matching
 
-SARCOS = "sarcos-4449"
+SARCOS, KIN40K = "sarcos-4449", "uci-kin40k"
+TASKS = {SARCOS: "SARCOS-4449", KIN40K: "kin40k"}
 PAPERS_RATES = (0.005, 0.01, 0.05, 0.1, 0.5)
 HESSIANS = ("lin-hess", "lin-ef", "mc-ef")
 
@@ -39,23 +41,28 @@ def of_study(runs: Sequence[Run], study: str) -> list[Run]:
 
 
 def tuned(
-    runs: Sequence[Run], method: str, rates: Sequence[float] = PAPERS_RATES, **how: Any
+    runs: Sequence[Run],
+    method: str,
+    rates: Sequence[float] = PAPERS_RATES,
+    task: str = SARCOS,
+    **how: Any,
 ) -> list[Run]:
     """Test runs of a method in study c at the rate that the validation rows choose."""
-    own = matching(of_study(runs, "c"), method=method, task=SARCOS, **how)
+    own = matching(of_study(runs, "c"), method=method, task=task, **how)
+    tested = matching(own, part="test", folder=task)  # other folders have other prior variances
     if method.startswith("bong"):
-        return matching(own, part="test")
+        return tested
     rate = best_rate(matching(own, part="valid"), lambda alpha: alpha in rates)
     rate = min(rates) if rate is None else rate
-    return matching(own, part="test", alpha=rate)
+    return matching(tested, alpha=rate)
 
 
 def c_values(runs: Sequence[Run], method: str, rates: Sequence[float] = PAPERS_RATES, **how: Any
              ) -> dict[int, Run]:  # fmt: skip
     """The final NLPD of those runs by seed."""
     n_iter = {"n_iter": how.pop("n_iter")} if "n_iter" in how and method[1] in "lb" else {}
-    w0 = how.pop("w0", "random")
-    return by_seed(tuned(runs, method, rates, w0=w0, **n_iter), "nlpd-plugin")
+    task, w0 = how.pop("task", SARCOS), how.pop("w0", "random")
+    return by_seed(tuned(runs, method, rates, task, w0=w0, **n_iter), "nlpd-plugin")
 
 
 def mnist(runs: Sequence[Run], study: str, method: str, metric: str, t: int | None = None,
@@ -67,15 +74,25 @@ def mnist(runs: Sequence[Run], study: str, method: str, metric: str, t: int | No
 
 def a_less(runs: Sequence[Run], A: str, B: str, metric: str = "nlpd-plugin", t: int | None = None,
            question: str = "less", study: str = "a") -> Compared:  # fmt: skip
+    """Two methods on MNIST at step t, by default at the last one that both have reached."""
+    if t is None:
+        both = matching(of_study(runs, study), part="test", task="mnist")
+        t = shorter([r for r in both if r["method"] in (A, B)])
     label = f"MNIST{'' if t is None else f', t = {t}'}: {A} {_words(question)} {B} ({metric})"
     sides = (mnist(runs, study, name, metric, t) for name in (A, B))
     return compare(label, question, *sides, metric)
 
 
+def shorter(runs: Sequence[Run]) -> int | None:
+    """The last step of the shorter runs; None where all that ended have the same."""
+    last = {r["rows"][-1]["t"] for r in runs if r["status"] == "done"}
+    return min(last) if len(last) > 1 else None
+
+
 def c_less(runs: Sequence[Run], A: tuple[str, dict[str, Any]], B: tuple[str, dict[str, Any]],
-           question: str = "less") -> Compared:  # fmt: skip
-    sides = [c_values(runs, name, **dict(how)) for name, how in (A, B)]
-    label = f"SARCOS-4449: {_name(*A)} {_words(question)} {_name(*B)}"
+           question: str = "less", task: str = SARCOS) -> Compared:  # fmt: skip
+    sides = [c_values(runs, name, task=task, **dict(how)) for name, how in (A, B)]
+    label = f"{TASKS[task]}: {_name(*A)} {_words(question)} {_name(*B)}"
     return compare(label, question, *sides, "nlpd-plugin")
 
 
@@ -102,24 +119,25 @@ def linearisation(runs: Sequence[Run]) -> list[Compared]:
         for lin in ("lin-hess", "lin-ef")
     ]
     one, ten = {"n_iter": 1}, {"n_iter": 10}
-    out += [c_less(runs, (f"{rule}-lin-hess-dlr", how), (f"{rule}-mc-ef-dlr", how))
+    out += [c_less(runs, (f"{rule}-lin-hess-dlr", how), (f"{rule}-mc-ef-dlr", how), task=task)
+            for task in TASKS
             for rule, how in (("bong", {}), ("blr", one), ("blr", ten), ("bog", {}))]  # fmt: skip
     return out
 
 
 def natural_gradients(runs: Sequence[Run]) -> list[Compared]:
     out = [a_less(runs, f"bong-{h}-dlr", f"bog-{h}-dlr") for h in HESSIANS]
-    for h in ("lin-hess", "mc-ef"):
-        for w0 in ("random", "zero"):
-            out.append(c_less(runs, (f"bong-{h}-dlr", {}), (f"bog-{h}-dlr", {"w0": w0})))
+    for task, h, w0 in itertools.product(TASKS, ("lin-hess", "mc-ef"), ("random", "zero")):
+        bog = (f"bog-{h}-dlr", {"w0": w0})
+        out.append(c_less(runs, (f"bong-{h}-dlr", {}), bog, task=task))
     return out
 
 
 def implicit_regularisation(runs: Sequence[Run]) -> list[Compared]:
     out = [a_less(runs, f"bong-{h}-dlr", f"blr-{h}-dlr") for h in HESSIANS]
-    for h in ("lin-hess", "mc-ef"):
-        for n_iter in (1, 10):
-            out.append(c_less(runs, (f"bong-{h}-dlr", {}), (f"blr-{h}-dlr", {"n_iter": n_iter})))
+    for task, h, n_iter in itertools.product(TASKS, ("lin-hess", "mc-ef"), (1, 10)):
+        blr = (f"blr-{h}-dlr", {"n_iter": n_iter})
+        out.append(c_less(runs, (f"bong-{h}-dlr", {}), blr, task=task))
     return out
 
 
@@ -127,7 +145,8 @@ def the_grid(runs: Sequence[Run]) -> list[Compared]:
     """BONG against BLR whose grid of rates has α = 1."""
     rates = (*PAPERS_RATES, 1.0)
     return [c_less(runs, ("bong-lin-hess-dlr", {}), ("blr-lin-hess-dlr",
-                   {"n_iter": n_iter, "rates": rates})) for n_iter in (1, 10)]  # fmt: skip
+                   {"n_iter": n_iter, "rates": rates}), task=task)
+            for task in TASKS for n_iter in (1, 10)]  # fmt: skip
 
 
 def hess_and_ef(runs: Sequence[Run]) -> list[Compared]:
@@ -173,6 +192,8 @@ def predictives(runs: Sequence[Run]) -> list[Compared]:
         )
         said = f"MNIST, {method}: "
         out.append(compare(said + "plugin ≈ lin_mc", "similar", plugin, lin, "nlpd"))
+        logits = mnist(runs, "a", method, "nlpd-lin_mc_f")  # finite where lin_mc is not
+        out.append(compare(said + "plugin ≈ lin_mc_f", "similar", plugin, logits, "nlpd"))
         out.append(compare(said + "plugin far below mc", "much less", plugin, mc, "nlpd"))
     return out
 
@@ -203,16 +224,18 @@ def parameterisations(runs: Sequence[Run]) -> list[Compared]:
 
 
 def moment_unstable(runs: Sequence[Run]) -> list[Compared]:
-    """Over all prior variances that the tuning tried, as seeds of their own."""
-    sides = []
+    """At the prior variance that the tuning chose, and over all that it tried, as seeds of their own."""
+    chosen, tried = [], []
     for family in ("diag_mom", "diag"):
         own = matching(of_study(runs, "b"), method=f"bong-lin-ef-{family}", task="mnist")
         trials = sorted((r for r in own if r["part"] == "valid"), key=lambda r: r["prior_var"])
-        sides.append(by_seed(({**r, "seed": k} for k, r in enumerate(trials)), "nlpd-plugin"))
-    label = (
-        "MNIST, bong-lin-ef over the prior variances of the tuning: moment diverges, natural not"
-    )
-    return [compare(label, "diverges", *sides, "nlpd")]
+        chosen.append(by_seed(matching(own, part="test"), "nlpd-plugin"))
+        tried.append(by_seed(({**r, "seed": k} for k, r in enumerate(trials)), "nlpd-plugin"))
+    said = "MNIST, bong-lin-ef, {}: moment diverges, natural not"
+    return [
+        compare(said.format("the tuned prior variance"), "diverges", *chosen, "nlpd"),
+        compare(said.format("over the prior variances of the tuning"), "diverges", *tried, "nlpd"),
+    ]
 
 
 # --- SARCOS ---------------------------------------------------------------------------------------

@@ -3,13 +3,14 @@
 A **comparison** takes two values for every seed, A's and B's, and asks one of four questions:
 
 * ``less``: is A below B? Yes if the 95 % t-interval of the mean of B − A lies above 0, no if it
-  lies below 0.
+  does not reach beyond 0 (0 itself where all runs of A and B are the same).
 * ``much less``: the same with the margin in place of 0.
 * ``similar``: yes if the interval lies within ± the margin, no if it lies outside.
 * ``diverges``: do the runs of A diverge, and those of B not? Yes if most of A's do and none of B's,
   no if as many of B's do.
 
-A run that diverged is worse than any that did not; where some did, the interval does not exist, and
+A run that diverged is worse than any that did not, and so is one whose metric is infinite (lin_mc
+with an average mass that is not positive); where there are some, the interval does not exist, and
 the answer is that of the pairs if all of them agree.
 
 A **verdict** is that of its comparisons: all yes, "holds"; some yes, "holds with a condition"; no
@@ -34,6 +35,7 @@ MARGIN = {
     "seconds": 0.0,
 }  # what counts as a difference
 LEVEL = 0.95
+ROUNDING = 1e-12  # of a value, or of 1: a smaller difference is none
 VERDICTS = ("holds", "holds with a condition", "does not hold", "cannot be told")
 
 
@@ -93,10 +95,12 @@ def compare(
         why = "no pairs of runs" if not seeds else "one pair of runs"
         return Compared(label, question, len(seeds), *[math.nan] * 6, "?", why, ids, read)
     with np.errstate(invalid="ignore"):
-        d = np.where(np.isinf(a) & np.isinf(b), 0.0, b - a)
+        same = (np.isinf(a) & np.isinf(b)) | (abs(b - a) <= ROUNDING * np.maximum(abs(a), 1.0))
+        d = np.where(same, 0.0, b - a)
     means = (float(np.mean(a)), float(np.mean(b)))
     if not np.all(np.isfinite(np.r_[a, b])):
-        answer, why = _of_pairs(question, d, a, b)
+        answer = _of_pairs(question, d, a, b)
+        why = _told([[side[s] for s in seeds] for side in (A, B)])
         return Compared(
             label, question, len(seeds), *means, *[math.nan] * 4, answer, why, ids, read
         )
@@ -116,17 +120,30 @@ def _of_interval(question: str, low: float, high: float, margin: float) -> str:
     if question == "diverges":
         return "no"
     above = margin if question == "much less" else 0.0
-    return "yes" if low > above else "no" if high < above else "?"
+    return "yes" if low > above else "no" if high <= above else "?"
 
 
-def _of_pairs(question: str, d: Any, a: Any, b: Any) -> tuple[str, str]:
+def _of_pairs(question: str, d: Any, a: Any, b: Any) -> str:
     bad_a, bad_b = int(np.isinf(a).sum()), int(np.isinf(b).sum())
-    why = f"diverged: {bad_a} of {len(a)} and {bad_b} of {len(b)} runs"
     if question == "diverges":
-        return ("yes" if 2 * bad_a > len(a) and not bad_b else "no" if bad_b >= bad_a else "?", why)
+        return "yes" if 2 * bad_a > len(a) and not bad_b else "no" if bad_b >= bad_a else "?"
     if question == "similar":
-        return ("yes" if bad_a == bad_b == len(a) else "no" if bad_a != bad_b else "?", why)
-    return ("yes" if np.all(d > 0) else "no" if np.all(d <= 0) else "?", why)
+        return "yes" if bad_a == bad_b == len(a) else "no" if bad_a != bad_b else "?"
+    return "yes" if np.all(d > 0) else "no" if np.all(d <= 0) else "?"
+
+
+def _told(sides: Sequence[Sequence[Run]]) -> str:
+    """How many runs of A and of B diverged, and how many ended with an infinite value."""
+    words = []
+    for what, ended in (("diverged", False), ("infinite", True)):
+        bad = [
+            sum(math.isinf(r["value"]) and (r["status"] == "done") == ended for r in side)
+            for side in sides
+        ]
+        if any(bad):
+            counts = " and ".join(f"{n} of {len(sides[0])}" for n in bad)
+            words.append(f"{what}: {counts} runs")
+    return "; ".join(words)
 
 
 def verdict(comparisons: Sequence[Compared]) -> str:

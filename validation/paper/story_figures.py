@@ -37,7 +37,7 @@ def write(runs: Sequence[Run], folder: Path) -> list[Path]:
 
 def _rates(runs: Sequence[Run], plt: Any) -> Any:
     """Final NLPD against the learning rate; crosses on the upper edge are runs that diverged."""
-    own = matching(of_study(runs, "c"), task=SARCOS, part="test", w0="random")
+    own = matching(of_study(runs, "c"), task=SARCOS, part="test", folder=SARCOS, w0="random")
     if not own:
         return None
     figure, axes = plt.subplots(2, 2, figsize=(7.2, 5.6), sharex=True)

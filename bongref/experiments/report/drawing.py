@@ -304,7 +304,8 @@ def frame(
             axis.xaxis.set_minor_locator(nowhere())
         axis.set(xlim=(left, right), ylim=y)
         axis.hlines(ys, left, right, colors=LINE, linewidth=0.7, zorder=0)
-        axis.set_yticks(ys if k % columns == 0 else [])
+        of_left = ys if k % columns == 0 else []
+        axis.set_yticks(of_left, tick_texts(of_left))
         shown = xs if k + columns >= n else []
         axis.set_xticks(shown, [f"{tick:g}" for tick in shown])
     for axis in axes[n:]:
@@ -330,8 +331,21 @@ def _ticks(low: float, high: float, log: bool = False) -> list[float]:
             found = [s * 10.0**d for d in decades for s in steps if low <= s * 10.0**d <= high]
             if len(found) >= 3:
                 return found[:: max(1, len(found) // 4)]
-    ticks = MaxNLocator(4).tick_values(low, high)
+    ticks = MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]).tick_values(low, high)
     return [float(t) for t in ticks if low <= t <= high]
+
+
+def tick_texts(ticks: Sequence[float]) -> list[str]:
+    """Numbers of an axis that fit beside it: with a power of ten where that is shorter.
+
+    >>> tick_texts([0.0, 0.5, 1.0]), tick_texts([0.0, 50_000.0, 150_000.0])
+    (['0', '0.5', '1'], ['0', '5e4', '1.5e5'])
+    """
+    plain = [f"{tick:g}" for tick in ticks]
+    parts = [f"{tick:.5e}".split("e") for tick in ticks]
+    powers = [f"{float(m):g}e{int(e)}" if float(m) else "0" for m, e in parts]
+    few = max(map(len, plain), default=0) <= 5
+    return plain if few or max(map(len, powers)) >= max(map(len, plain)) else powers
 
 
 def is_wide(steps: Sequence[float]) -> bool:

@@ -242,7 +242,7 @@ def time_and_quality(results: TaskResults, metric: str) -> Picture | None:
     says = [
         f"Time without compilation and evaluation, on {', '.join(hosts)}.",
         "Named: those that none beats in both." if not few else "",
-        f"{absent} without a complete run are not shown." if absent else "",
+        f"Not shown, without a complete run: {absent}." if absent else "",
     ]
     names = ", ".join(found[k][0].label for k in sorted(front)[:5])
     return picture(

@@ -24,6 +24,11 @@ def plan_of(args: argparse.Namespace) -> tune.Plan:
     study.require_optuna()
     task = load_task(args, "valid")
     names = specs.method_names(args.methods)
+    if args.sampler == "grid" and not args.space:
+        raise InvalidValue(
+            "sampler: a grid needs --space FILE with lists of values, got none; "
+            'e.g. {"alpha": [0.01, 0.1, 1], "prior_var": [0.1, 1]}'
+        )
     whole = spaces.read(args.space) if args.space else tune.default_space(task, names)
     check_metric(args.metric, task.facts["kind"])
     if args.metric.startswith("prequential"):

@@ -10,6 +10,7 @@ const METHOD = { rule: "bong", hess: "lin-hess", family: "fc", alpha: 0.5, n_ite
 const START = await (await fetch("start.json")).json();
 
 let state = structuredClone(START), answer = null, iteration = Infinity;
+let linked = false, notice = ""; // whether the request came from a link that was not answered yet; what to say of one that is refused
 const say = (text) => { $("status").textContent = text; };
 const bridge = transport(say);
 
@@ -23,16 +24,21 @@ async function ask() {
   do {
     again = false;
     const began = performance.now();
+    let got = null;
     try {
-      const got = await bridge.ask(question());
-      if (got.error) fail(got.error.message);
-      else {
-        $("error").hidden = true;
-        answer = got;
-        draw();
-      }
+      got = await bridge.ask(question());
     } catch (error) {
       fail(error instanceof TypeError ? "no answer; is `bongref explore` still running?" : error.message);
+    }
+    if (got && got.error && linked) { // nothing to draw: the defaults, and why
+      refuse(got.error.message);
+      again = true;
+    } else if (got && got.error) fail(got.error.message);
+    else if (got) {
+      if (notice) fail(notice);
+      else $("error").hidden = true;
+      [answer, linked, notice] = [got, false, ""];
+      draw();
     }
     document.documentElement.dataset.took = (performance.now() - began).toFixed(1);
   } while (again);
@@ -62,16 +68,36 @@ function keep() {
   timer = setTimeout(() => history.replaceState(null, "", `#${encode(state)}`), 120);
 }
 
+function refuse(why) {
+  state = structuredClone(START);
+  linked = false;
+  notice = `this link cannot be restored (${why}); the explorer starts from its defaults`;
+  fail(notice);
+  keep();
+}
+
+// the page's own switches are checked here, the request by the library
 function restore() {
   if (location.hash.length < 2) return;
   try {
-    const given = decode(location.hash.slice(1));
-    state = { ...structuredClone(START), ...given, request: { ...structuredClone(START.request), ...given.request } };
-    while (state.request.methods.length < 2) state.request.methods.push({ ...METHOD });
+    const given = decode(location.hash.slice(1)), start = structuredClone(START);
+    if (given === null || typeof given !== "object" || given.request === null || typeof given.request !== "object") throw new Error();
+    const request = { ...start.request, ...given.request };
+    if (!Array.isArray(request.methods) || request.methods.length === 0) throw new Error();
+    request.methods = request.methods.concat([METHOD, METHOD]).slice(0, 2).map((m) => ({ ...METHOD, ...m }));
+    const flag = (name) => given[name] === true;
+    state = {
+      ...start, request, compare: flag("compare"), predict: flag("predict"), revealed: flag("revealed"), zoom: flag("zoom"),
+      tab: given.tab === 1 ? 1 : 0, drawn: Number.isInteger(given.drawn) ? given.drawn : 0, guess: isGaussian(given.guess) ? given.guess : null,
+    };
+    linked = true;
   } catch {
-    fail("this link is not whole; the explorer starts from its defaults");
+    refuse("it is not whole");
   }
 }
+
+const isNumbers = (v, n) => Array.isArray(v) && v.length === n && v.every(Number.isFinite);
+const isGaussian = (q) => Boolean(q) && isNumbers(q.mean, 2) && Array.isArray(q.cov) && q.cov.length === 2 && q.cov.every((row) => isNumbers(row, 2));
 
 // --- drawing -----------------------------------------------------------------------------------------------------------------
 
@@ -126,6 +152,7 @@ function controls() {
   $("stream-seed").value = "seed" in r.stream ? String(r.stream.seed) : "mine";
   $("compare").checked = state.compare;
   $("predict").checked = state.predict;
+  $("zoom").checked = state.zoom;
   $("reveal").hidden = !hidden();
   $("guess-key").hidden = !state.predict;
   document.querySelectorAll(".method").forEach((box) => {
@@ -162,9 +189,16 @@ function reguess() {
   state.guess = state.predict && m ? rounded(state.request.t <= 1 ? state.request.prior : m.posterior || m.prior) : null;
 }
 
+// the part of the plane that is shown: all of it, or what is near the exact posterior
+function look() {
+  const { mean, cov } = answer.exact, far = 4 * Math.sqrt(Math.max(cov[0][0], cov[1][1]));
+  state.request.view = state.zoom ? [mean[0] - far, mean[0] + far, mean[1] - far, mean[1] + far].map((v) => round(v)) : START.request.view;
+}
+
 function go(t) {
   state.request.t = Math.min(Math.max(t, 0), answer.stream.y.length);
   iteration = Infinity;
+  look();
   reguess();
   ask();
 }
@@ -197,6 +231,7 @@ function build() {
     reguess();
     ask();
   });
+  $("zoom").addEventListener("input", () => { state.zoom = $("zoom").checked; look(); ask(); });
   $("compare").addEventListener("input", () => { state.compare = $("compare").checked; state.tab = 0; ask(); });
   $("predict").addEventListener("input", () => { state.predict = $("predict").checked; reguess(); if (state.predict && answer.methods[0].prior) state.guess = rounded(answer.methods[0].prior); ask(); });
   $("reveal").addEventListener("click", () => { state.revealed = true; ask(); });
@@ -222,7 +257,7 @@ function build() {
     else return;
     event.preventDefault();
   });
-  window.addEventListener("hashchange", () => { restore(); ask(); });
+  window.addEventListener("hashchange", () => { restore(); if (answer) ask(); });
   link(document);
   $("controls").addEventListener("submit", (event) => event.preventDefault());
 }

@@ -121,7 +121,7 @@ function ticks(low, high) {
 }
 
 function frame(scale, view) {
-  const [x0, x1, y0, y1] = view, out = [];
+  const [x0, x1, y0, y1] = view, out = [], labels = [];
   const word = (v) => String(Number(v.toPrecision(4)));
   for (const v of ticks(x0, x1)) {
     const [u] = scale.to([v, y0]);
@@ -131,11 +131,11 @@ function frame(scale, view) {
   for (const v of ticks(y0, y1)) {
     const [, w] = scale.to([x0, v]);
     out.push(element("line", { class: "axis", x1: PAD, x2: SIZE - PAD, y1: w, y2: w }));
-    out.push(element("text", { class: "tick", x: PAD - 6, y: w + 4, "text-anchor": "end" }, [word(v)]));
+    labels.push(element("text", { class: "tick inner", x: PAD + 4, y: w - 4 }, [word(v)]));
   }
   out.push(element("text", { class: "tick", x: SIZE - 4, y: SIZE - PAD + 6, "text-anchor": "end" }, ["θ₁"]));
   out.push(element("text", { class: "tick", x: PAD, y: PAD - 10, "text-anchor": "middle" }, ["θ₂"]));
-  return out;
+  return [out, labels];
 }
 
 function likelihood(scale, view, lik, id) {
@@ -157,8 +157,8 @@ export function drawPlane(svg, answer, index, options) {
   const scale = plane(answer.view), m = answer.methods[index], parts = [];
   svg.setAttribute("viewBox", `0 0 ${SIZE} ${SIZE}`);
   parts.push(element("rect", { class: "frame", x: PAD, y: PAD, width: SIZE - 2 * PAD, height: SIZE - 2 * PAD }));
-  parts.push(...frame(scale, answer.view));
-  const inside = [];
+  const [grid, labels] = frame(scale, answer.view), inside = [];
+  parts.push(...grid);
   if (answer.likelihood) inside.push(...likelihood(scale, answer.view, answer.likelihood, `likelihood-${index}`));
   for (const theta of options.hidden ? [] : m.samples || []) {
     const [u, v] = scale.to(theta);
@@ -181,7 +181,7 @@ export function drawPlane(svg, answer, index, options) {
   }
   if (options.guess) inside.push(...gaussian(scale, options.guess, "guess"));
   const clip = element("clipPath", { id: `clip-${index}` }, [element("rect", { x: PAD, y: PAD, width: SIZE - 2 * PAD, height: SIZE - 2 * PAD })]);
-  parts.push(element("defs", {}, [clip]), element("g", { "clip-path": `url(#clip-${index})` }, inside));
+  parts.push(element("defs", {}, [clip]), element("g", { "clip-path": `url(#clip-${index})` }, inside), ...labels);
   parts.push(...handles(svg, scale, answer.prior, "prior", options.changePrior, "prior"));
   if (options.guess && options.hidden) parts.push(...handles(svg, scale, options.guess, "guess", options.changeGuess, "guess"));
   replace(svg, parts);
