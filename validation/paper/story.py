@@ -356,7 +356,8 @@ def _authors(runs: Sequence[Run]) -> str:
         said = f"None of the {compared} pairs of runs differs" if not different else said
         lines += ["", f"{said}. [Its slips](peers.md#petergchangbong) in bbb-dlr multiply W, "
                   "which is and stays zero from its start; the others are in "
-                  "the diagonal families and the moments, which this protocol does not have."]  # fmt: skip
+                  "the diagonal families and the moments, which "
+                  "this protocol does not have."]  # fmt: skip
     return "\n".join(lines)
 
 
