@@ -159,8 +159,11 @@ def bbb_poor(runs: Sequence[Run]) -> list[Compared]:
 
 
 def calibration(runs: Sequence[Run]) -> list[Compared]:
+    """At the steps before 1,000 at which the study was measured: 250 and 500 in full."""
+    own = matching(of_study(runs, "a"), task="mnist", part="test")
+    measured = {row["t"] for r in own for row in r["rows"] if "ece-plugin" in row}
     out = []
-    for t in (250, 500):
+    for t in sorted(t for t in measured if t < 1000) or (250, 500):
         out.append(a_less(runs, "bong-lin-hess-dlr", "bog-lin-hess-dlr", "ece-plugin", t))
         for good in ("bong", "bog"):
             for bad in ("blr", "bbb"):
