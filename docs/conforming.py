@@ -43,6 +43,7 @@ def entries(results: Path = RESULTS) -> list[Entry]:
     """One for each report file, those that conform first, then by what they offer."""
     found = [of_report(path) for path in sorted((results / "reports").glob("*.json*"))]
     found += [of_peer(path) for path in sorted(results.glob("peer-*.json"))]
+    found = [e for e in found if e.offered]
     taken = Counter(e.id for e in found)
     if repeated := [id for id, n in taken.items() if n > 1]:
         raise ValueError(f"two report files have the same name: {', '.join(repeated)}")
@@ -85,7 +86,8 @@ def of_peer(path: Path) -> Entry:
     passed = sum(run["counts"].get("pass", 0) for run in runs)
     offered = sum(run["counts"].get(s, 0) for run in runs for s in RUN)
     methods = {m for run in runs for m in run["offered"] if m.count("-") >= 2}
-    name, version = f"{data['title']} {data['version'][:12]}", data["vectors"]["schema"][-1]
+    name = f"{data['title']} {data['version'][:12]}"
+    version = " and ".join(sorted({run["vectors"]["schema"].rsplit("-", 1)[-1] for run in runs}))
     return Entry(data["peer"], name, "float64", version, passed, offered, 0, len(methods))
 
 
@@ -132,8 +134,9 @@ HOW = """## How to be listed
    bongref check my_adapter:Adapter --report my-implementation.json
    ```
 
-2. Put the file into `validation/results/reports/`, as it is or compressed with gzip, and send a pull request. The page and the badge are made from it when the site is
-   built; the counts are taken from the cases in it, and a report of an interrupted run is refused.
+2. Put the file into `validation/results/reports/`, as it is or compressed with gzip, and send a
+   pull request. The page and the badge are made from it when the site is built; the counts are
+   taken from the cases in it, and a report of an interrupted run is refused.
 
 3. Show the badge. Its address does not change; for the first one above it is `badges/FIRST.svg`:
 
@@ -141,8 +144,10 @@ HOW = """## How to be listed
    [![BONG vectors](badges/FIRST.svg)](conforming.html#FIRST)
    ```
 
-[How to check an implementation](conformance.md) has the adapter's interface. The other public implementations are described in full, each difference with its cause, in
-[what other implementations get](peers.md); the cases of all their float64 adapters are added up here, as there.
+[How to check an implementation](conformance.md) has the adapter's interface. The other public
+implementations are described in full, each difference with its cause, in
+[what other implementations get](peers.md); the cases of all their float64 adapters are added up
+here, as there.
 """
 
 

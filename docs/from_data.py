@@ -28,6 +28,7 @@ TRY = """```{raw} html
 picture is there before. Nothing that you do leaves your machine.</p>
 ```"""
 UNSEEN = "boldsymbol|mathbf|mathrm|mathcal|mathbb|bm|left|right|text|big|Big"  # change a sign
+VERDICTS = "Each conclusion of the paper with its verdict and the outcomes of the comparisons"
 WIDE = 30  # glyphs of a formula that fit beside its code
 AROUND = 2  # lines of code shown before and after one that computes an equation
 
@@ -442,7 +443,7 @@ def with_site_links(text: str, name: str) -> str:
     if name == "explorer":
         text = text.replace("\n## What it shows\n", f"\n{TRY}\n\n## What it shows\n", 1)
     if name == "story":
-        picture = "![Each conclusion of the paper with its verdict and the outcomes of the comparisons](figures/story-verdicts.svg)"
+        picture = f"![{VERDICTS}](figures/story-verdicts.svg)"
         text = text.replace("\n## The verdicts\n", f"\n## The verdicts\n\n{picture}\n", 1)
     text = re.sub(
         r"^(!\[[^\]]*\]\(figures/[^)]+\))$", r":::{div} scroll\n\1\n:::", text, flags=re.M

@@ -119,9 +119,10 @@ def test_the_later_lists(name):
 
 
 def test_mistakes_of_the_later_lists_are_caught_and_named():
-    """One in sixteen of those that were named when the search had been widened;
-    validation/mutation.py --later runs all of them.
+    """One in eight of those that have a name and are no edit of an equation, as the report shows
+    them; validation/mutation.py --later runs all of them.
     """
-    some = [m for name in mutation.LATER for m in mutation.later(name) if m["says"]][::16]
+    lists = [m for name in mutation.LATER for m in mutation.later(name)]
+    some = [m for m in lists if m["says"] and "`" not in m["says"]][::8]
     found = [mutation.judge_blind(m) for m in some]
     assert len(found) >= 5 and [(r.what, r.said) for r in found if not r.right] == []

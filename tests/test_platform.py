@@ -146,6 +146,7 @@ NOT_READ = (
     "families",  # in the text of the paper's sections: log-determinants of valid states
     "routes/definition.py",  # what autograd differentiates (anp.linalg): NaN equals no number
     "conformance/mistakes",  # wrong on purpose
+    "teaching",  # what a student writes with NumPy alone, right and wrong, on inputs made there
 )
 
 

@@ -252,7 +252,8 @@ def test_more_results_are_added_and_a_run_of_another_version_is_replaced(tmp_pat
         return [
             {
                 "id": f"{version}{seed}", "task": {"name": "t", "part": "test"}, "method": "m",
-                "params": {"alpha": 0.1}, "settings": {"prior_var": 1.0}, "seed": seed, "adapter": None,
+                "params": {"alpha": 0.1}, "settings": {"prior_var": 1.0}, "seed": seed,
+                "adapter": None,
                 "status": "done", "step": 9, "reason": "", "rows": [{"t": 9, "rmse": version}],
                 "timing": {"steps": 1.0}, "command": f"bongref run t --steps 9 --seed {seed} --out x",
             }

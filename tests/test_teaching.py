@@ -136,10 +136,22 @@ def project(Ups, W, rank):
     for lesson, name, text in (
         (7, "project", INV + project),
         (1, "beta_update", "def beta_update(a, b, y):\n    return [a + y, b + 1 - y]\n"),
-        (1, "beta_update", "def beta_update(a, b, y):\n    return (a + 1, b) if y == 1 else (a, b + 1)\n"),
-        (6, "largest_loss", f"{INV}def largest_loss(Sigma, S):\n    return max(np.linalg.eigvals(S.T @ Sigma @ S))\n"),
-        (4, "gauss_newton", f"{INV}def gauss_newton(F, f):\n    p = np.exp(f) / np.exp(f).sum()\n    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()\n"),
-    ):  # fmt: skip
+        (
+            1,
+            "beta_update",
+            "def beta_update(a, b, y):\n    return (a + 1, b) if y == 1 else (a, b + 1)\n",
+        ),
+        (
+            6,
+            "largest_loss",
+            f"{INV}def largest_loss(Sigma, S):\n    return max(np.linalg.eigvals(S.T @ Sigma @ S))\n",
+        ),
+        (
+            4,
+            "gauss_newton",
+            f"{INV}def gauss_newton(F, f):\n    p = np.exp(f) / np.exp(f).sum()\n    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()\n",
+        ),
+    ):
         assert mark(teaching.grade(write(tmp_path, lesson, text)), name).status == "right", text
 
 

@@ -15,9 +15,11 @@ mean square of their training errors.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
 import math
 import time
+import unittest.mock
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -352,7 +354,31 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "hidden_layer_sizes=(40,)": {"hidden_layer_sizes": (40,)},
     "method=bong-lin-hess-dlr": {"method": "bong-lin-hess-dlr"},
     "method=bong-lin-hess-diag": {"method": "bong-lin-hess-diag"},
+    "biases as weights": {},
+    "inputs not clipped": {},
 }
+
+
+def like_weights(model: Any) -> Any:
+    """Prior variances of which a bias has that of a weight of its layer, 1/n_in."""
+    var = np.ones(model.n_params)
+    for weight, bias in zip(model.layout[::2], model.layout[1::2], strict=True):
+        var[weight.where] = var[bias.where] = 1 / weight.shape[1]
+    return var
+
+
+# variant -> what is replaced in the package: there is no setting for it
+REPLACED: dict[str, tuple[str, Any]] = {
+    "biases as weights": ("bongref.defaults.fan_in", like_weights),
+    "inputs not clipped": ("bongref.learner.CLIP", math.inf),
+}
+
+
+def replaced(variant: str) -> Any:
+    """The package with that part replaced, for a while."""
+    if variant not in REPLACED:
+        return contextlib.nullcontext()
+    return unittest.mock.patch(*REPLACED[variant])
 
 
 def choose(seeds: list[int], rows: int = 1200) -> None:
@@ -370,7 +396,7 @@ def choose(seeds: list[int], rows: int = 1200) -> None:
     for variant, name, seed in tqdm(todo, unit="fit"):
         d = split(name, seed)
         est = (BongClassifier if is_classes(d) else BongRegressor)(random_state=seed)
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), replaced(variant):
             warnings.simplefilter("ignore")
             try:
                 est.set_params(**VARIANTS[variant]).fit(d.X[:rows], d.y[:rows])

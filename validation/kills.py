@@ -20,9 +20,20 @@ from pathlib import Path
 
 from bongref.experiments import records, store
 
-GRID = ["linear", "--set", "n=200", "--methods",
- "bong-lin-hess-diag,bong-lin-ef-diag,blr-lin-hess-diag",
-        "--alpha", "0.5,0.1,0.01", "--seeds", "20", "--metrics", "rmse,nlpd-plugin", "-q"]  # fmt: skip
+GRID = [
+    "linear",
+    "--set",
+    "n=200",
+    "--methods",
+    "bong-lin-hess-diag,bong-lin-ef-diag,blr-lin-hess-diag",
+    "--alpha",
+    "0.5,0.1,0.01",
+    "--seeds",
+    "20",
+    "--metrics",
+    "rmse,nlpd-plugin",
+    "-q",
+]
 
 
 def command(folder: Path, workers: int) -> list[str]:

@@ -32,7 +32,7 @@ def _run(commands: Any) -> None:
     run.add_argument(
         "--methods",
         metavar="GLOB,...",
-        help="e.g. 'bong-*,blr-lin-*-dlr' (default: four, of full, low-rank and diagonal covariance)",
+        help="e.g. 'bong-*,blr-lin-*-dlr' (default: four, full, low-rank and diagonal)",
     )
     for name in ("alpha", "n-iter", "n-samples", "rank", "n-probes"):
         run.add_argument(f"--{name}", metavar="VALUE,...", help="of the methods that take it")

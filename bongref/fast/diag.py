@@ -26,6 +26,7 @@ class State(NamedTuple):
     var: Any  # (P,)
 
 
+Prior = namedtuple("Prior", "mu prec")  # of blr and bbb: the mean and 1/σ² of q_{t|t-1}, (P,)
 DiagBong = namedtuple("DiagBong", "alpha")
 DiagBlr = namedtuple("DiagBlr", "alpha")
 DiagBog = namedtuple("DiagBog", "alpha")
@@ -70,11 +71,10 @@ def bong(rule, prior, state, g, G, work):
 @implement(step, DiagBlr)
 def blr(rule, prior, state, g, G, work):
     """Reference: diag_nat.blr."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
+    mu, var, mu0, prec, alpha, bad = state.mu, state.var, prior.mu, prior.prec, rule.alpha, 0.0
     for p in range(len(mu)):
-        # eq:blr-diag-prec, sec:diag-Nat#37: v v0 / ((1 − α) v0 + α v − α v v0 d)
-        v = var[p] * var0[p] / ((1.0 - alpha) * var0[p] + alpha * var[p] * (1.0 - var0[p] * G[p]))
-        m = mu[p] + alpha * v * ((mu0[p] - mu[p]) / var0[p] + g[p])  # eq:blr-diag-mu, sec:diag-Nat#36
+        v = var[p] / (1.0 - alpha + alpha * var[p] * (prec[p] - G[p]))  # eq:blr-diag-prec, sec:diag-Nat#37
+        m = mu[p] + alpha * v * ((mu0[p] - mu[p]) * prec[p] + g[p])  # eq:blr-diag-mu, sec:diag-Nat#36
         bad += is_bad(m, v)
         mu[p], var[p] = m, v
     return verdict(bad)
@@ -96,9 +96,9 @@ def bog(rule, prior, state, g, G, work):
 @implement(step, DiagBbb)
 def bbb(rule, prior, state, g, G, work):
     """Reference: diag_nat.bbb."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
+    mu, var, mu0, prec, alpha, bad = state.mu, state.var, prior.mu, prior.prec, rule.alpha, 0.0
     for p in range(len(mu)):
-        v, m, u = var[p], mu[p], 1.0 / var0[p]
+        v, m, u = var[p], mu[p], prec[p]
         slope = g[p] + (mu0[p] - m) * u
         change = 4.0 * alpha * v * m * slope + 2.0 * alpha * v * v * (G[p] - u) + 2.0 * alpha * v
         ratio = 1.0 / (1.0 - v * change)  # eq:bbb-diag-prec, sec:diag-Nat#49
@@ -126,9 +126,9 @@ def bong_mom(rule, prior, state, g, G, work):
 @implement(step, DiagBlrMom)
 def blr_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.blr."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
+    mu, var, mu0, prec, alpha, bad = state.mu, state.var, prior.mu, prior.prec, rule.alpha, 0.0
     for p in range(len(mu)):
-        v, u = var[p], 1.0 / var0[p]
+        v, u = var[p], prec[p]
         m = mu[p] + alpha * v * ((mu0[p] - mu[p]) * u + g[p])  # eq:blr-diag-mom-mu, sec:diag-Mom#21
         v = v + alpha * (v - v * v * u) + alpha * v * v * G[p]  # eq:blr-diag-mom-var, sec:diag-Mom#22
         bad += is_bad(m, v)
@@ -151,9 +151,9 @@ def bog_mom(rule, prior, state, g, G, work):
 @implement(step, DiagBbbMom)
 def bbb_mom(rule, prior, state, g, G, work):
     """Reference: diag_mom.bbb."""
-    mu, var, mu0, var0, alpha, bad = state.mu, state.var, prior.mu, prior.var, rule.alpha, 0.0
+    mu, var, mu0, prec, alpha, bad = state.mu, state.var, prior.mu, prior.prec, rule.alpha, 0.0
     for p in range(len(mu)):
-        v, u = var[p], 1.0 / var0[p]
+        v, u = var[p], prec[p]
         m = mu[p] + alpha * (mu0[p] - mu[p]) * u + alpha * g[p]  # eq:bbb-diag-mom-mu, sec:diag-Mom#29
         v = v + 0.5 * alpha * (1.0 / v - u) + 0.5 * alpha * G[p]  # eq:bbb-diag-mom-var, sec:diag-Mom#30
         bad += is_bad(m, v)
@@ -168,7 +168,8 @@ def bbb_mom(rule, prior, state, g, G, work):
 def begin_loop(rule, prior, state, work):
     """blr and bbb need the prior in every iteration."""
     copy(state.mu, prior.mu)
-    copy(state.var, prior.var)
+    for p in range(len(state.var)):
+        prior.prec[p] = 1.0 / state.var[p]
     return OK
 
 
@@ -203,10 +204,10 @@ def predict_diag(dynamics, state, work):
     return verdict(bad)
 
 
-def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, State, State, None]:
+def start(family: str, rule: str, alpha: float, state: Diag) -> tuple[Any, Prior, State, None]:
     """The rule, the prior's buffers, a copy of the state, and no workspace."""
     size = len(state.mu) if rule in ("blr", "bbb") else 0
-    prior, now = State(zeros(size), zeros(size)), State(zeros(len(state.mu)), zeros(len(state.mu)))
+    prior, now = Prior(zeros(size), zeros(size)), State(zeros(len(state.mu)), zeros(len(state.mu)))
     now.mu[:], now.var[:] = state.mu, state.var
     return RULES[family][rule](alpha), prior, now, None
 

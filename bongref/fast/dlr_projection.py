@@ -267,7 +267,7 @@ def renew(prior, state, g, rows, alpha, work):
         if P > work.width:
             load_rows(prior, state, rows, alpha, at, X)
             right_side(prior, state, g, at, X[n])
-        if n <= 2 * R:
+        if 2 * n <= 5 * R:
             dot(V, X, Z)
             wrong += settle(state, Z, Z[R:n], Z[n], alpha, at)
         else:  # X − VᵀVX with the kept rows of V has the same squares as the discarded rows

@@ -49,7 +49,8 @@ def erfcx(t):
     """e^{t²} erfc(t) for 0 <= t <= 27: (1 + 2t) erfcx(t) is a polynomial of s = (t − 3.75)/(t +
     3.75). Reference: scipy.special.erfcx.
     """
-    s = (t - 3.75) / (t + 3.75)
+    inverse = 1.0 / ((t + 3.75) * (1.0 + 2.0 * t))  # of both denominators
+    s = (t - 3.75) * ((1.0 + 2.0 * t) * inverse)
     w = s * s
     odd, even = -1.0095099872908544405e-9, -5.1127090302803347311e-9
     odd, even = odd * w + 1.761524428874431168e-10, even * w + 4.1049165860627745324e-8
@@ -63,7 +64,7 @@ def erfcx(t):
     odd, even = odd * w + 0.092304321160187945477, even * w - 0.1088039301416638817
     odd, even = odd * w + 0.082276738490151810108, even * w + 0.0035854154854630097932
     odd, even = odd * w - 0.14024059858554702742, even * w + 1.2375126308378275836
-    return (odd * s + even) / (1.0 + 2.0 * t)
+    return (odd * s + even) * ((t + 3.75) * inverse)
 
 
 @ordered

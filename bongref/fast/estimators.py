@@ -21,7 +21,7 @@ import numpy as np
 from .. import curvature
 from . import likelihoods, nets, threads
 from .generic import estimate, implement, place
-from .jit import U, device, kernel
+from .jit import U, device, inlined, kernel
 from .likelihoods import Places, score, weights
 from .nets.interface import accumulate, forward, pullback, sums
 from .normals import Source, fill, fill_array, restart, skip, source, state_of, transform
@@ -67,7 +67,7 @@ class McRows(McDiag):
 # --- linearised -----------------------------------------------------------------------------------
 
 
-@device
+@inlined
 def lin_sums(est, mu, x, y):
     """est.g and est.G for a diagonal family. Reference: curvature.lin_hess, lin_ef, diagonal."""
     at = est.at
@@ -99,7 +99,7 @@ def weigh_rows(v, c, rows, g):
             row[p] *= w
 
 
-@device
+@inlined
 def lin_rows(est, mu, x, y):
     """est.g and est.G, linearised at μ; -> status. Reference: curvature.lin_hess, lin_ef."""
     at = est.at

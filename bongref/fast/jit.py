@@ -44,6 +44,8 @@ OPTIONS: dict[str, Any] = {
     "error_model": "numpy", "nogil": True, "fastmath": {"reassoc", "contract"}
 }
 
+# for device functions that become part of their callers: no references to arguments are counted
+inlined: Any = njit(inline="always", **OPTIONS)
 U = np.uint64  # an index of this type is never negative, so that a[U] needs no test
 
 compiling = {"seconds": 0.0}  # spent so far in this process
@@ -95,6 +97,7 @@ class Kernel:
     """A function called from Python: compiled for each combination of types, or from the cache."""
 
     def __init__(self, fn: Callable[..., Any]):
+        fn = getattr(fn, "py_func", fn)  # of an inlined one
         self.function, self.name = fn, f"{fn.__module__.removeprefix('bongref.')}.{fn.__name__}"
         self.known: dict[Any, Any] = {}  # what Numba has made of it, by types
 

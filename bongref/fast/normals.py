@@ -29,7 +29,8 @@ LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
 WORD, MODULUS, MULTIPLIER = 2**64, 2**128, 0x2360ED051FC65DA44385DF649FCCF645
 U11, U32, U58, U63, U64 = (np.uint64(k) for k in (11, 32, 58, 63, 64))
 MASK32 = np.uint64(2**32 - 1)
-N, JUMP, USED, NONE, ONE_MORE = (np.uint64(k) for k in (CHAINS, 3 * CHAINS, 3 * CHAINS + 4, 0, 1))
+N, NONE, ONE_MORE = (np.uint64(k) for k in (CHAINS, 0, 1))
+JUMP, USED, PLACES = (np.uint64(3 * CHAINS + k) for k in (0, 4, 5))
 
 
 @functools.cache
@@ -49,7 +50,7 @@ def table() -> np.ndarray:
 class Source(NamedTuple):
     """The chains of a PCG64 and a block of N = CHAINS variates that are drawn and not used."""
 
-    # (3 N + 5,) uint64: the states' halves, the last numbers, the jump of N steps, how many used
+    # (4 N + 5,) uint64: states' halves, last numbers, jump of N steps, how many used; intervals
     words: Any
     values: Any  # (N,): the block
     coefficients: Any  # the table, flat
@@ -72,7 +73,7 @@ def is_pcg(rng: Any) -> bool:
 
 def source() -> Source:
     """Buffers; :func:`restart` sets the chains."""
-    words = np.full(3 * CHAINS + 5, CHAINS, np.uint64)
+    words = np.full(4 * CHAINS + 5, CHAINS, np.uint64)
     return Source(words, np.zeros(CHAINS), table().reshape(-1))
 
 
@@ -84,7 +85,7 @@ def restart(source: Source, state: int, increment: int, skip: int = 0) -> None:
         here = (here * MULTIPLIER + increment) % MODULUS
         source.words[k], source.words[CHAINS + k] = here // WORD, here % WORD
     a, c = jump(increment, CHAINS)
-    source.words[3 * CHAINS :] = [a // WORD, a % WORD, c // WORD, c % WORD, CHAINS]
+    source.words[3 * CHAINS : 3 * CHAINS + 5] = [a // WORD, a % WORD, c // WORD, c % WORD, CHAINS]
 
 
 @device
@@ -107,20 +108,23 @@ def advance(words):
 
 @ordered
 def quantiles(words, coefficients, z, at):
-    """z[at:] = the normal variates of the chains' numbers."""
+    """z[at:] = the normal variates of the chains' numbers. The second loop is not vectorised."""
     for k in range(N):
         word = words[N + N + k]
-        r = np.float64(np.int64((~word if word >> U63 else word) >> U11)) + 0.5  # exact: j + ½
+        r = np.float64((~word if word >> U63 else word) >> U11) + 0.5  # exact: j + ½
         bits = np.float64(r).view(np.int64)
-        a, centre = np.uint64((bits >> SHIFT) - FIRST) * U(8), np.int64((bits & ~LOW) | HALF)
-        x = r - centre.view(np.float64)
+        words[PLACES + k] = np.uint64((bits >> SHIFT) - FIRST) * U(8)
+        z[at + k] = r - np.int64((bits & ~LOW) | HALF).view(np.float64)
+    for k in range(N):
+        a, x = words[PLACES + k], z[at + k]
         w = x * x
         q1, q2 = coefficients[a + U(2)], coefficients[a + U(6)]
         q1, q2 = q1 + x * coefficients[a + U(3)], q2 + x * coefficients[a + U(7)]
         low = (coefficients[a] + x * coefficients[a + U(1)]) + w * q1
         high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * q2
-        value = low + (w * w) * high
-        z[at + k] = value if word >> U63 else -value
+        z[at + k] = low + (w * w) * high
+    for k in range(N):
+        z[at + k] = z[at + k] if words[N + N + k] >> U63 else -z[at + k]
 
 
 @device

@@ -1,6 +1,4 @@
-"""What a compiled step, and a compiled stream, has to say about its result. Everything but OK is
-left to the reference.
-"""
+"""What a compiled step or stream says of its result; all but OK is left to the reference."""
 
 OK = 0
 NOT_POSITIVE_DEFINITE = 1  # the covariance or precision is not, or too close to it to be sure

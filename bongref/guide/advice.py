@@ -38,9 +38,10 @@ def happened(failure: StepFailed, p: Problem) -> str:
     if failure.reason == RAISED:
         return failure.detail
     now, then = _largest(failure.state), _largest(p.prior)
+    steps = failure.before + failure.t
     if _diverged(failure, p):
         return (
-            f"the stream has diverged: the largest |mu| is {now:.3g} after step {failure.before + failure.t}, "
+            f"the stream has diverged: the largest |mu| is {now:.3g} after step {steps}, "
             f"{then:.3g} in the prior"
         )
     if failure.reason == NOT_FINITE:

@@ -1,8 +1,8 @@
 """The process in which a student's code runs:  python worker.py FILE IN OUT
 
 IN has one call per line (exercise, arguments, number of returned quantities) as JSON; OUT gets one
-line when a call begins and one when it ends. Whatever the code prints goes to standard error. It is run by its path, and imports
-nothing of the package: it starts in a fraction of a second.
+line when a call begins and one when it ends. Whatever the code prints goes to standard error. It is
+run by its path, and imports nothing of the package: it starts in a fraction of a second.
 """
 
 from __future__ import annotations

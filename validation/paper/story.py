@@ -355,8 +355,9 @@ def _authors(runs: Sequence[Run]) -> str:
         lines.append(f"| {label} | {rate} | {cells[0]} | {cells[1]} | {differ} of {len(seeds)} |")
     (bad, n), (moved_bad, moved) = counts.values()
     if n:
-        lines += ["", f"As the authors' code starts, with W₀ = 0 for bog and bbb, {bad} of {n} pairs of runs differ: "
-                  "[its slips](peers.md#petergchangbong) in bbb-dlr multiply W, which stays zero; the others are in the diagonal families and the "
+        lines += ["", f"As the authors' code starts, with W₀ = 0 for bog and bbb, {bad} of {n} "
+                  "pairs of runs differ: [its slips](peers.md#petergchangbong) in bbb-dlr multiply "
+                  "W, which stays zero; the others are in the diagonal families and the "
                   "moments, which this protocol does not have."]  # fmt: skip
     if moved:
         lines[-1] += f" From a random W₀, where these slips act, {moved_bad} of {moved} differ."

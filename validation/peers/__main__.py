@@ -206,10 +206,10 @@ def listing() -> str:
         try:
             module = importlib.import_module(f"{__package__}.{peer.module}")
             lines.append(
-                f"{name:14}{peer.title} {module.Adapter.version}: {', '.join(peer.adapters)}"
+                f"{name:16}{peer.title} {module.Adapter.version}: {', '.join(peer.adapters)}"
             )
         except ImportError as error:
-            lines.append(f"{name:14}{peer.title}: not installed ({error})")
+            lines.append(f"{name:16}{peer.title}: not installed ({error})")
     return "\n".join(lines)
 
 

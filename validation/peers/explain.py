@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-import bongref as br
 from bongref import Curv, curvature
 from bongref.conformance import answers, vectors
 from bongref.conformance.vectors import Case
+from bongref.dynamics import propagate
 from bongref.grid import MODULES
 
 from . import causes
@@ -133,7 +133,7 @@ def _step(pieces: Pieces, name: str) -> Callable:
 
 
 def _move(pieces: Pieces, state: Any, dynamics: dict[str, Any]) -> Any:
-    return (pieces.move or br.predict)(state, vectors.dynamics(dynamics))
+    return (pieces.move or propagate)(state, vectors.dynamics(dynamics))
 
 
 # --- the causes of the findings -------------------------------------------------------------------

@@ -60,8 +60,8 @@ bongref check validation.peers.peer_dynamax:Adapter --report report.html
 ```
 
 Those of GitHub are used from a checkout of the commit below, named by `BONGREF_PEER_BONG`, `BONGREF_PEER_REBAYES`,
-`BONGREF_PEER_REBAYES_MINI`, `BONGREF_PEER_RECEIVER_TORCH`, `BONGREF_PEER_NANO` and `BONGREF_PEER_RECEIVERS`; the others are installed from the
-package index. Setting JAX's persistent compilation
+`BONGREF_PEER_REBAYES_MINI`, `BONGREF_PEER_RECEIVER_TORCH`, `BONGREF_PEER_NANO` and `BONGREF_PEER_RECEIVERS`; the others are
+installed from the package index. The column "cases" says which vectors an adapter has met. Setting JAX's persistent compilation
 cache makes a second run much faster.
 
 JAX runs in float64 here; the adapters called Adapter32 run in float32, the steps and updates only. Not run: the peers' own training
@@ -245,8 +245,8 @@ def _matrix(result: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## The authors' code, cell by cell",
         "",
-        f"petergchang/bong at {result['version'][:12]}, float64: steps, updates, "
-        f"predictions; streams without dynamics and with mini-batches of one size.",
+        f"petergchang/bong at {result['version'][:12]}, float64: steps, updates, predictions; "
+        f"{run['vectors']['cases']:,} cases.",
         "",
         "| family | Hessian | " + " | ".join(RULES) + " |",
         "|---|---|" + "---|" * len(RULES),

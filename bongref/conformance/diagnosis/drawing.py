@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...gaussians import covariance
-from ...linalg import Array
+from ...linalg import Array, cholesky, strict_inv, strict_solve
 from ...states import DLR, State
 from .. import vectors
 from ..pipeline import Values
@@ -19,19 +19,23 @@ NO_MEAN = "draws without the mean"
 def draws(case: Case, values: Values) -> list[str]:
     """The wrong covariances, or means, that the draws of a case have; in words."""
     q = vectors.state(case.family, case.input["state"])
-    L = np.linalg.cholesky(covariance(q))
+    L = cholesky(covariance(q))
     if "covariance" in values:
         if np.allclose(values["mean"], 0) and np.any(q.mu):
             return [NO_MEAN]
         got = values["covariance"]
-        near = lambda V: np.max(np.abs(got - V)) <= ROUNDING * max(1.0, float(np.max(np.abs(V))))
-        return [words for words, V in wrong_covariances(q).items() if near(V)]
-    n, got, shift = case.input["n"], values["whitened covariance"], np.linalg.solve(L, q.mu)
+        return [words for words, V in wrong_covariances(q).items() if _is(got, V)]
+    n, got, shift = case.input["n"], values["whitened covariance"], strict_solve(L, q.mu)
     if np.max(np.abs(values["whitened mean"] + shift)) <= ERRORS / np.sqrt(n) and np.any(q.mu):
         return [NO_MEAN]
-    root = np.linalg.inv(L)
+    root = strict_inv(L)
     whitened = {words: root @ V @ root.T for words, V in wrong_covariances(q).items()}
     return [words for words, V in whitened.items() if sampled(got, V, n)]
+
+
+def _is(got: Array, V: Array) -> bool:
+    """Whether a covariance is V but for rounding."""
+    return bool(np.max(np.abs(got - V)) <= ROUNDING * max(1.0, float(np.max(np.abs(V)))))
 
 
 def sampled(got: Array, V: Array, n: int) -> bool:
@@ -44,7 +48,7 @@ def sampled(got: Array, V: Array, n: int) -> bool:
 def wrong_covariances(q: State) -> dict[str, Array]:
     """The covariances of draws with one mistake, by what it is."""
     Sigma = covariance(q)
-    L, precision, P = np.linalg.cholesky(Sigma), np.linalg.inv(Sigma), len(q.mu)
+    L, precision, P = cholesky(Sigma), strict_inv(Sigma), len(q.mu)
     wrong: dict[str, Array] = {
         "Sigma in place of a root of it (variances for standard deviations)": Sigma @ Sigma,
         "the factor L transposed: L^T L in place of L L^T": L.T @ L,

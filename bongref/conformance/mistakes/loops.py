@@ -146,11 +146,11 @@ def stream(
     """A stream with one part replaced.
 
     ``before(t, observed)``, ``after``: whether there is a prediction before and after update t.
-    ``missing``: "zero" or "mean" in place of a missing observation, "stops" for no update after it. ``x_at``, ``y_at``, ``s_at``:
-    the step whose input, observation and samples are used. ``reset(first prior, state)``: the state
-    that a step begins with. ``ahead``: predictions returned in place of states, ``behind``: those
-    before the update. ``pulled``: towards the first prior's mean in place of mu0. ``skipped(t, T)``:
-    whether observation t is not used.
+    ``missing``: "zero" or "mean" in place of a missing observation, "stops" for no update after it.
+    ``x_at``, ``y_at``, ``s_at``: the step whose input, observation and samples are used.
+    ``reset(first prior, state)``: the state that a step begins with. ``ahead``: predictions
+    returned in place of states, ``behind``: those before the update. ``pulled``: towards the first
+    prior's mean in place of mu0. ``skipped(t, T)``: whether observation t is not used.
     """
 
     def fn(pieces: Pieces, name: str, inputs: dict[str, Any]) -> Iterator[State]:

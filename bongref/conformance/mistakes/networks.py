@@ -128,8 +128,10 @@ def corner(z: Array) -> Array:
 
 TANH, GELU = with_activation("tanh"), with_activation("gelu", "gelu_tanh")
 PADS = {"edge": "the pixel at the edge", "reflect": "reflection", "wrap": "the other side"}
-ACTIVATIONS = ("tanh", "relu", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus", "elu")
-ACTIVATIONS += ("lecun_tanh", "quick_gelu", "softsign")
+ACTIVATIONS = (
+    *("tanh", "relu", "gelu", "gelu_tanh", "sigmoid", "silu", "softplus", "elu"),
+    *("lecun_tanh", "quick_gelu", "softsign"),
+)
 
 # fmt: off
 NETWORKS: tuple[Mistake, ...] = (

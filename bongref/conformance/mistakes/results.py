@@ -100,19 +100,21 @@ def counted_twice(step: Step) -> Step:
     """The mean from Υ after the projection and W̃ before it."""
 
     def fn(name: str, prior: Any, current: Any, curv: Curv, alpha: Any) -> State:
-        right = step(name, prior, current, curv, alpha)
+        right: Any = step(name, prior, current, curv, alpha)
         Ups, W = unprojected(name, prior, current, curv, alpha)
         begin = start(name, prior, current)
         used = dlr.covariance(DLR(right.mu, Ups, W))
         other = dlr.covariance(DLR(right.mu, right.Ups, W))
-        return right._replace(mu=begin.mu + other @ strict_solve(used, right.mu - begin.mu))
+        new: State = right._replace(mu=begin.mu + other @ strict_solve(used, right.mu - begin.mu))
+        return new
 
     return fn
 
 
 def in_logarithm(name: str, prior: Any, current: Any, curv: Curv, result: Any) -> State:
     """σ² exp(change / σ²)."""
-    var = start(name, prior, current).var
+    begin: Any = start(name, prior, current)
+    var = begin.var
     new: State = result._replace(var=var * np.exp((result.var - var) / var))
     return new
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from ..elementary import erfcx, exp, tanh
-from ..jit import device, ordered
+from ..jit import inlined, ordered
 
 CODES: dict[str | None, int] = {None: 0, "tanh": 1, "relu": 2, "gelu": 3, "gelu_tanh": 4}
 ROOT_2_OVER_PI = math.sqrt(2 / math.pi)
@@ -57,7 +57,7 @@ def relu(v, z, h, d, n):
         v[h + i] = x if x > 0.0 or x != x else 0.0
 
 
-@device
+@inlined
 def activate(code, v, z, h, d, n):
     """v[h:] = act(v[z:]) and v[d:] = act'(v[z:]) for n numbers, a multiple of BLOCK."""
     if code == 1:

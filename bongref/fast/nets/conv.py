@@ -21,7 +21,6 @@ from .activations import CODES, activate
 from .dense import (
     DELTA,
     add_cotangents,
-    add_outers,
     cotangents,
     from_sizes,
     outers,
@@ -383,7 +382,7 @@ def conv_sums(net, ints, v, theta, V, K, c, g, d):
         kernel_rows(net, ints, v, theta, n, matrix(v, net.row, n, net.at))
         for k in range(first, first + n):
             add_row(v, net.row + (k - first) * net.at, net.at, k == 0, v[c + k], v[c + K + k], g, d)
-    sums_of_outers(layers, v, net.total, U(1), net.head, g, d, net.at)
+    sums_of_outers(layers, v, net.total, U(1), net.head, g, d, net.at, True)
 
 
 @implement(accumulate, Conv)
@@ -393,4 +392,5 @@ def conv_accumulate(net, ints, v, theta, V, g, d):
     pull_head(net, layers, v, theta, V, U(0))
     kernel_rows(net, ints, v, theta, U(1), matrix(v, net.row, U(1), net.at))
     add_row(v, net.row, net.at, False, 1.0, 1.0, g, d)
-    add_outers(layers, v, U(1), net.head + DELTA * net.total, net.head, g, d, net.at)
+    add_cotangents(v, net.total, net.head, True, 1.0, 1.0)
+    sums_of_outers(layers, v, net.total, U(1), net.head, g, d, net.at, False)

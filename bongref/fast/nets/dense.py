@@ -13,12 +13,12 @@ import numpy as np
 
 from ..elementary import padded
 from ..generic import implement
-from ..jit import U, device
+from ..jit import U, device, inlined
 from .activations import CODES, activate
 from .interface import accumulate, forward, pullback, sums
 
 # regions of v after the first one, see Dense
-SLOPES, DELTA, SUM, SQUARED, H2 = (U(k) for k in range(1, 6))
+SLOPES, DELTA, SUM, SQUARED, Z = (U(k) for k in range(1, 6))
 
 
 class Dense(NamedTuple):
@@ -27,9 +27,8 @@ class Dense(NamedTuple):
 
     v begins with regions of ``total`` numbers, the values of all layers one after the other: inputs
     of the layers; SLOPES derivatives of the activations; DELTA cotangents before them; SUM Σ_k c_k
-    δ_k; SQUARED −Σ_k (w_k δ_k)²; H2 squares of the inputs. Then one layer before its activation.
-    Integers are unsigned: an index that may be negative keeps LLVM from vectorising a
-    loop.
+    δ_k; SQUARED −Σ_k (w_k δ_k)². Then, at Z, one layer before its activation.
+    Integers are unsigned: an index that may be negative keeps LLVM from vectorising a loop.
     """
 
     size: np.uint64  # numbers of v
@@ -43,7 +42,7 @@ def from_sizes(sizes: list[int], bias: bool, code: int) -> tuple[Dense, Any]:
     widths = [padded(n) for n in sizes]
     total = sum(widths)
     table = np.array([sizes, [sum(widths[:i]) for i in range(len(sizes))]], np.uint64)
-    return Dense(U(6 * total + max(widths)), U(total), U(bias), code), table
+    return Dense(U(5 * total + max(widths)), U(total), U(bias), code), table
 
 
 def describe(model: Any) -> tuple[Dense, Any]:
@@ -96,10 +95,10 @@ def transposed(theta, at, v, there, n, m, z, here):
             z[here + j] += d * theta[r + j]
 
 
-@device
+@inlined
 def run_layers(ints, v, theta, base, T, bias, code, first):
     """The layers whose θ begins at θ[base], from v[first] on; -> the place of the outputs."""
-    z, last, at = first + H2 * T + T, ints.shape[1] - 1, base
+    z, last, at = first + Z * T, ints.shape[1] - 1, base
     for k in range(1, last + 1):
         n, m, there = ints[0, k - 1], ints[0, k], first + ints[1, k]
         affine(theta, at, v, first + ints[1, k - 1], n, m, bias, z)
@@ -120,7 +119,7 @@ def dense_forward(net, ints, v, theta, x, o):
         v[o + i] = v[z + i]
 
 
-@device
+@inlined
 def cotangents(ints, v, theta, T, bias, first, V):
     """δ before every activation for those of the outputs at v[V]; θ ends with the layers'."""
     last, at, D = ints.shape[1] - 1, U(len(theta)), first + DELTA * T
@@ -169,13 +168,22 @@ def add_cotangents(v, T, start, first, c, w):
 
 
 @device
-def sums_of_outers(ints, v, T, bias, first, g, d, at):
-    """g[at:], d[at:] from SUM, SQUARED: outer products of the sums; only δ_k depends on k."""
-    H = first + H2 * T
-    for i in range(T):
-        v[H + i] = v[first + i] * v[first + i]
-    outers(ints, v, bias, first + SUM * T, first, g, at)
-    outers(ints, v, bias, first + SQUARED * T, H, d, at)
+def sums_of_outers(ints, v, T, bias, first, g, d, at, new):
+    """g[at:], d[at:] = (``new``) or += outer products with SUM, SQUARED: only δ_k depends on k."""
+    for k in range(1, ints.shape[1]):
+        n, m, here = ints[0, k - 1], ints[0, k], first + ints[1, k - 1]
+        there = first + SUM * T + ints[1, k]
+        for i in range(m):
+            r, u, s = at + i * n, v[there + i], v[there + T + i]
+            for j in range(n):
+                h = v[here + j]
+                g[r + j] = u * h if new else g[r + j] + u * h
+                d[r + j] = s * (h * h) if new else d[r + j] + s * (h * h)
+        at += m * n
+        for i in range(m * bias):
+            g[at + i] = v[there + i] if new else g[at + i] + v[there + i]
+            d[at + i] = v[there + T + i] if new else d[at + i] + v[there + T + i]
+        at += m * bias
 
 
 @implement(sums, Dense)
@@ -185,28 +193,12 @@ def dense_sums(net, ints, v, theta, V, K, c, g, d):
     for k in range(K):
         cotangents(ints, v, theta, T, bias, U(0), V + k * C)
         add_cotangents(v, T, U(0), k == 0, v[c + k], v[c + K + k])
-    sums_of_outers(ints, v, T, bias, U(0), g, d, U(0))
-
-
-@device
-def add_outers(ints, v, bias, delta, first, g, d, at):
-    """g[at:] += r and d[at:] −= r² with r = δ hᵀ of every layer, which is not written."""
-    for k in range(1, ints.shape[1]):
-        n, m, there, here = ints[0, k - 1], ints[0, k], delta + ints[1, k], first + ints[1, k - 1]
-        for i in range(m):
-            r, u = at + i * n, v[there + i]
-            for j in range(n):
-                g[r + j] += u * v[here + j]
-                d[r + j] -= (u * v[here + j]) * (u * v[here + j])
-        at += m * n
-        for i in range(m * bias):
-            g[at + i] += v[there + i]
-            d[at + i] -= v[there + i] * v[there + i]
-        at += m * bias
+    sums_of_outers(ints, v, T, bias, U(0), g, d, U(0), True)
 
 
 @implement(accumulate, Dense)
 def dense_accumulate(net, ints, v, theta, V, g, d):
     """g += r and d −= r² of the row r = V_0 ∂f/∂θ."""
     cotangents(ints, v, theta, net.total, net.bias, U(0), V)
-    add_outers(ints, v, net.bias, DELTA * net.total, U(0), g, d, U(0))
+    add_cotangents(v, net.total, U(0), True, 1.0, 1.0)
+    sums_of_outers(ints, v, net.total, net.bias, U(0), g, d, U(0), False)
