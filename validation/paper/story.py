@@ -360,7 +360,7 @@ def _authors(runs: Sequence[Run]) -> str:
                   "W, which stays zero; the others are in the diagonal families and the "
                   "moments, which this protocol does not have."]  # fmt: skip
     if moved:
-        lines[-1] += f" From a random W₀, where these slips act, {moved_bad} of {moved} differ."
+        lines[-1] += f" From a small random W₀, where W moves, {moved_bad} of {moved} differ."
     return "\n".join(lines)
 
 
