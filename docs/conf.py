@@ -121,9 +121,15 @@ def _bars(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[st
             lines[k] = re.sub(r"(?<!\\)\|", r"\\|", line)
 
 
+def _skipped(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    """Fields of named tuples stand under Parameters already."""
+    return True if type(obj).__name__ == "_tuplegetter" else None
+
+
 def setup(app: Any) -> None:
     """Formulas as text, where there is no MathJax; bars in docstrings as they are."""
     app.connect("autodoc-process-docstring", _bars, priority=400)
+    app.connect("autodoc-skip-member", _skipped)
     app.add_html_math_renderer("text", (_inline, None), (_display, None))
     if not MATHJAX:
         app.config.html_math_renderer = "text"
