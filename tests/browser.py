@@ -22,6 +22,7 @@ FLAGS = (
     "--disable-background-networking",
     "--no-first-run",
     "--disable-dev-shm-usage",
+    "--disable-features=BackForwardCache",  # a page that was left keeps its memory there
     "--hide-scrollbars",
     "--remote-debugging-pipe",
 )

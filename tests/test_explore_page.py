@@ -58,6 +58,10 @@ def page(request, browser):
         assert browser.errors == []
 
 
+# what the page does by itself; loading Python in WebAssembly takes ten seconds
+loopback = pytest.mark.parametrize("page", ["loopback"], indirect=True)
+
+
 # --- what the page shows --------------------------------------------------------------------------
 
 
@@ -228,17 +232,21 @@ def test_a_link_restores_the_view(page):
     check_numbers(page)
 
 
+BROKEN = (
+    "not-a-link",
+    "null",
+    {"request": {"t": -5}},  # refused by the library
+    {"request": {"methods": "x"}},
+    {"request": {"methods": []}, "tab": -1, "drawn": "q"},
+    {"request": {"methods": [{"rule": "<img src=x>"}]}, "compare": 7},
+    {"request": None},
+)
+
+
 @pytest.mark.parametrize(
-    "given",
-    [
-        "not-a-link",
-        "null",
-        {"request": {"t": -5}},
-        {"request": {"methods": "x"}},
-        {"request": {"methods": []}, "tab": -1, "drawn": "q"},
-        {"request": {"methods": [{"rule": "<img src=x>"}]}, "compare": 7},
-        {"request": None},
-    ],
+    ("page", "given"),
+    [("wasm", BROKEN[2]), *(("loopback", given) for given in BROKEN)],
+    indirect=["page"],
 )
 def test_a_link_that_cannot_be_restored_says_so_and_starts_from_the_defaults(page, given):
     """The page is never left empty, and the message stays beside the defaults."""
@@ -254,6 +262,7 @@ def test_a_link_that_cannot_be_restored_says_so_and_starts_from_the_defaults(pag
     assert page.js("document.getElementById('error').hidden")
 
 
+@loopback
 def test_a_guess_in_a_link_that_is_no_gaussian_is_left_out(page):
     text = json.dumps({"request": {"t": 1}, "predict": True, "revealed": True, "guess": "x"})
     page.go(page.address + "#" + base64.urlsafe_b64encode(text.encode()).decode())
@@ -263,6 +272,7 @@ def test_a_guess_in_a_link_that_is_no_gaussian_is_left_out(page):
     check_numbers(page)
 
 
+@loopback
 def test_zoom_shows_what_is_near_the_exact_posterior(page):
     for _ in range(11):
         settle(page, lambda: page.js("document.getElementById('step').click()"))
@@ -291,6 +301,7 @@ def test_predict_first(page):
     assert parse(shown) == pytest.approx(answer["guess"]["kl"], rel=1e-3)
 
 
+@loopback
 def test_equations_picture_and_code_light_up_each_other(page):
     hot = "[...document.querySelectorAll('.hot')].map((n) => n.getAttribute('class'))"
     page.js("document.querySelector('.card[data-role=posterior]').focus()")
@@ -308,6 +319,7 @@ def test_equations_picture_and_code_light_up_each_other(page):
     assert "card" in " | ".join(page.js(hot))
 
 
+@loopback
 def test_the_keyboard_moves_handles(page):
     page.js("document.querySelector('[data-handle=\"prior: mean\"]').focus()")
     settle(page, lambda: page.key("ArrowRight"))
