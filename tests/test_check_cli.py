@@ -147,9 +147,9 @@ def test_the_first_line_says_how_much_is_offered(capsys, adapter):
     n, total = 5, len(vectors.load())
     percent = f"{100 * n / total:.2g}"
     assert status == 0 and out.splitlines()[0].startswith(
-        f"little (float64) offers {n} of {total} cases ({percent} %), L0 step of bongref-vectors-2"
+        f"little (float64) offers {n} of {total:,} cases ({percent} %), L0 step of bongref-vectors-2"
     )
-    assert f"CONFORMS in {n} of {total} cases ({percent} %), L0 step; none fails" in out
+    assert f"CONFORMS in {n} of {total:,} cases ({percent} %), L0 step; none fails" in out
     text = " ".join(out.split())
     assert "run (" in text and "OU dynamics" in text and "a missing observation" in text
     assert "draw (11 draws: given standard normals, a seed)" in text
