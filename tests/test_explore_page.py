@@ -298,6 +298,7 @@ def test_predict_first(page):
     answer, _ = check_numbers(page)
     assert answer["guess"]["kl"] > 0
     shown = page.js("document.querySelector('[data-n=\"guess.kl\"]').textContent")
+    # four digits are shown: half a unit of the last one is at most 5e-4
     assert parse(shown) == pytest.approx(answer["guess"]["kl"], rel=1e-3)
 
 
