@@ -17,7 +17,7 @@ import numpy as np
 
 from . import checks
 from .errors import InvalidType, InvalidValue
-from .linalg import Array, cholesky, eigvalsh, eye, gram, is_pd, strict_solve, sym
+from .linalg import Array, cholesky, eigvalsh, eye, finite, gram, is_pd, solve, sym
 from .states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
@@ -266,7 +266,7 @@ def _predict_dlr(q: DLR, f: Array, b: Array, q_diag: Array) -> DLR:
         )
     E = eye(q.W.shape[1]) + gram(q.W, q.W * (q_diag / n)[:, None])
     L = cholesky(sym(E))
-    W = strict_solve(L, (q.W * (f / n)[:, None]).T).T
+    W = finite(solve(L, (q.W * (f / n)[:, None]).T)).T
     return DLR(f * q.mu + b, q.Ups / n, W)
 
 

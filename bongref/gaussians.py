@@ -25,6 +25,7 @@ from .linalg import (
     Array,
     cholesky,
     eye,
+    finite,
     gram,
     inv,
     is_exact,
@@ -32,7 +33,6 @@ from .linalg import (
     logdet,
     rowdot,
     solve,
-    strict_solve,
     svd,
     sym,
     woodbury_solve,
@@ -130,7 +130,7 @@ def place(state: State, z: Array) -> Array:
     if len(neg) == 0:
         return state.mu + _dlr_noise(state.Ups, state.W, z)
     x = np.empty_like(z)  # x_n from its marginal, then x_p given x_n
-    x[:, neg] = strict_solve(cholesky(schur).T, z[:, neg].T).T
+    x[:, neg] = finite(solve(cholesky(schur).T, z[:, neg].T)).T
     shift = woodbury_solve(
         state.Ups[pos], state.W[pos], state.W[pos] @ (state.W[neg].T @ x[:, neg].T)
     ).T

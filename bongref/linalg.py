@@ -6,8 +6,9 @@ has no float literals: ``/ 2``, never ``0.5 *``.
 
 None of these functions repairs anything: a singular matrix has an inverse full of NaN, an indefinite one its honest inverse.
 None of them relies on LAPACK's errors being raised either: in a WebAssembly build of NumPy they are not, and the result is NaN.
-:func:`cholesky`, :func:`eigh`, :func:`strict_solve` and :func:`strict_inv` refuse such a result with LinAlgError on every platform,
-as do :func:`eigvalsh`, :func:`logdet`, :func:`thin_svd`, :func:`qr` and :func:`lstsq`, which are for float64 alone.
+A step carries NaN on, and its result is reported as not valid; everything else writes ``finite(solve(a, b))``, which refuses it with
+LinAlgError on every platform, as do :func:`cholesky`, :func:`eigh` and, for float64 alone, :func:`eigvalsh`, :func:`logdet`,
+:func:`thin_svd`, :func:`qr` and :func:`lstsq`.
 
 >>> import numpy as np
 >>> from bongref import linalg
@@ -60,17 +61,7 @@ def solve(a: Array, b: Array) -> Array:
         return np.full(np.shape(b), np.nan)
 
 
-def strict_solve(a: Array, b: Array) -> Array:
-    """a⁻¹ b; LinAlgError where a is singular to the arithmetic at hand."""
-    return _finite(np.linalg.solve(a, b), "singular matrix")
-
-
-def strict_inv(a: Array) -> Array:
-    """The inverse of any matrix; LinAlgError where it is singular to the arithmetic at hand."""
-    return _finite(np.linalg.inv(a), "singular matrix")
-
-
-def _finite(a: Array, otherwise: str) -> Array:
+def finite(a: Array, otherwise: str = "singular matrix") -> Array:
     """a; LinAlgError if an entry is not finite."""
     if not np.all(np.isfinite(np.asarray(a))):
         raise np.linalg.LinAlgError(otherwise)
@@ -182,7 +173,7 @@ def eigh(a: Array) -> tuple[Array, Array]:
     """(λ, Q) of a symmetric matrix."""
     if not is_exact(a):
         lam, Q = np.linalg.eigh(a)
-        return _finite(lam, "eigenvalues did not converge"), Q
+        return finite(lam, "eigenvalues did not converge"), Q
     from mpmath import mp
 
     values, vectors = mp.eigsy(mp.matrix(a.tolist()))
@@ -191,41 +182,41 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 def eigvalsh(a: Array) -> Array:
     """The eigenvalues of a symmetric matrix in ascending order."""
-    return _finite(np.linalg.eigvalsh(a), "eigenvalues did not converge")
+    return finite(np.linalg.eigvalsh(a), "eigenvalues did not converge")
 
 
 def logdet(a: Array) -> float:
     """log|det a|; LinAlgError where a is singular to the arithmetic at hand."""
-    return float(_finite(np.linalg.slogdet(a)[1], "singular matrix"))
+    return float(finite(np.linalg.slogdet(a)[1]))
 
 
 def thin_svd(a: Array) -> tuple[Array, Array, Array]:
     """(U, Λ, Vᵀ) of a = U Λ Vᵀ by LAPACK's SVD of the whole matrix, without the columns of U that are not needed."""
     U, s, Vt = np.linalg.svd(a, full_matrices=False)
-    return U, _finite(s, "SVD did not converge"), Vt
+    return U, finite(s, "SVD did not converge"), Vt
 
 
 def singular_values(a: Array) -> Array:
     """Λ of the SVD, in descending order, by LAPACK's SVD of the whole matrix."""
-    return _finite(np.linalg.svd(a, compute_uv=False), "SVD did not converge")
+    return finite(np.linalg.svd(a, compute_uv=False), "SVD did not converge")
 
 
 def qr(a: Array) -> tuple[Array, Array]:
     """(Q, R) of a = Q R, Q with the shape of a tall a."""
     Q, R = np.linalg.qr(a)
-    return Q, _finite(R, "matrix is not finite")
+    return Q, finite(R, "matrix is not finite")
 
 
 def lstsq(a: Array, b: Array) -> Array:
     """The x of least norm among those that minimise |a x − b|."""
-    return _finite(np.linalg.lstsq(a, b, rcond=None)[0], "SVD did not converge")
+    return finite(np.linalg.lstsq(a, b, rcond=None)[0], "SVD did not converge")
 
 
 def cholesky(a: Array) -> Array:
     """The lower factor L of a positive definite a = L Lᵀ; LinAlgError where a is not."""
     if not is_exact(a):
         L = np.linalg.cholesky(a)
-        _finite(np.asarray(L).diagonal(), "matrix is not positive definite")
+        finite(np.asarray(L).diagonal(), "matrix is not positive definite")
         return L
     from mpmath import mp
 

@@ -721,7 +721,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant("predict: Ups kept", DY, "_predict_dlr", "q.Ups / n", "q.Ups", "bong-lin-hess-dlr",
         r"Ups that is not moved", LP),
     Mutant("predict: W without its core", DY, "_predict_dlr",
-        "strict_solve(L, (q.W * (f / n)[:, None]).T).T",
+        "finite(solve(L, (q.W * (f / n)[:, None]).T)).T",
         "q.W * (f / n)[:, None]", "bong-lin-hess-dlr", r"W without", LP),
     # written when the search was done, to see how it fares with mistakes that it was not made for
     Mutant("blr-fc: pull without the prior's precision", FC, "blr",

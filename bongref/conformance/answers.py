@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import InvalidType, InvalidValue
 from ..gaussians import covariance, is_valid
 from ..grid import STATES
-from ..linalg import Array, cholesky, strict_solve
+from ..linalg import Array, cholesky, finite, solve
 from . import vectors
 from .vectors import Case, Quantity
 
@@ -194,7 +194,7 @@ def _draws(case: Case, got: Any) -> dict[str, Array]:
         raise InvalidValue(f"the samples have shape {theta.shape}; wanted ({n}, {P})")
     if normals is None:
         q = vectors.state(case.family, case.input["state"])
-        white = strict_solve(cholesky(covariance(q)), (theta - q.mu).T).T
+        white = finite(solve(cholesky(covariance(q)), (theta - q.mu).T)).T
         second = white.T @ white / n
         return {"whitened mean": white.mean(axis=0), "whitened covariance": second}
     moves = theta[1 : P + 1] - theta[0]

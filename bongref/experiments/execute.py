@@ -33,7 +33,7 @@ from ..errors import (
 from ..gaussians import kl
 from ..grid import Method, method
 from ..likelihoods import Likelihood
-from ..linalg import Array, strict_inv, strict_solve
+from ..linalg import Array, finite, inv, solve
 from ..models import Model
 from ..recording.results import Result
 from ..states import DLR, FC, State
@@ -233,8 +233,8 @@ class KLToExact:
         J = model.jac(self.mu, self.X[:t])[:, 0]  # (t, P), the same for every parameter
         precision = np.diag(1 / self.var) + J.T @ J / self.R
         misfit = self.Y[:t] - model(self.mu, self.X[:t])[:, 0]
-        mean = self.mu + strict_solve(precision, J.T @ misfit / self.R)
-        return {"kl": float(kl(state, FC(mean, strict_inv(precision))))}
+        mean = self.mu + finite(solve(precision, J.T @ misfit / self.R))
+        return {"kl": float(kl(state, FC(mean, finite(inv(precision)))))}
 
 
 def measures_of(spec: Spec, task: tasks.Task) -> list[Any]:

@@ -33,7 +33,7 @@ import numpy as np
 
 from .. import checks
 from ..errors import InvalidValue
-from ..linalg import Array, cholesky, eigvalsh, is_pd, strict_inv, sym
+from ..linalg import Array, cholesky, eigvalsh, finite, is_pd, solve, sym
 from ..special import gammaln
 from .encoding import checked, leading, observation, possible, real_numbers, require
 from .functions import (
@@ -196,7 +196,7 @@ class Gaussian:
         R = _covariance(var)
         L = math.sqrt(R) if isinstance(R, float) else cholesky(R)
         Li = 1.0 / L if isinstance(L, float) else _invert_lower(L)
-        P = 1.0 / R if isinstance(R, float) else strict_inv(R)
+        P = 1.0 / R if isinstance(R, float) else finite(solve(R, np.eye(len(R))))
         P = P if isinstance(P, float) else 0.5 * (P + P.T)
         for key, a in {"R": R, "_L": L, "_Li": Li, "_P": P}.items():
             if isinstance(a, np.ndarray):

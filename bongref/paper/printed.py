@@ -16,7 +16,7 @@ from ..curvature import Curv, Lin, dense
 from ..families import dlr, fc_nat
 from ..gaussians import covariance
 from ..grid import Method
-from ..linalg import Array, cholesky, inv, solve, strict_inv
+from ..linalg import Array, cholesky, finite, inv, solve
 from ..routes import definition
 from ..states import DLR, FC, Diag, State
 
@@ -80,11 +80,12 @@ def diag_product(A: Array, B: Array, M: int) -> Array:
 def bog_fc(prior: FC, current: FC | None, curv: Curv, alpha: float) -> FC:
     """bog-FC-symmetry: 4αΣgμᵀ as it stands, for :func:`bongref.fc_nat.bog`; Σ is unsymmetric."""
     prec, Sg = inv(prior.Sigma), prior.Sigma @ curv.g
-    Sigma = strict_inv(
+    new = (
         prec
         - 4 * alpha * np.outer(Sg, prior.mu)
         - 2 * alpha * prior.Sigma @ dense(curv) @ prior.Sigma
     )
+    Sigma = finite(solve(new, np.eye(len(new))))  # not symmetric
     return FC(Sigma @ (prec @ prior.mu + alpha * Sg), Sigma)
 
 
@@ -97,7 +98,7 @@ def bbb_fc(prior: FC, current: FC, curv: Curv, alpha: float) -> FC:
         + 2 * np.outer(curv.g, mu)
         + (dense(curv) - prec0) @ S
     )
-    Sigma = strict_inv(prec - 2 * alpha * S @ inner)
+    Sigma = finite(solve(prec - 2 * alpha * S @ inner, np.eye(len(S))))
     return FC(Sigma @ (prec @ mu + alpha * S @ (curv.g + prec0 @ (prior.mu - mu))), Sigma)
 
 

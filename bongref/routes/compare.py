@@ -28,7 +28,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..linalg import Array, eigvalsh, strict_inv
+from ..linalg import Array, eigvalsh, finite, inv
 from ..states import DLR, FC, Diag, State
 
 EPS = float(np.finfo(float).eps)
@@ -189,11 +189,11 @@ def condition(
 
 def woodbury_loss(states: list[State]) -> float:
     """The largest Σ (FC) or 1/|Υ| (DLR) over the smallest covariance, by largest entries."""
-    finite = [q for q in states if all(np.all(np.isfinite(a)) for a in q[1:])]
-    full = [np.max(np.abs(q.Sigma)) for q in finite if isinstance(q, FC)]
-    low_rank = [q for q in finite if isinstance(q, DLR) and np.all(q.Ups != 0)]
+    sound = [q for q in states if all(np.all(np.isfinite(a)) for a in q[1:])]
+    full = [np.max(np.abs(q.Sigma)) for q in sound if isinstance(q, FC)]
+    low_rank = [q for q in sound if isinstance(q, DLR) and np.all(q.Ups != 0)]
     start = full + [np.max(1 / np.abs(q.Ups)) for q in low_rank]
-    end = full + [np.max(np.abs(strict_inv(np.diag(q.Ups) + q.W @ q.W.T))) for q in low_rank]
+    end = full + [np.max(np.abs(finite(inv(np.diag(q.Ups) + q.W @ q.W.T)))) for q in low_rank]
     return float(max(start) / min(end)) if start and min(end) > 0 else 1.0
 
 

@@ -28,7 +28,7 @@ from autograd import numpy as anp
 from ..curvature import Curv, dense
 from ..gaussians import covariance
 from ..grid import Method
-from ..linalg import Array, cholesky, eigh, strict_inv, strict_solve
+from ..linalg import Array, cholesky, eigh, finite, inv, solve
 from ..paper import eq
 from ..states import DLR, FC, Diag, State
 
@@ -50,7 +50,7 @@ def _psi_step(m: Method, family: Any, prior: State, start: State, curv: Curv) ->
     if m.rule in ("bong", "blr"):
         F = fisher(family, mu0, Sigma0)
         d = 1 / np.sqrt(np.diag(F))
-        direction = d * strict_solve(d[:, None] * F * d, d * direction)
+        direction = d * finite(solve(d[:, None] * F * d, d * direction))
     return family.psi + m.params.get("alpha", 1.0) * direction
 
 
@@ -60,7 +60,7 @@ def objective(family, prior: State, curv: Curv, mu0: Array, with_kl: bool):
     Q = family.turn
     g, G = Q.T @ curv.g, Q.T @ dense(curv) @ Q
     mu0, mu_p, Sigma_p = Q.T @ mu0, Q.T @ prior.mu, Q.T @ covariance(prior) @ Q
-    prec_p = strict_inv(Sigma_p)
+    prec_p = finite(inv(Sigma_p))
 
     def objective(psi):
         mu, Sigma = family.moments(psi)
@@ -199,7 +199,7 @@ class _FCNatural(_FullCovariance):
     """ψ = (Σ⁻¹μ, −½Σ⁻¹)."""
 
     def parameters(self, mu, Sigma):
-        prec = strict_inv(Sigma)
+        prec = finite(inv(Sigma))
         return prec @ mu, -prec / 2
 
     def moments(self, psi):

@@ -64,7 +64,7 @@ import numpy as np
 from autograd import jacobian
 
 from .. import checks
-from ..linalg import Array, strict_inv, strict_solve
+from ..linalg import Array, finite, inv, solve
 from ..models import grad, hessian
 from ..routes.compare import EPS, C
 from .arguments import FUNCTION, Arguments, array, checked, choice, instance, is_traced
@@ -201,7 +201,7 @@ def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
     """
     rho, F, g = local(pair, psi, y, route)
     sd = np.sqrt(np.diag(F))  # solve with the statistics scaled to variance 1
-    inverse = strict_inv(F / np.outer(sd, sd))
+    inverse = finite(inv(F / np.outer(sd, sd)))
     kappa = np.max(np.abs(rho) / sd + 1) if route == "quadrature" else 1.0
     loss = kappa * np.linalg.norm(inverse, 2) * (np.abs(pair.tau(y)) @ sd) / sd
     bound = C * EPS * (loss + np.abs(psi))
@@ -283,5 +283,5 @@ def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> A
     _, F, g = by_autodiff(pair, psi, y)
     lam = to(psi)
     J = jacobian(back)(lam)  # ∂ψ/∂λ
-    out: Array = back(lam + strict_solve(J.T @ F @ J, J.T @ g))
+    out: Array = back(lam + finite(solve(J.T @ F @ J, J.T @ g)))
     return out

@@ -46,7 +46,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..curvature import Lin
-from ..linalg import Array, cholesky, strict_inv, strict_solve, thin_svd
+from ..linalg import Array, cholesky, finite, inv, solve, thin_svd
 from ..states import DLR, FC, Diag
 from .arguments import (
     FUNCTION,
@@ -91,7 +91,7 @@ def rvga(prior: FC, expect: Expectation) -> FC:
     [0.4126]
     """
     g, G = expect(prior)
-    P = strict_inv(strict_inv(prior.Sigma) - G)
+    P = finite(inv(inv(prior.Sigma) - G))
     return FC(prior.mu + P @ g, P)
 
 
@@ -121,10 +121,10 @@ def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: 
     ArithmeticError
         If it does not converge.
     """
-    prec0, q, change = strict_inv(prior.Sigma), prior, np.inf
+    prec0, q, change = finite(inv(prior.Sigma)), prior, np.inf
     for _ in range(max_iter):
         g, G = expect(q)
-        P = strict_inv(prec0 - G)
+        P = finite(inv(prec0 - G))
         step = P @ (prec0 @ (prior.mu - q.mu) + g)
         moved = float(np.max(np.abs(P - q.Sigma)) / np.max(np.abs(P)))
         change = max(_size(step, q.Sigma), moved)
@@ -210,7 +210,7 @@ def minimal(lin: Lin) -> Lin:
 
 def _gain(P: Array, lin: Lin) -> Array:
     """K = P Hᵀ (H P Hᵀ + R)⁻¹."""
-    K: Array = strict_solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P).T
+    K: Array = finite(solve(lin.H @ P @ lin.H.T + lin.R, lin.H @ P)).T
     return K
 
 
@@ -256,9 +256,9 @@ def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Arr
     theta : ndarray, shape (P,)
     J : ndarray, shape (P, P)
     """
-    RH = strict_solve(lin.R, lin.H)
+    RH = finite(solve(lin.R, lin.H))
     J = (1 - rate) * J + rate * lin.H.T @ RH
-    return theta + rate * strict_solve(J, RH.T @ lin.e), J
+    return theta + rate * finite(solve(J, RH.T @ lin.e)), J
 
 
 # --- diagonal EKFs --------------------------------------------------------------------------------
@@ -281,7 +281,7 @@ def vd_ekf(prior: Diag, lin: Lin) -> Diag:
     Diag
     """
     mu = prior.mu + _gain(np.diag(prior.var), lin) @ lin.e
-    prec = 1 / prior.var + np.diag(lin.H.T @ strict_solve(lin.R, lin.H))
+    prec = 1 / prior.var + np.diag(lin.H.T @ finite(solve(lin.R, lin.H)))
     return Diag(mu, 1 / prec)
 
 
@@ -327,8 +327,8 @@ def lofi(prior: DLR, lin: Lin) -> DLR:
     """
     u, s, W_tilde = _lofi_svd(prior, lin)
     rank, M = prior.W.shape[1], W_tilde / prior.Ups[:, None]
-    HRe = lin.H.T @ strict_solve(lin.R, lin.e)
-    inner = strict_inv(np.eye(W_tilde.shape[1]) + W_tilde.T @ M)
+    HRe = lin.H.T @ finite(solve(lin.R, lin.e))
+    inner = finite(inv(np.eye(W_tilde.shape[1]) + W_tilde.T @ M))
     mu = prior.mu + HRe / prior.Ups - M @ (inner @ (M.T @ HRe))
     discarded = u[:, rank:] * s[rank:]
     return DLR(mu, prior.Ups + np.sum(discarded**2, axis=1), u[:, :rank] * s[:rank])
@@ -350,13 +350,13 @@ def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
     """
     u, s, _ = _lofi_svd(prior, lin)
     rank, eta = prior.W.shape[1], prior.Ups[0]
-    HRe = lin.H.T @ strict_solve(lin.R, lin.e)
+    HRe = lin.H.T @ finite(solve(lin.R, lin.e))
     mu = prior.mu + HRe / eta - u @ (s**2 / (eta**2 + eta * s**2) * (u.T @ HRe))
     return DLR(mu, prior.Ups, u[:, :rank] * s[:rank])
 
 
 def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
-    A = strict_inv(cholesky(lin.R))  # AᵀA = R⁻¹
+    A = finite(solve(cholesky(lin.R), np.eye(len(lin.R))))  # AᵀA = R⁻¹
     W_tilde = np.hstack([prior.W, lin.H.T @ A.T])
     u, s, _ = thin_svd(W_tilde)
     return u, s, W_tilde
@@ -388,8 +388,8 @@ def factor_analysis(
     S = np.diag(Ups_tilde) + W_tilde @ W_tilde.T
     Ups, W = Ups_tilde, W0
     for _ in range(n_iter):
-        beta = strict_solve(np.diag(Ups) + W @ W.T, W).T
-        W = strict_solve(np.eye(W.shape[1]) - beta @ W + beta @ S @ beta.T, beta @ S).T
+        beta = finite(solve(np.diag(Ups) + W @ W.T, W)).T
+        W = finite(solve(np.eye(W.shape[1]) - beta @ W + beta @ S @ beta.T, beta @ S)).T
         Ups = np.diag(S - W @ beta @ S)
     return Ups, W
 
@@ -409,7 +409,7 @@ def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
     """
     Ups = 1 / (gamma**2 / q.Ups + noise)
     V = (Ups / q.Ups)[:, None] * q.W
-    C = strict_inv(np.eye(q.W.shape[1]) + noise * q.W.T @ V)
+    C = finite(inv(np.eye(q.W.shape[1]) + noise * q.W.T @ V))
     return DLR(gamma * q.mu, Ups, gamma * V @ cholesky(C))
 
 

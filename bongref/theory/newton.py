@@ -15,7 +15,7 @@ from autograd import grad, jacobian
 from autograd import numpy as anp
 
 from ..errors import BongrefError
-from ..linalg import Array, cholesky, strict_solve
+from ..linalg import Array, cholesky, finite, solve
 from ..states import FC, Diag
 from .arguments import FUNCTION, VECTOR, checked, integer, state
 from .expectations import Gauss
@@ -145,7 +145,7 @@ def newton(
                 "no minimum, or one too ill-conditioned for Newton's method"
             )
             raise NotConverged(what, size(g), back(u)) from None
-        d = -strict_solve(H, g)
+        d = -finite(solve(H, g))
         decrement = float(-g @ d)
         if decrement <= EPS:
             return u + d, decrement, i

@@ -18,7 +18,7 @@ import autograd.numpy as anp
 import numpy as np
 from autograd.extend import defvjp, primitive
 
-from ..linalg import Array, cholesky, logdet, strict_inv, strict_solve
+from ..linalg import Array, cholesky, finite, inv, logdet, solve
 from ..paper import eq
 from ..special import gammaln, polygamma
 from .arguments import FUNCTION, ITERATES, NUMBER, POSITIVE, array, checked, integer
@@ -157,7 +157,7 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
     Pair
     """
     R = np.asarray(R, dtype=float)
-    D, prec, log_det = len(R), strict_inv(R), logdet(R)
+    D, prec, log_det = len(R), finite(inv(R)), logdet(R)
     half_log = (D * math.log(2 * math.pi) + log_det) / 2
 
     def Phi(psi: Any) -> Any:
@@ -171,9 +171,9 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
 
     def textbook(psi: Any, y: Any) -> Any:
         m, V = psi[:-1] / psi[-1], R / psi[-1]
-        gain = V @ strict_inv(V + R)
+        gain = V @ finite(inv(V + R))
         m, V = m + gain @ (y - m), V - gain @ V
-        return np.append(R @ strict_solve(V, m), R[0, 0] / V[0, 0])
+        return np.append(R @ finite(solve(V, m)), R[0, 0] / V[0, 0])
 
     def sample(rng: Any, n: int) -> Any:
         noise = rng.standard_normal((n, D)) @ cholesky(R).T
@@ -381,10 +381,10 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
 
     def textbook(psi: Any, obs: Any) -> Any:
         (mu, prec), x, y = moments(psi), obs[:-1], obs[-1]
-        Sigma = strict_inv(prec)
+        Sigma = finite(inv(prec))
         gain = Sigma @ x / (x @ Sigma @ x + var)
         mu, Sigma = mu + gain * (y - x @ mu), Sigma - np.outer(gain, x @ Sigma)
-        prec = strict_inv(Sigma)
+        prec = finite(inv(Sigma))
         return np.concatenate([prec @ mu, prec[upper]])
 
     def sample(rng: Any, n: Any) -> Any:
@@ -398,7 +398,7 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
         loglik=loglik,
         tau=tau,
         expected=expected,
-        grid=lambda psi: _normal_grid(moments(psi)[0], strict_inv(moments(psi)[1])),
+        grid=lambda psi: _normal_grid(moments(psi)[0], finite(inv(moments(psi)[1]))),
         textbook=textbook,
         sample=sample,
         prior=np.append(np.zeros(P), (np.eye(P) / prior_var)[upper]),

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import InvalidValue
 from ..gaussians import kl, log_density
 from ..likelihoods import Likelihood
-from ..linalg import Array, cholesky, strict_solve
+from ..linalg import Array, cholesky, finite, solve
 from ..states import FC, Diag
 from .arguments import LIKELIHOOD, NUMBER, POSITIVE, checked, state
 from .expectations import Gauss, data, expected, largest_std, output
@@ -69,7 +69,7 @@ def posterior(
     q = cast(FC, implicit(lik, prior, x, y).state)
     mu, A = q.mu, cholesky(q.Sigma)
     h = fine / max(1.0, largest_std(output(q, X)[1]))
-    reach = float(np.linalg.norm(strict_solve(A, cholesky(prior.Sigma)), 2))
+    reach = float(np.linalg.norm(finite(solve(A, cholesky(prior.Sigma))), 2))
     k = math.ceil(width * max(1.0, reach) / h)
     z = h * np.stack(np.meshgrid(*[np.arange(-k, k + 1)] * 2, indexing="ij"), axis=-1)
     theta = mu + z @ A.T

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ...gaussians import covariance
-from ...linalg import Array, cholesky, strict_inv, strict_solve
+from ...linalg import Array, cholesky, finite, inv, solve
 from ...states import DLR, State
 from .. import vectors
 from ..pipeline import Values
@@ -25,10 +25,10 @@ def draws(case: Case, values: Values) -> list[str]:
             return [NO_MEAN]
         got = values["covariance"]
         return [words for words, V in wrong_covariances(q).items() if _is(got, V)]
-    n, got, shift = case.input["n"], values["whitened covariance"], strict_solve(L, q.mu)
+    n, got, shift = case.input["n"], values["whitened covariance"], finite(solve(L, q.mu))
     if np.max(np.abs(values["whitened mean"] + shift)) <= ERRORS / np.sqrt(n) and np.any(q.mu):
         return [NO_MEAN]
-    root = strict_inv(L)
+    root = finite(solve(L, np.eye(len(L))))
     whitened = {words: root @ V @ root.T for words, V in wrong_covariances(q).items()}
     return [words for words, V in whitened.items() if sampled(got, V, n)]
 
@@ -48,7 +48,7 @@ def sampled(got: Array, V: Array, n: int) -> bool:
 def wrong_covariances(q: State) -> dict[str, Array]:
     """The covariances of draws with one mistake, by what it is."""
     Sigma = covariance(q)
-    L, precision, P = cholesky(Sigma), strict_inv(Sigma), len(q.mu)
+    L, precision, P = cholesky(Sigma), finite(inv(Sigma)), len(q.mu)
     wrong: dict[str, Array] = {
         "Sigma in place of a root of it (variances for standard deviations)": Sigma @ Sigma,
         "the factor L transposed: L^T L in place of L L^T": L.T @ L,

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ...linalg import Array, eigvalsh, strict_inv, sym
+from ...linalg import Array, eigvalsh, finite, inv, solve, sym
 from .. import vectors
 from ..mistakes.combinators import covariance
 from ..vectors import Case
@@ -68,7 +68,9 @@ def _term(case: Case, t: Target) -> list[str]:
         return [f"{t.name} is off by {found}"]
     if t.name == "mu":
         return []
-    got, right = (1 / a if a.ndim == 1 else strict_inv(a) for a in (t.got, t.right))
+    got, right = (
+        1 / a if a.ndim == 1 else finite(solve(a, np.eye(len(a)))) for a in (t.got, t.right)
+    )
     found = _multiple(case, got - right, terms)
     return [f"the precision is off by {found}"] if found else []
 
@@ -77,7 +79,7 @@ def _states(case: Case) -> tuple[Any, Array, Array, Any, Array, Array]:
     """Prior and iterate of a step, each with its covariance and precision."""
     prior, current = (vectors.state(case.family, case.input[k]) for k in ("prior", "current"))
     S0, S = covariance(prior), covariance(current)
-    return prior, S0, strict_inv(S0), current, S, strict_inv(S)
+    return prior, S0, finite(inv(S0)), current, S, finite(inv(S))
 
 
 def _vectors(case: Case) -> dict[str, Array]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from ...linalg import Array, cholesky, inv, strict_inv, strict_solve
+from ...linalg import Array, cholesky, finite, inv, solve
 from ...special import ndtr
 from ..pipeline import Observation
 from .combinators import (
@@ -60,7 +60,8 @@ def inverse_of_diagonal(one: Observation) -> Array:
 def with_R(change: Callable[[Array], Array]) -> ProblemChange:
     """Another R of a Gaussian."""
     return with_score_and_info(
-        lambda o: strict_solve(change(o.R), o.e), lambda o: strict_inv(change(o.R))
+        lambda o: finite(solve(change(o.R), o.e)),
+        lambda o: finite(solve(change(o.R), np.eye(len(o.R)))),
     )
 
 
@@ -87,7 +88,7 @@ def transposed_factor(one: Observation) -> Array:
 def transposed_root(one: Observation) -> Array:
     """Bᵀ B for the factor B Bᵀ: L⁻ᵀ of a Gaussian, diag(√p) − p √pᵀ of a softmax."""
     softmax = one.kind == "categorical"
-    B = softmax_root(one) if softmax else strict_inv(lower(one.R)).T
+    B = softmax_root(one) if softmax else finite(solve(lower(one.R), np.eye(len(one.R)))).T
     product: Array = B.T @ B
     return product
 
@@ -135,7 +136,7 @@ def with_y(batch: list[Observation], ys: Sequence[Array]) -> list[Observation]:
     moved = []
     for one, y in zip(batch, ys, strict=True):
         d = y - one.y
-        d_score = strict_solve(one.R, d) if one.kind == "gaussian" else d
+        d_score = finite(solve(one.R, d)) if one.kind == "gaussian" else d
         moved.append(one._replace(y=y, e=one.e + d, score=one.score + d_score))
     return moved
 
@@ -219,14 +220,14 @@ LIKELIHOODS: tuple[Mistake, ...] = (
     problem("R-diagonal-G", "the diagonal of R alone in G",
         HESSIAN, with_info(inverse_of_diagonal), both(GAUSSIAN, HESS)),
     problem("R-inverse-diagonal-G", "the diagonal of R^-1 alone in G",
-        HESSIAN, with_info(lambda o: np.diag(np.diag(strict_inv(o.R)))), both(GAUSSIAN, HESS)),
+        HESSIAN, with_info(lambda o: np.diag(np.diag(finite(inv(o.R))))), both(GAUSSIAN, HESS)),
     problem("R-squared", "R read as a standard deviation (R^2 in place of R)",
         BOTH, with_R(lambda R: R @ R), GAUSSIAN),
     problem("R-root",
         "the Cholesky factor of R in place of R (a standard deviation where the variance belongs)",
         BOTH, with_R(lower), GAUSSIAN),
     problem("R-root-g", "L^-1 e in place of R^-1 e in g",
-        GRADIENT, with_score(lambda o: strict_solve(lower(o.R), o.e)), GAUSSIAN),
+        GRADIENT, with_score(lambda o: finite(solve(lower(o.R), o.e))), GAUSSIAN),
     problem("E55",
         "a transposed factor (Cholesky: A^T A with A A^T = R^-1, as printed, erratum chol)",
         HESSIAN, with_info(transposed_factor), both(GAUSSIAN, HESS)),

@@ -10,7 +10,7 @@ import numpy as np
 from ...curvature import Curv
 from ...families import dlr, fc_nat
 from ...grid import method
-from ...linalg import Array, strict_solve
+from ...linalg import Array, finite, solve
 from ...paper import printed
 from ...states import DLR, State
 from .. import vectors
@@ -49,7 +49,7 @@ def mean_with(which: str) -> StepChange:
         begin, natural = start(name, prior, current), not name.endswith("_mom")
         used = covariance(result if natural else begin)
         other = covariance({"prior": prior, "current": current, "new": result}[which])
-        move = other @ strict_solve(used, result.mu - begin.mu)
+        move = other @ finite(solve(used, result.mu - begin.mu))
         return result._replace(mu=begin.mu + move)
 
     return on_result(change)
@@ -105,7 +105,7 @@ def counted_twice(step: Step) -> Step:
         begin = start(name, prior, current)
         used = dlr.covariance(DLR(right.mu, Ups, W))
         other = dlr.covariance(DLR(right.mu, right.Ups, W))
-        new: State = right._replace(mu=begin.mu + other @ strict_solve(used, right.mu - begin.mu))
+        new: State = right._replace(mu=begin.mu + other @ finite(solve(used, right.mu - begin.mu)))
         return new
 
     return fn

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ...curvature import Curv, block_diag, dense
-from ...linalg import Array, strict_inv, strict_solve
+from ...linalg import Array, finite, inv, solve
 from ...states import DLR, FC, State
 from ..pipeline import Observation, Params, Pieces, Problem
 from .combinators import (
@@ -106,7 +106,7 @@ def each(change: Callable[[Observation, float], Observation]) -> Callable[[float
 
 def jitter_R(one: Observation, c: float) -> Observation:
     """H^T (R + cI)⁻¹ e and H^T (R + cI)⁻¹ H with H = T J."""
-    Rinv = strict_inv(one.R + c * np.eye(len(one.o)))
+    Rinv = finite(inv(one.R + c * np.eye(len(one.o))))
     return one._replace(score=one.T.T @ Rinv @ one.e, info=one.T.T @ Rinv @ one.T)
 
 
@@ -198,7 +198,7 @@ def jitter_gain(c: float) -> Callable[[Any], Callable[..., State]]:
         H, R = np.vstack([o.T @ o.J for o in here]), block_diag(np.stack([o.R for o in here]))
         e = np.concatenate([o.e for o in here])
         S = H @ prior.Sigma @ H.T + R
-        K = strict_solve(S + c * np.eye(len(S)), H @ prior.Sigma).T
+        K = finite(solve(S + c * np.eye(len(S)), H @ prior.Sigma)).T
         return FC(prior.mu + K @ e, prior.Sigma - K @ S @ K.T)
 
     return lambda right: fn

@@ -9,7 +9,7 @@ import numpy as np
 
 from ...curvature import Curv, dense
 from ...grid import MODULES
-from ...linalg import Array, cholesky, strict_inv
+from ...linalg import Array, cholesky, finite, inv
 from ...states import DLR, FC, Diag, State
 from .. import pipeline
 from ..pipeline import Values
@@ -91,7 +91,7 @@ def times_Sigma(g: bool, G: bool, power: int = 1) -> StepChange:
     def wrong(step: Step) -> Step:
         def fn(name: str, prior: State, current: State, curv: Curv, alpha: Any) -> State:
             Sigma = covariance(start(name, prior, current))
-            Sigma = Sigma if power == 1 else strict_inv(Sigma)
+            Sigma = Sigma if power == 1 else finite(inv(Sigma))
             new_G = Sigma @ dense(curv) @ Sigma if G else dense(curv)
             new = Curv(Sigma @ curv.g if g else curv.g, G=new_G)
             return step(name, prior, current, new, alpha)
