@@ -215,7 +215,7 @@ def update(
         The predicted state q_{t|t-1}, in the family of ``m``.
     x : array_like, shape (D,) or (B, D)
         One input, or a mini-batch of B.
-    y : array_like or None
+    y : array_like, shape () or (C,), or (B,) or (B, C), or None
         One observation, or B of them; None is a missing observation and returns the prior.
     rng : numpy.random.Generator or int, optional
         Source of the samples of an mc method; an int is a seed, with which every call draws the

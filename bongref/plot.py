@@ -360,7 +360,7 @@ def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
 
     Returns
     -------
-    ndarray, of the length of ``levels``
+    ndarray, shape (K,)
 
     Examples
     --------

@@ -153,9 +153,25 @@ class Predictive(_Mixture):
         return var
 
     def log_density(self, Y: Any) -> Array:
-        """log p(y_n | x_n) for N observations Y, (N,): the log of the mean density of the samples.
+        """log p(y_n | x_n): the logarithm of the mean density of the samples.
 
         It is −inf where the density is 0, and where outputs of the model are not finite.
+
+        Parameters
+        ----------
+        Y : array_like, data frame or series, shape (N,) or (N, C)
+            The observations at the N inputs.
+
+        Returns
+        -------
+        ndarray, shape (N,)
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> p = Predictive("plugin", br.likelihoods.Bernoulli(), np.array([[[0.0], [2.0]]]))
+        >>> p.log_density([1, 1]).round(3)
+        array([-0.693, -0.127])
         """
         _, N, C = self.values.shape
         Y = checks.answers(self.lik, Y, C, N)

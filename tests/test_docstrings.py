@@ -83,7 +83,11 @@ PUBLIC = {
 }
 NAMES = [(module, name) for module, names in PUBLIC.items() for name in names]
 METHODS = [
-    ("models", "ParametricModel", "init"),
+    *(
+        ("models", "ParametricModel", n)
+        for n in ("init", "__call__", "jac", "vjp", "unflatten", "flatten")
+    ),
+    ("predictive", "Predictive", "log_density"),
     ("recording.results", "Result", "plot"),
     *(
         ("online", "Filter", n)
