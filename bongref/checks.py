@@ -15,6 +15,7 @@ bongref.errors.InvalidValue: scheme must be 'normal' or 'zeros', got 'zero'; did
 from __future__ import annotations
 
 import difflib
+import inspect
 import math
 import numbers
 import operator
@@ -114,7 +115,8 @@ def _floats(name: str, value: Any, remedy: str, copy: bool) -> Array:
     if type(value) is not np.ndarray:
         refuse_sparse(name, value)
         if np.ma.is_masked(value):
-            raise InvalidValue(f"{name} must have no masked entries, got {describe(value)}{remedy}")
+            fill = remedy or "; use .filled(value)"
+            raise InvalidValue(f"{name} must have no masked entries, got {describe(value)}{fill}")
     try:
         raw = np.asarray(value)
         if raw.dtype.kind == "O" and raw.ndim and _reals(raw, name, remedy):
@@ -170,7 +172,8 @@ def integer(name: str, value: Any, low: int, high: int | None = None, remedy: st
 def integers(name: str, value: Any, length: int | None = None, least: int = 1) -> tuple[int, ...]:
     """A sequence of integers >= 1: of the given length, or of at least ``least`` entries."""
     allowed = f"a sequence of {f'at least {least}' if length is None else length} integers >= 1"
-    if isinstance(value, (str, bytes, dict)) or (n := length_of(value)) is None:
+    unordered = isinstance(value, (str, bytes, dict, set, frozenset))
+    if unordered or (n := length_of(value)) is None:
         raise InvalidType(f"{name} must be {allowed}, got {describe(value)}")
     if n != length if length is not None else n < least:
         raise InvalidValue(f"{name} must be {allowed}, got {value!r}")
@@ -236,11 +239,15 @@ def path(name: str, value: Any, suffix: str = "") -> Path:
     return out
 
 
-def generator(name: str, value: Any) -> np.random.Generator:
-    """A numpy.random.Generator."""
-    if not isinstance(value, np.random.Generator):
-        raise InvalidType(f"{name} must be a numpy.random.Generator, got {describe(value)}")
-    return value
+def function(name: str, value: Any, arguments: str) -> None:
+    """A function that takes these arguments, e.g. "theta, x"."""
+    try:
+        inspect.signature(value).bind(*arguments.split(", "))
+    except ValueError:  # a compiled one without a signature
+        return
+    except TypeError:
+        kind = f"a function of ({arguments})"
+        raise InvalidType(f"{name} must be {kind}, got {describe(value)}") from None
 
 
 def seed_or_generator(name: str, value: Any) -> np.random.Generator:
@@ -257,14 +264,6 @@ def seed_or_generator(name: str, value: Any) -> np.random.Generator:
 
 
 # --- states and curvatures ------------------------------------------------------------------------
-
-
-def variance(name: str, value: Any, P: int) -> Array:
-    """Variances (P,), all > 0, from a scalar or a vector."""
-    var = vector(name, value, P)
-    if not np.all(var > 0):
-        raise InvalidValue(f"{name} must be > 0 (a variance), got {var.min()}")
-    return var
 
 
 def vector(name: str, value: Any, P: int) -> Array:

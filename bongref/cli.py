@@ -308,13 +308,14 @@ def _eq(args: argparse.Namespace) -> int:
     from .paper.pages import ENDINGS
 
     id = " ".join(args.id)  # bongref eq Eq. 12
-    if id and args.search:
+    if args.id and args.search is not None:
         raise ValueError("eq takes an id or --search, not both")
     if args.out:
         reports.check_path(args.out, endings=ENDINGS)
-    page = (
-        paper.search(args.search) if args.search else paper.document(id) if id else paper.overview()
-    )
+    if args.search is not None:
+        page = paper.search(args.search)
+    else:
+        page = paper.document(id) if args.id else paper.overview()
     if args.out:
         reports.write(args.out, page, endings=ENDINGS)
         print(f"written to {args.out}")

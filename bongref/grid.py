@@ -265,7 +265,9 @@ class Method:
         <Diag: P=2, mu in [0, 0], std in [0.5, 0.5]>
         """
         mu = checks.array("mu", mu, ndim=1)
-        var = checks.variance("var", var, len(mu))
+        var = checks.vector("var", var, len(mu))
+        if not np.all(var > 0):
+            raise InvalidValue(f"var must be > 0 (a variance), got {var.min()}")
         generator = checks.seed_or_generator("rng", 0 if rng is None else rng)
         if self.family in ("fc", "fc_mom"):
             return FC(mu, np.diag(var))

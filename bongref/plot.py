@@ -371,13 +371,16 @@ def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
     """
     from .special import ndtr
 
+    levels = checks.array("levels", levels, ndim=1)
+    if np.any((levels < 0) | (levels > 1)):
+        raise InvalidValue(f"levels must be in [0, 1] (probabilities), got {levels.tolist()}")
     _, N, C = pred.values.shape
     y = pred.lik.encode(Y, C, batch=N)
     R = np.asarray(pred.lik.R)  # type: ignore[attr-defined]
     std = np.sqrt(np.diag(R) if R.ndim else R)
     rank = ndtr((y - pred.means) / std).mean(axis=0)  # the mixture's distribution function at y
     inside = np.abs(2 * rank - 1).ravel()
-    return np.array([np.mean(inside <= level) for level in np.asarray(levels)])
+    return np.array([np.mean(inside <= level) for level in levels])
 
 
 def reliability(pred: Predictive, Y: Any, n_bins: int = 10) -> tuple[Array, Array, Array, Array]:
@@ -404,6 +407,7 @@ def reliability(pred: Predictive, Y: Any, n_bins: int = 10) -> tuple[Array, Arra
     >>> [a.round(2).tolist() for a in reliability(pred, [0, 1], n_bins=1)]
     [[0.75], [0.5], [0.09], [0.91]]
     """
+    n_bins = checks.integer("n_bins", n_bins, 1)
     _, N, C = pred.values.shape
     p, y = pred.mean, checks.answers(pred.lik, Y, C, N)
     if C == 1:

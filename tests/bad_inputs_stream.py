@@ -236,4 +236,8 @@ ROWS = [
      "got ZeroDivisionError: division by zero; see n_params and x"),
     ("run(m, models.wrap(lambda t, x: None, 2, n_outputs=1), gauss, q, [1.0], [1.0])",
      br.CallbackFailed, "f must return an array of real numbers or one number, got NoneType"),
+    ("run(m, model, gauss, q, X, Y, metrics=metrics.nlpd)", T,
+     "metrics must be a function of (m, model, lik, state, rng), got function <function nlpd"),
+    ("run(m, model, gauss, q, X, Y, every=1, metrics=[lambda t, state: {}])", T,
+     "metrics must be a function of (m, model, lik, state, rng), got function"),
 ]  # fmt: skip

@@ -38,6 +38,8 @@ def run(capsys, *argv):
         ("eq:gL", ["eq:gL"]),
         ("eq:GL", ["eq:GL"]),
         ("EQ:gl", ["eq:gL", "eq:GL"]),  # two labels that differ in case only
+        (r"\eqref{eq:bong}", ["eq:bong"]),
+        (r"\label{sec:DLR-deriv}", ["sec:DLR-deriv"]),
         ("3", ["eq:bong"]),
         ("(3)", ["eq:bong"]),
         ("eq. (3)", ["eq:bong"]),
@@ -84,6 +86,11 @@ def test_every_number_finds_its_equation_and_every_part_its_page():
         ("Appendix F", "Appendix E"),
         ("eq:none-*", "no id matches this glob"),
         ("low rank", "bongref eq --search 'low rank'"),
+        ("svd", "bongref eq --search 'svd'"),
+        ("sec:DLR", "nearest: sec:DLR-deriv"),
+        ("12-14", "one number at a time"),
+        ("(12) and (13)", "one number at a time"),
+        ("", "no equation ''"),
         ("Figure 1", "figures are not listed"),
     ],
 )
@@ -125,6 +132,11 @@ def test_a_search_says_how_many_there_are(capsys):
     assert len(hits) > 15
     assert main(["eq", "--search", "low rank projection"]) == 0
     assert f"the best 15 of {len(hits)} results" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("given", [["--search", ""], [""], ["3", "--search", "gain"]])
+def test_nothing_to_look_for_is_refused(capsys, given):
+    assert run(capsys, *given)[0] == 2
 
 
 def test_a_number_in_two_words(capsys):

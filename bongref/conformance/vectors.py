@@ -13,7 +13,7 @@ too); a float is written with the fewest digits that read back to the same bits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -168,9 +168,8 @@ def load(
     >>> len(conformance.load(["L0"])) > 400
     True
     """
-    for name, value in (("levels", levels), ("methods", methods)):
-        if isinstance(value, str):
-            raise InvalidType(f"{name} must be a sequence of str, got {value!r}; use [{value!r}]")
+    if methods is not None:
+        _refuse_no_sequence("methods", methods)
     wanted = check_levels(levels)
     cases = [
         case for case in _all(Path(FOLDER if folder is None else folder)) if case.level in wanted
@@ -203,6 +202,7 @@ def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
     """The names of levels given as L0 … L4 or by name."""
     if levels is None:
         return tuple(LEVELS.values())
+    _refuse_no_sequence("levels", levels)
     named = {**{k.lower(): v for k, v in LEVELS.items()}, **{v: v for v in LEVELS.values()}}
     for level in levels:
         if str(level).lower() not in named:
@@ -211,10 +211,19 @@ def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
     return tuple(named[str(level).lower()] for level in levels)
 
 
+def _refuse_no_sequence(name: str, value: Any) -> None:
+    if isinstance(value, str) or not isinstance(value, Collection):
+        remedy = f"; use [{value!r}]" if isinstance(value, str) else ""
+        raise InvalidType(f"{name} must be a sequence of str, got {value!r}{remedy}")
+
+
 def check_methods(methods: Sequence[str] | None) -> None:
     """Refuse a glob that matches none of the 80 names."""
-    for glob in methods or ():
-        if not any(fnmatchcase(name, glob) for name in NAMES):
+    if methods is None:
+        return
+    _refuse_no_sequence("methods", methods)
+    for glob in methods:
+        if not isinstance(glob, str) or not any(fnmatchcase(name, glob) for name in NAMES):
             raise InvalidValue(
                 f"methods must match some of the 80 names of `bongref methods`, got {glob!r}"
             )

@@ -25,8 +25,7 @@ import numpy as np
 
 from .. import checks
 from ..autodiff import grad, hessian, hvp
-from ..errors import InvalidType, InvalidValue
-from ..tables import describe
+from ..errors import InvalidValue
 from .layers import ACTIVATIONS
 from .parametric import Model, Param, ParametricModel
 
@@ -209,7 +208,7 @@ def wrap(
     Raises
     ------
     InvalidType
-        If f or jac cannot be called.
+        If f or jac cannot be called with two arguments.
 
     Examples
     --------
@@ -218,9 +217,9 @@ def wrap(
     >>> model.jac([2.0, 0.0], 3.0)
     array([[ 1., -6.]])
     """
-    for name, value in {"f": f, "jac": jac}.items():
-        if not callable(value) and not (name == "jac" and value is None):
-            raise InvalidType(f"{name} must be a function of (theta, x), got {describe(value)}")
+    checks.function("f", f, "theta, x")
+    if jac is not None:
+        checks.function("jac", jac, "theta, x")
     P = checks.integer("n_params", n_params, 1)
     C = None if n_outputs is None else checks.integer("n_outputs", n_outputs, 1)
     shape = None if in_shape is None else checks.integers("in_shape", in_shape, least=0)

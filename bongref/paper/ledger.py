@@ -52,9 +52,11 @@ class UnknownEquation(InvalidValue, KeyError):
 
     def __init__(self, id: str, known: Iterable[str], hint: str = "") -> None:
         by_lower = {name.lower(): name for name in known}
-        near = difflib.get_close_matches(id.lower(), list(by_lower), n=3, cutoff=0.4)
-        said = f"; nearest: {', '.join(by_lower[n] for n in near)}" if near else ""
-        super().__init__(f"no equation {id!r} in the paper{hint or said}")
+        starting = [name for name in by_lower if len(id) > 3 and name.startswith(id.lower())]
+        starting.sort(key=lambda name: "#" in name)
+        near = starting or difflib.get_close_matches(id.lower(), list(by_lower), n=3, cutoff=0.4)
+        said = f"; nearest: {', '.join(by_lower[n] for n in near[:3])}" if near else ""
+        super().__init__(f"no equation {id!r} in the paper{said}{hint}")
 
     def __str__(self) -> str:
         return str(self.args[0])

@@ -34,6 +34,8 @@ KIND = {
 }
 EQUATION = re.compile(r"(?:(?:equation|eqn?|eq)s?\.?\s*)?\(?(\d+)\)?", re.IGNORECASE)
 NUMBERED = re.compile(r"([a-z]+|§)\.?\s*([a-z](?:\.\d+)*|\d+(?:\.\d+)*)", re.IGNORECASE)
+REFERENCE = re.compile(r"\\[a-z]+\{(.+)\}", re.IGNORECASE)  # \eqref{eq:bong} of the LaTeX
+SEVERAL = re.compile(r"\(?\d+\)?(?:\s*(?:[-–,]|and|to)\s*\(?\d+\)?)+")
 NUMBER = re.compile(r"[a-z](?:\.\d+)*|\d+(?:\.\d+)+", re.IGNORECASE)
 
 
@@ -47,8 +49,8 @@ def find(query: str) -> list[Equation | Item]:
     ----------
     query : str
         A label or row (``eq:bong``, ``sec:FC-Mom#21``), the number that the PDF prints (``23``,
-        ``(23)``, ``Proposition 4.1``, ``Table 1``, ``Algorithm 2``, ``Appendix E.1``), or a glob
-        over ids (``eq:bog-*``). Case does not matter.
+        ``(23)``, ``Proposition 4.1``, ``Table 1``, ``Algorithm 2``, ``Appendix E.1``), a reference
+        of the LaTeX source, or a glob over ids (``eq:bog-*``). Case does not matter.
 
     Returns
     -------
@@ -61,7 +63,9 @@ def find(query: str) -> list[Equation | Item]:
     UnknownEquation
         If nothing is named so; the message says what comes near.
     """
-    query = query.strip()
+    if not isinstance(query, str):
+        raise InvalidType(f"query must be a str such as 'eq:bong' or '(3)', got {describe(query)}")
+    query = REFERENCE.sub(r"\1", query.strip())
     known = _by_id()
     lower = query.lower()
     if lower in known:
@@ -112,9 +116,11 @@ def _unknown(query: str) -> UnknownEquation:
     if m and m[1].lower() in ("figure", "fig"):
         return UnknownEquation(query, (), "; figures are not listed, see `bongref eq` for what is")
     ids = [t.id for ts in _by_id().values() for t in ts]
-    if " " in query:
-        return UnknownEquation(query, (), f"; to search by words: bongref eq --search {query!r}")
-    return UnknownEquation(query, ids)
+    if SEVERAL.fullmatch(query):
+        return UnknownEquation(query, (), "; give one number at a time")
+    words = re.fullmatch(r"[^\W\d_]+(?: [\w.'-]+)*", query)
+    hint = f"; to search by words: bongref eq --search {query!r}" if words else ""
+    return UnknownEquation(query, () if " " in query else ids, hint)
 
 
 # --- by words -----------------------------------------------------------------------------------

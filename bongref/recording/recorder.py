@@ -179,6 +179,8 @@ def _measures(metrics: Any) -> list[Callable[..., Any]]:
             raise InvalidType(
                 f"metrics must be made by bongref.metrics.on(...) or be callable, got {one!r}"
             )
+        more = ", x, y" if getattr(one, "ahead", False) else ""
+        checks.function("metrics", one, f"m, model, lik, state, rng{more}")
     return out
 
 

@@ -123,6 +123,14 @@ def NONNEGATIVE(name: str, value: Any, arguments: Arguments) -> Any:
     return out
 
 
+def FRACTION(name: str, value: Any, arguments: Arguments) -> Any:
+    """A number in [0, 1]."""
+    out = NUMBER(name, value, arguments)
+    if not 0 <= out <= 1:
+        raise InvalidValue(f"{name} must be in [0, 1], got {value}")
+    return out
+
+
 def integer(low: int) -> Kind:
     """An integer >= low."""
     return lambda name, value, arguments: checks.integer(name, value, low)

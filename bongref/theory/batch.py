@@ -58,6 +58,7 @@ from ..linalg import (
 from ..states import DLR, FC, Diag
 from .arguments import (
     CURV,
+    FRACTION,
     FUNCTION,
     GENERATOR,
     LIKELIHOOD,
@@ -192,7 +193,7 @@ def diag_mom(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     return Diag(mu, var)
 
 
-@checked(current=state(DLR), curv=CURV, alpha=NUMBER, lam=NUMBER)
+@checked(current=state(DLR), curv=CURV, alpha=FRACTION, lam=NUMBER)
 def dlr(current: DLR, curv: Curv, alpha: Number, lam: Number) -> DLR:
     """Batch BLR-DLR, the mean by the Woodbury identity; O((R+M)² P + (R+M)³).
 
@@ -230,7 +231,7 @@ def dlr(current: DLR, curv: Curv, alpha: Number, lam: Number) -> DLR:
     return DLR(mu, Ups, W)
 
 
-@checked(model=MODEL, lik=LIKELIHOOD, current=state(DLR), alpha=NUMBER, lam=NUMBER)
+@checked(model=MODEL, lik=LIKELIHOOD, current=state(DLR), alpha=FRACTION, lam=NUMBER)
 def slang_lin_hess(
     model: Any, lik: Likelihood, current: DLR, x: Any, y: Any, alpha: Number, lam: Number
 ) -> DLR:
@@ -254,7 +255,7 @@ def slang_lin_hess(
     return dlr(current, lin_hess(model, lik, x, y, current.mu), alpha, lam)
 
 
-@checked(model=MODEL, lik=LIKELIHOOD, current=state(DLR), alpha=NUMBER, lam=NUMBER)
+@checked(model=MODEL, lik=LIKELIHOOD, current=state(DLR), alpha=FRACTION, lam=NUMBER)
 def slang_lin_ef(
     model: Any, lik: Likelihood, current: DLR, x: Any, y: Any, alpha: Number, lam: Number
 ) -> DLR:

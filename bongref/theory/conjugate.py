@@ -96,6 +96,18 @@ def PSI(name: str, value: Any, arguments: Arguments) -> Any:
     return value if is_traced(value) else checks.array(name, value, shape=(K,), copy=False)
 
 
+def Y(name: str, value: Any, arguments: Arguments) -> Any:
+    """One observation, of the shape of those that the pair draws."""
+    one = arguments["pair"].sample(np.random.default_rng(0), 1)[0]
+    return checks.array(name, value, shape=np.shape(one), copy=False)
+
+
+def YS(name: str, value: Any, arguments: Arguments) -> Any:
+    """Observations along the first axis."""
+    one = arguments["pair"].sample(np.random.default_rng(0), 1)[0]
+    return checks.array(name, value, shape=(None, *np.shape(one)), copy=False, empty=True)
+
+
 class Local(NamedTuple):
     """What a step needs to know at ψ."""
 
@@ -141,7 +153,7 @@ def expectation(pair: Pair, psi: Array, f: Function) -> Array:
     return mean
 
 
-@checked(pair=PAIR, psi=PSI, y=array())
+@checked(pair=PAIR, psi=PSI, y=Y)
 def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
     """ρ, F and ∇_ψ E_q[log p(y|θ)] as integrals; arguments as in :func:`step`."""
     theta, log_volume = pair.grid(psi)
@@ -153,7 +165,7 @@ def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
     return Local(rho, F, g)
 
 
-@checked(pair=PAIR, psi=PSI, y=array())
+@checked(pair=PAIR, psi=PSI, y=Y)
 def by_autodiff(pair: Pair, psi: Array, y: Array) -> Local:
     """ρ, F and ∇_ψ E_q[log p(y|θ)] as derivatives of Φ and of the closed form of E_q[log p]."""
     g = grad(lambda psi: pair.expected(psi, y))(psi)
@@ -163,13 +175,13 @@ def by_autodiff(pair: Pair, psi: Array, y: Array) -> Local:
 ROUTES: dict[str, Callable[..., Local]] = {"quadrature": by_quadrature, "autodiff": by_autodiff}
 
 
-@checked(pair=PAIR, psi=PSI, y=array(), route=choice("quadrature", "autodiff"))
+@checked(pair=PAIR, psi=PSI, y=Y, route=choice("quadrature", "autodiff"))
 def local(pair: Pair, psi: Array, y: Array, route: str) -> Local:
     """ρ, F and ∇_ψ E_q[log p(y|θ)] by one of the two routes."""
     return ROUTES[route](pair, psi, y)
 
 
-@checked(pair=PAIR, psi=PSI, y=array(), route=choice("quadrature", "autodiff"))
+@checked(pair=PAIR, psi=PSI, y=Y, route=choice("quadrature", "autodiff"))
 def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
     """The BONG step from its definition, ψ + F⁻¹∇_ψ E_q[log p(y|θ)].
 
@@ -218,7 +230,7 @@ def rounding(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Arr
     return step(pair, psi, y, route).rounding
 
 
-@checked(pair=PAIR, psi=PSI, y=array())
+@checked(pair=PAIR, psi=PSI, y=Y)
 def bayes(pair: Pair, psi: Array, y: Array) -> Array:
     """Bayes' rule: ψ + τ(y), that is [χ + y; ν + 1].
 
@@ -243,7 +255,7 @@ def bayes(pair: Pair, psi: Array, y: Array) -> Array:
     return psi + tau  # eq:bayes-conjugate-update, sec:proofs#1, sec:proofs#2, sec:proofs#3
 
 
-@checked(pair=PAIR, psi=PSI, ys=array(), rule=FUNCTION)
+@checked(pair=PAIR, psi=PSI, ys=YS, rule=FUNCTION)
 def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
     """ψ after all observations, one at a time.
 
@@ -263,7 +275,7 @@ def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
     return reduce(lambda psi, y: rule(pair, psi, y), ys, psi)
 
 
-@checked(pair=PAIR, psi=PSI, y=array(), to=FUNCTION, back=FUNCTION)
+@checked(pair=PAIR, psi=PSI, y=Y, to=FUNCTION, back=FUNCTION)
 def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> Array:
     """The BONG step taken in other coordinates λ: back(λ + F_λ⁻¹ ∇_λ E_q[log p(y|θ)]).
 
