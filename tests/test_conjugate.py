@@ -229,6 +229,7 @@ def test_without_conjugacy_it_is_bong_and_not_bayes():
         loglik=lambda y, theta: y * theta[:, 0] - np.exp(theta[:, 0]),
         expected=lambda psi, y: y * psi[0] / psi[1] - rate(psi),
         tau=lambda y: np.array([y, rate(psi)]),
+        sample=lambda rng, n: rng.poisson(3.0, size=n),
     )
     psi, y = np.array([0.6, 2.0]), 9.0
     mean = rate(psi)
