@@ -478,7 +478,7 @@ ROWS = [
      "digits must be an integer >= 1, got 0"),
     ("br.oracle.step('bong-lin-hess-diag', prior, None, curv, digits='50')", T,
      "digits must be an integer >= 1, got '50'"),
-    # --- arrays of other packages, classes, 0-d arrays, huge integers --------------------------------
+    # --- arrays of other packages, classes, 0-d arrays, huge integers -----------------------------
     ("model(theta, Foreign())", T,
      "x must be an array of real numbers, got Foreign <Foreign> (RuntimeError: use .detach())"),
     ("br.sample(q._replace(mu=Foreign()), 2, rng)", T,
@@ -528,8 +528,9 @@ ROWS = [
      "rng must be a numpy.random.Generator or a seed (an integer >= 0), got str 'seed'"),
     ("br.Filter('bong-lin-hess-diag', model, gauss, q).learn_one(x, 10**400)", T,
      "y must be finite real numbers, got int 1000"),
-    # --- sets, functions of other arguments, no sequences, masked entries ---------------------------
-    ("models.mlp({3, 1})", T, "sizes must be a sequence of at least 2 integers >= 1, got set {1, 3}"),
+    # --- sets, functions of other arguments, no sequences, masked entries -------------------------
+    ("models.mlp({3, 1})", T,
+     "sizes must be a sequence of at least 2 integers >= 1, got set {1, 3}"),
     ("models.cnn(kernel=frozenset({3, 5}))", T,
      "kernel must be a sequence of 2 integers >= 1, got frozenset"),
     ("models.wrap(lambda theta: theta, 2)", T, "f must be a function of (theta, x), got function"),

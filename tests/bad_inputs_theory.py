@@ -290,7 +290,7 @@ ROWS = [
     ("newton.minimise(lambda q: 0.0, None)", T, "start must be an FC or Diag state, got NoneType"),
     ("pairs.beta_line(None, 1.0)", T, "a must be a real number, got NoneType None"),
     ("pairs.gamma_line(1.0, 0)", V, "b must be > 0, got 0"),
-    # --- numbers out of range, observations of another shape ----------------------------------------
+    # --- numbers out of range, observations of another shape --------------------------------------
     ("batch.dlr(dlr, c, -1, 1.0)", V, "alpha must be in [0, 1], got -1"),
     ("batch.dlr(dlr, c, 1.5, 1.0)", V, "alpha must be in [0, 1], got 1.5"),
     ("batch.slang_lin_hess(model, lik, dlr, two, one, -1, 1.0)", V, "alpha must be in [0, 1]"),

@@ -1,4 +1,6 @@
-"""The printed forms are what the ledger prints, they are wrong by what the ledger says, and the corrected forms are right."""
+"""The printed forms are what the ledger prints, they are wrong by what the ledger says, and the
+corrected forms are right.
+"""
 
 import itertools
 import json
@@ -47,7 +49,7 @@ def apart(what, got, wanted, least):
     assert diff.relative > least, str(diff)
 
 
-# --- the ledger ----------------------------------------------------------------------------------------------------------------
+# --- the ledger -----------------------------------------------------------------------------------
 
 
 def test_ids_are_in_order_and_names_are_unique():
@@ -213,7 +215,9 @@ def test_prediction_of_dlr_is_exact_and_keeps_its_rank():
 
 
 def test_implicit_update_has_solutions_that_are_no_minimum():
-    """log p = −5(4 − θ²)², prior N(0, 4): expectations of polynomials under N(m, v), by their moments."""
+    """log p = −5(4 − θ²)², prior N(0, 4): expectations of polynomials under N(m, v), by their
+    moments.
+    """
 
     def loss(m, v):
         second, fourth = m**2 + v, m**4 + 6 * m**2 * v + 3 * v**2
@@ -242,11 +246,13 @@ def test_two_matrices_called_B():
     apart("B", of_bbb, of_bog, 0.1)
 
 
-# --- the text ---------------------------------------------------------------------------------------------------------------------
+# --- the text -------------------------------------------------------------------------------------
 
 
 def test_dlr_covariance_and_dlr_precision_are_different_families():
-    """diag + wwᵀ has off-diagonal entries with the product (w₁w₂w₃)² > 0; the inverse of another such matrix has a negative one."""
+    """diag + wwᵀ has off-diagonal entries with the product (w₁w₂w₃)² > 0; the inverse of another
+    such matrix has a negative one.
+    """
     off = lambda A: A[0, 1] * A[0, 2] * A[1, 2]
     rng = np.random.default_rng(0)
     for _ in range(20):
@@ -255,7 +261,9 @@ def test_dlr_covariance_and_dlr_precision_are_different_families():
 
 
 def test_f_must_be_the_natural_parameter():
-    """Gaussian with R = 0.1: the exact gradient and Hessian are ten and a hundred times those with F = ∂m/∂θ."""
+    """Gaussian with R = 0.1: the exact gradient and Hessian are ten and a hundred times those with
+    F = ∂m/∂θ.
+    """
     rng = np.random.default_rng(0)
     model, lik, mu, x, y = (
         br.models.linear(3),
@@ -284,7 +292,9 @@ def test_gamma_is_what_is_kept():
 
 
 def _vec_moments(Sigma):
-    """Cov of (θ, vec θθᵀ) for θ ~ N(0, Σ), by the fourth moments of a Gaussian: the Fisher of (Σ⁻¹μ, −½ vec Σ⁻¹) at μ = 0."""
+    """Cov of (θ, vec θθᵀ) for θ ~ N(0, Σ), by the fourth moments of a Gaussian: the Fisher of
+    (Σ⁻¹μ, −½ vec Σ⁻¹) at μ = 0.
+    """
     P = len(Sigma)
     F = np.zeros((P + P * P, P + P * P))
     F[:P, :P] = Sigma
@@ -359,12 +369,14 @@ def test_a_right_mean_is_not_enough_for_the_empirical_fisher():
         close(f"{factor} R", outer, factor * G, 1e3)
 
 
-# --- the rules ---------------------------------------------------------------------------------------------------------------------
+# --- the rules ------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:bog")
 def test_bog_as_printed_has_no_solution_away_from_stationary_points():
-    """With ψ_t on both sides the gradient at ψ_t would have to be 0; that at the result of the corrected rule is not."""
+    """With ψ_t on both sides the gradient at ψ_t would have to be 0; that at the result of the
+    corrected rule is not.
+    """
     p = make("bog-lin-hess-diag_mom", ONE, alpha=0.1)
     right = plain(p.m)(p.prior, None, p.curv)
     agree(right, definition.step(p.m, p.prior, None, p.curv), conditions(p))
@@ -429,7 +441,7 @@ def test_where_the_eighty_come_from():
     assert len(set(itertools.product(RULES, HESSIANS, FAMILIES)) - said) == 32
 
 
-# --- costs: counted, not timed ------------------------------------------------------------------------------------------------------
+# --- costs: counted, not timed --------------------------------------------------------------------
 
 
 class Counted(np.ndarray):
@@ -459,7 +471,9 @@ def _core(Ups, W, G):
 
 @pytest.mark.parametrize("R, M", [(8, 1), (2, 8)])
 def test_cost_of_the_woodbury_core(R, M):
-    """Multiplications of the products: R²P + 2RMP + R²M. The printed RMP cannot hold R²P when R > M."""
+    """Multiplications of the products: R²P + 2RMP + R²M. The printed RMP cannot hold R²P when R >
+    M.
+    """
     rng = np.random.default_rng(0)
     P = 200
     Ups, W, G = rng.uniform(1, 2, P), rng.standard_normal((P, R)), rng.standard_normal((P, M))
@@ -480,7 +494,9 @@ def test_cost_of_the_factor_of_lin_hess(C, R):
 @pytest.mark.eq("eq:BLR-FC-Nat-prec", "eq:blr-FC-mom-cov")
 @pytest.mark.parametrize("family", ["fc", "fc_mom"])
 def test_the_inner_loop_of_blr_changes_the_prior_by_a_low_rank(family):
-    """Three displayed steps, exactly, of rank K: the change of the precision (FC) or of the covariance (FC_MOM) has rank 3K at most."""
+    """Three displayed steps, exactly, of rank K: the change of the precision (FC) or of the
+    covariance (FC_MOM) has rank 3K at most.
+    """
     rng = np.random.default_rng(0)
     P, K = 8, 2
     whole = np.vectorize(Fraction, otypes=[object])
@@ -510,7 +526,9 @@ def _rank(A):
 
 @pytest.mark.eq("eq:bog-FC-nat-prec")
 def test_bog_fc_changes_the_precision_by_a_low_rank():
-    """By rank K + 2, exactly, so that the Woodbury form costs O(KP²); and that form is the displayed one."""
+    """By rank K + 2, exactly, so that the Woodbury form costs O(KP²); and that form is the
+    displayed one.
+    """
     rng = np.random.default_rng(1)
     P, K = 8, 2
     whole = np.vectorize(Fraction, otypes=[object])
@@ -523,7 +541,7 @@ def test_bog_fc_changes_the_precision_by_a_low_rank():
     assert np.all(wood.mu == state.mu) and np.all(wood.Sigma == state.Sigma)
 
 
-# --- experiments and pseudocode -------------------------------------------------------------------------------------------------------
+# --- experiments and pseudocode -------------------------------------------------------------------
 
 
 def test_linearised_probabilities_leave_the_simplex():
@@ -542,7 +560,9 @@ def test_linearised_probabilities_leave_the_simplex():
 
 
 def test_mc_hess_is_not_negative_semi_definite():
-    """f(θ) = θ², y = 2: 2(y − θ²) − 4θ² = 2.5 at θ = ½, and the precision becomes −1.5. The other three cannot do that."""
+    """f(θ) = θ², y = 2: 2(y − θ²) − 4θ² = 2.5 at θ = ½, and the precision becomes −1.5. The other
+    three cannot do that.
+    """
     lik, x, y, theta = Gaussian(1.0), np.zeros(1), np.array([2.0]), np.array([[0.5]])
     curv = curvature.mc_hess(SQUARE, lik, x, y, theta)
     close("G", curv.G, [[2.5]])
@@ -582,7 +602,9 @@ def test_sarcos_has_21_inputs():
 
 
 def test_a_convex_log_partition_is_not_enough_for_a_bijection():
-    """Φ(ψ) of vec(Σ⁻¹) is convex: its Hessian is a covariance. Two ψ that differ by an antisymmetric matrix have the same density."""
+    """Φ(ψ) of vec(Σ⁻¹) is convex: its Hessian is a covariance. Two ψ that differ by an
+    antisymmetric matrix have the same density.
+    """
     rng = np.random.default_rng(0)
     prec = spd(rng, 2, 1.0)
     turned = prec + np.array([[0.0, 1.0], [-1.0, 0.0]])
@@ -592,7 +614,7 @@ def test_a_convex_log_partition_is_not_enough_for_a_bijection():
     assert lam[0] > -1e3 * EPS * lam[-1] and lam[0] < 1e3 * EPS * lam[-1] < lam[1]
 
 
-# --- FC ------------------------------------------------------------------------------------------------------------------------------
+# --- FC -------------------------------------------------------------------------------------------
 
 
 @pytest.mark.eq("eq:bog-FC-nat-prec", "eq:bbb-FC-nat-prec")
@@ -635,9 +657,11 @@ def test_bbb_fc_psi2_with_the_indices_of_the_prior():
 
 @pytest.mark.eq("sec:FC-Mom#15")
 def test_three_second_order_blocks_of_vec_sigma():
-    """With P² free entries: the printed block, the second derivative of the KL, the covariance of the score.
+    """With P² free entries: the printed block, the second derivative of the KL, the covariance of
+    the score.
 
-    The score in vec Σ is ½ vec(Σ⁻¹zzᵀΣ⁻¹ − Σ⁻¹), its covariance is by fourth moments; the second derivative is by autograd.
+    The score in vec Σ is ½ vec(Σ⁻¹zzᵀΣ⁻¹ − Σ⁻¹), its covariance is by fourth moments; the second
+    derivative is by autograd.
     """
     P = 3
     prec = spd(np.random.default_rng(0), P, 1.0)
@@ -664,7 +688,9 @@ def test_three_second_order_blocks_of_vec_sigma():
 
 @pytest.mark.eq("eq:FC-NLL-psi2")
 def test_gradient_in_the_entries_of_vech():
-    """ψ⁽²⁾ by its P(P+1)/2 entries: autograd of E[ℓ] for a quadratic ℓ, off the diagonal twice the symmetric part."""
+    """ψ⁽²⁾ by its P(P+1)/2 entries: autograd of E[ℓ] for a quadratic ℓ, off the diagonal twice the
+    symmetric part.
+    """
     P, rng = 3, np.random.default_rng(0)
     q, A, b = belief("fc", rng, P), spd(rng, P, 1.0), rng.standard_normal(P)
     psi1 = np.linalg.solve(q.Sigma, q.mu)
@@ -707,7 +733,9 @@ def test_blr_fc_mom_needs_one_inverse(monkeypatch):
 
 @pytest.mark.eq("sec:DLR-deriv#13")
 def test_ties_at_the_cut():
-    """W̃ = [e₁, e₂], R = 1: every unit vector of their span is a top singular vector, and each leaves another state."""
+    """W̃ = [e₁, e₂], R = 1: every unit vector of their span is a top singular vector, and each
+    leaves another state.
+    """
     W_tilde, states = np.eye(3)[:, :2], []
     for angle in (0.0, 0.4, np.pi / 2):
         v = np.array([np.cos(angle), np.sin(angle)])
@@ -730,7 +758,9 @@ def test_lin_hess_is_not_the_hessian():
 
 @pytest.mark.parametrize("rule", RULES)
 def test_lin_ef_recipes_with_the_sampled_gradient(rule):
-    """The printed recipe leaves g^MC in the mean: with S = g^LIN the other parts are those of LIN-EF, the mean is not."""
+    """The printed recipe leaves g^MC in the mean: with S = g^LIN the other parts are those of
+    LIN-EF, the mean is not.
+    """
     lik, x, y = Gaussian(1.0), np.zeros(1), np.array([2.0])
     prior = br.DLR(np.ones(1), np.array([2.0]), np.array([[0.5]]))
     lin = curvature.lin_ef(SQUARE, lik, x, y, prior.mu)
@@ -743,7 +773,9 @@ def test_lin_ef_recipes_with_the_sampled_gradient(rule):
 
 
 def test_the_appendix_has_no_results_of_mc_hess():
-    """Between the heading of the experiments' appendix and the proofs, MC-HESS stands in one caption, of running times."""
+    """Between the heading of the experiments' appendix and the proofs, MC-HESS stands in one
+    caption, of running times.
+    """
     if not TEX.exists():
         pytest.skip("no LaTeX source of the paper; name it in BONGREF_PAPER")
     lines = TEX.read_text(encoding="utf-8").splitlines()
@@ -758,7 +790,9 @@ def test_the_appendix_has_no_results_of_mc_hess():
 
 @pytest.mark.eq("eq:bog-fc-mom-mu")
 def test_mean_of_bog_depends_on_the_covariance_through_the_samples():
-    """f(θ) = θ², y = 2, μ = 1: E[g] = 2 − 6σ², by Gauss–Hermite points as samples; linearised, g is 2 for any σ²."""
+    """f(θ) = θ², y = 2, μ = 1: E[g] = 2 − 6σ², by Gauss–Hermite points as samples; linearised, g is
+    2 for any σ².
+    """
     lik, x, y, mu = Gaussian(1.0), np.zeros(1), np.array([2.0]), np.ones(1)
     z = np.array(
         [-np.sqrt(3.0), 0.0, 0.0, 0.0, 0.0, np.sqrt(3.0)]
@@ -775,7 +809,7 @@ def test_mean_of_bog_depends_on_the_covariance_through_the_samples():
             close(f"mean at variance {var}", state.mu, mu + 0.125 * g)
 
 
-# --- diagonal --------------------------------------------------------------------------------------------------------------------------
+# --- diagonal -------------------------------------------------------------------------------------
 
 
 def test_dual_of_the_diagonal_gaussian():
@@ -808,12 +842,14 @@ def test_diagonal_of_a_product():
     close("the one in use", curvature.diagonal(c), np.diag(-A @ A.T))
 
 
-# --- DLR -------------------------------------------------------------------------------------------------------------------------------
+# --- DLR ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("P, R", [(5, 1), (6, 2), (9, 3)])
 def test_fisher_of_ups_and_w_is_singular_beyond_rank_one(P, R):
-    """By the definition's Fisher: size P + RP, rank lower by R(R−1)/2, the turns of W; the block of μ stands apart."""
+    """By the definition's Fisher: size P + RP, rank lower by R(R−1)/2, the turns of W; the block of
+    μ stands apart.
+    """
     q = belief("dlr", np.random.default_rng(P), P, R)
     F = definition.fisher(definition._DLR(q), q.mu, dlr.covariance(q))
     block, cross = F[P:, P:], F[:P, P:]
@@ -838,7 +874,9 @@ def test_the_kept_vectors_are_those_of_w_tilde():
 
 @pytest.mark.eq("sec:DLR-deriv#14")
 def test_projection_by_subtraction_cancels():
-    """Singular values 1, 1e-9, 1e-9 and Υ̃ = 0: what Υ gains is known, (1e-9)² split over the rows of the lost columns."""
+    """Singular values 1, 1e-9, 1e-9 and Υ̃ = 0: what Υ gains is known, (1e-9)² split over the rows
+    of the lost columns.
+    """
     rng = np.random.default_rng(0)
     U, V = (np.linalg.qr(rng.standard_normal((n, 3)))[0] for n in (4, 3))
     W = (U * np.array([1.0, 1e-9, 1e-9])) @ V.T
@@ -868,7 +906,9 @@ def test_lower_cholesky_factor_is_another_precision():
 
 
 def test_blr_dlr_has_no_low_rank_factor_beyond_alpha_one():
-    """(1 − α)WWᵀ + αW_pW_pᵀ + αSSᵀ, the low-rank part of the precision, has a negative eigenvalue at α = 1.5."""
+    """(1 − α)WWᵀ + αW_pW_pᵀ + αSSᵀ, the low-rank part of the precision, has a negative eigenvalue
+    at α = 1.5.
+    """
     rng = np.random.default_rng(0)
     W, Wp, S = rng.standard_normal((3, 6, 2))
     low = lambda a: (1 - a) * W @ W.T + a * (Wp @ Wp.T + S @ S.T)
@@ -916,7 +956,7 @@ def test_slang_lin_ef_with_an_identity_of_rank():
     close("mu with I_{R+1}", batch.slang_lin_ef(model, lik, q, x, y, 0.3, 0.5).mu, wanted, 1e3)
 
 
-# --- the command and the page -----------------------------------------------------------------------------------------------------------
+# --- the command and the page ---------------------------------------------------------------------
 
 
 def test_the_page_is_made_from_the_ledger(tmp_path):

@@ -1,4 +1,6 @@
-"""The explorer's function: its numbers by other routes, its refusals as data, its equations and lines of code."""
+"""The explorer's function: its numbers by other routes, its refusals as data, its equations and
+lines of code.
+"""
 
 import inspect
 import json

@@ -1,4 +1,6 @@
-"""The explorer in a browser, by both transports: load, step, drag, change the method, every shown number, a link."""
+"""The explorer in a browser, by both transports: load, step, drag, change the method, every shown
+number, a link.
+"""
 
 import base64
 import importlib.util

@@ -1,4 +1,6 @@
-"""The explorer's server refuses what is not its page; the static folder says when it lacks WebAssembly; Node passes the vectors."""
+"""The explorer's server refuses what is not its page; the static folder says when it lacks
+WebAssembly; Node passes the vectors.
+"""
 
 import http.client
 import importlib.util

@@ -1,4 +1,6 @@
-"""The parts of the compiled path against their counterparts in the reference, or against exact arithmetic."""
+"""The parts of the compiled path against their counterparts in the reference, or against exact
+arithmetic.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +40,7 @@ from bongref.routes import compare
 EPS = float(np.finfo(float).eps)
 
 
-# --- elementary functions --------------------------------------------------------------------------------------------------
+# --- elementary functions -------------------------------------------------------------------------
 
 
 @kernel
@@ -57,7 +59,9 @@ def three(x):
 
 @pytest.mark.parametrize("width", [1e-8, 0.3, 1.0, 5.0, 26.0])
 def test_elementary_functions_are_right_to_a_few_units_in_the_last_place(width):
-    """exp: ln 2 to 90 bits and 13 terms; erfcx: 24 terms of absolute sum < 4; tanh: two quotients. 4 eps bounds each."""
+    """exp: ln 2 to 90 bits and 13 terms; erfcx: 24 terms of absolute sum < 4; tanh: two quotients.
+    4 eps bounds each.
+    """
     with mp.workdps(40):
         for x in np.random.default_rng(0).uniform(-width, width, 60):
             exact = (
@@ -96,7 +100,9 @@ def test_normals_at_the_ends_and_in_the_middle(u):
 
 
 def test_normals_are_the_quantiles_of_the_uniform_variates():
-    """A polynomial of degree 7 on a part whose half-width is at most 1/65 of its distance to 0 leaves less than 129⁻⁸ < eps/8."""
+    """A polynomial of degree 7 on a part whose half-width is at most 1/65 of its distance to 0
+    leaves less than 129⁻⁸ < eps/8.
+    """
     u = np.random.default_rng(1).random(300)
     z = u.copy()
     normals.transform(z, normals.source())
@@ -113,7 +119,9 @@ def test_normals_are_the_quantiles_of_the_uniform_variates():
     sizes=st.lists(st.integers(0, 150), min_size=1, max_size=4),
 )
 def test_the_variates_are_those_of_numpys_bits(seed, skipped, sizes):
-    """In portions of any size, to the last bit what each uniform variate alone gives; the generator ends where NumPy's does."""
+    """In portions of any size, to the last bit what each uniform variate alone gives; the generator
+    ends where NumPy's does.
+    """
     ours, numpys = np.random.default_rng(seed), np.random.default_rng(seed)
     numpys.bit_generator.advance(skipped)
     source, portions = normals.source(), [np.empty(n) for n in sizes]
@@ -143,11 +151,13 @@ def test_normals_are_normal():
         assert abs(np.mean(z**power) - mean) <= 6 * math.sqrt(var / n)
 
 
-# --- networks ----------------------------------------------------------------------------------------------------------------
+# --- networks -------------------------------------------------------------------------------------
 
 
 def prepare(model, K):
-    """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
+    """The network, its table and workspace with K cotangents, and the places of outputs, cotangents
+    and weights.
+    """
     (net, ints), C = describe(model), model.n_outputs
     v = workspace(net, C + K * C + 2 * K)
     return (net, ints, v), (
@@ -223,7 +233,9 @@ def test_sums_of_rows_and_of_their_squares(name, K):
 
 
 def condition(fn, *inputs):
-    """The largest relative change of an array for relative changes of the inputs by DELTA, over a few directions."""
+    """The largest relative change of an array for relative changes of the inputs by DELTA, over a
+    few directions.
+    """
     rng, base, worst = np.random.default_rng(0), fn(*inputs), 1.0
     for _ in range(4):
         moved = fn(*(compare.perturb(v, rng) for v in inputs))
@@ -236,7 +248,9 @@ def condition(fn, *inputs):
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 @pytest.mark.parametrize("activation", ["tanh", "relu", "gelu", "gelu_tanh"])
 def test_what_is_not_finite_stays_so(activation, bad):
-    """The reference refuses such parameters; the compiled network must hand them on for the stream to notice."""
+    """The reference refuses such parameters; the compiled network must hand them on for the stream
+    to notice.
+    """
     model = br.models.mlp([2, 3, 1], activation=activation)
     theta = np.ones(model.n_params)
     theta[-2] = bad  # a weight of the last layer
@@ -246,7 +260,7 @@ def test_what_is_not_finite_stays_so(activation, bad):
         assert math.isnan(both(model, theta, np.ones(2), np.eye(1))[0][0])
 
 
-# --- likelihoods ---------------------------------------------------------------------------------------------------------------
+# --- likelihoods ----------------------------------------------------------------------------------
 
 
 @kernel
@@ -290,7 +304,9 @@ LIKELIHOODS = {
 )
 @pytest.mark.parametrize("name", LIKELIHOODS)
 def test_weighted_rows_give_score_and_information(name, o, label):
-    """To a few eps of the sums of absolute values; a score of classes has no terms that cancel, y − e^o of a rate has."""
+    """To a few eps of the sums of absolute values; a score of classes has no terms that cancel, y −
+    e^o of a rate has.
+    """
     lik, y = LIKELIHOODS[name]
     o, y = (
         np.array(o) / (4 if name == "poisson" else 1),
@@ -309,7 +325,7 @@ def test_weighted_rows_give_score_and_information(name, o, label):
     assert np.array_equal(c[0] * V[0], s) and np.array_equal(w[0] * V[0], s)
 
 
-# --- steps -----------------------------------------------------------------------------------------------------------------------
+# --- steps ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("rule", ["bong", "blr", "bog", "bbb"])
@@ -333,7 +349,9 @@ def test_diagonal_steps(rule, slow, family, size, alpha):
 
 
 def _terms(rule, module, prior, current, curv, alpha):
-    """Bounds on how far rounding of each term of the equations moves mu and var: the equations with absolute values."""
+    """Bounds on how far rounding of each term of the equations moves mu and var: the equations with
+    absolute values.
+    """
     d, g = curvature.diagonal(curv), curv.g
     v, v0, m, pull = (
         current.var,
@@ -371,7 +389,7 @@ def _terms(rule, module, prior, current, curv, alpha):
     return mu, var
 
 
-# --- what the first use costs and leaves behind -----------------------------------------------------------------------------------
+# --- what the first use costs and leaves behind ---------------------------------------------------
 
 FIRST = """
 import numpy as np, bongref as br
@@ -382,7 +400,9 @@ print(res.state.mu.tolist(), res.state.var.tolist())
 
 
 def test_concurrent_first_uses_share_one_compilation(tmp_path, monkeypatch):
-    """Three processes on an empty folder: all give the same numbers, and there is one compiled kernel."""
+    """Three processes on an empty folder: all give the same numbers, and there is one compiled
+    kernel.
+    """
     if config.DISABLE_JIT:
         pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT=1")
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
@@ -401,7 +421,9 @@ def test_concurrent_first_uses_share_one_compilation(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("content", [b"", b"\x80\x04 no index"])
 def test_a_damaged_cache_is_compiled_again(content, tmp_path, monkeypatch):
-    """With a kernel that takes little to compile; a new Kernel reads the cache as a new process does."""
+    """With a kernel that takes little to compile; a new Kernel reads the cache as a new process
+    does.
+    """
     if config.DISABLE_JIT:
         pytest.skip("nothing is compiled with NUMBA_DISABLE_JIT=1")
     monkeypatch.setattr("bongref.fast.jit.FOLDER", tmp_path)
@@ -468,7 +490,7 @@ def test_a_stream_goes_on_with_the_reference_where_numba_fails(name, model, monk
         go("fast")
 
 
-# --- numba's public interface ------------------------------------------------------------------------------------------------------
+# --- numba's public interface ---------------------------------------------------------------------
 
 PUBLIC = {"numba", "numba.extending", "numba.typed"}
 NAMES = {

@@ -1,8 +1,10 @@
-"""The compiled CNN against the reference and its autograd, over shapes that leave remainders everywhere.
+"""The compiled CNN against the reference and its autograd, over shapes that leave remainders
+everywhere.
 
-The tolerance is C eps times the sum of the absolute values of the terms. That sum is the same network at |θ| and |x| with relu, which is
-then the identity: every activation obeys |act(z)| ≤ |z| and |act'(z)| < 1.2. A gradient also contains act'(z), and z is known to eps times
-the sum of its own terms, hence the factor 1 + (largest such sum).
+The tolerance is C eps times the sum of the absolute values of the terms. That sum is the same
+network at |θ| and |x| with relu, which is then the identity: every activation obeys |act(z)| ≤ |z|
+and |act'(z)| < 1.2. A gradient also contains act'(z), and z is known to eps times the sum of its
+own terms, hence the factor 1 + (largest such sum).
 """
 
 import numba
@@ -56,7 +58,9 @@ def draw(model, seed=0):
 
 
 def prepare(model, K):
-    """The network, its table and workspace with K cotangents, and the places of outputs, cotangents and weights."""
+    """The network, its table and workspace with K cotangents, and the places of outputs, cotangents
+    and weights.
+    """
     (net, ints), C = describe(model), model.n_outputs
     v = workspace(net, C + K * C + 2 * K)
     o = net.size
@@ -78,7 +82,9 @@ def run(model, theta, x, V, prepared=None):
 
 
 def magnitudes(model, theta, x):
-    """The sums of the absolute values of the terms: of the outputs (C,), of the Jacobian (C, P); and the largest before an activation."""
+    """The sums of the absolute values of the terms: of the outputs (C,), of the Jacobian (C, P);
+    and the largest before an activation.
+    """
     keys = ("in_shape", "features", "kernel", "hidden")
     positive = models.cnn(
         **{k: model.spec[k] for k in keys}, n_classes=model.n_outputs, activation="relu"
@@ -114,7 +120,9 @@ def compare(model, seed):
 
 
 def check_sums(model, theta, x, V, want, tol):
-    """Sums of rows and of their squares: to the tolerance of the rows, and twice the rows times it for the squares."""
+    """Sums of rows and of their squares: to the tolerance of the rows, and twice the rows times it
+    for the squares.
+    """
     c, w = np.random.default_rng(0).uniform(0.5, 2, (2, len(V)))
     for K in (1, len(V)):
         g, d, (network, (o, at, weights)) = (
@@ -167,7 +175,9 @@ def test_the_papers_network():
 
 @pytest.mark.parametrize("name", SHAPES)
 def test_a_used_workspace_is_as_good_as_a_new_one(name):
-    """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is left."""
+    """The zeros around the planes survive, and nothing of an earlier input or of more cotangents is
+    left.
+    """
     model = build(name, "gelu")
     prepared = prepare(model, 5)
     (_net, ints, v), _ = prepared
@@ -193,11 +203,13 @@ def test_what_is_not_finite_stays_so(piece, bad):
         assert np.all(np.any(~np.isfinite(out), axis=1))
 
 
-# --- predictions over many inputs and samples ----------------------------------------------------------------------------------
+# --- predictions over many inputs and samples -----------------------------------------------------
 
 
 def predictions(model, lik, n, S, seed=0):
-    """A state, samples, inputs, and what the reference gives for them with a bound of its rounding errors, (S, n, C) each."""
+    """A state, samples, inputs, and what the reference gives for them with a bound of its rounding
+    errors, (S, n, C) each.
+    """
     rng = np.random.default_rng(seed)
     theta, _, _ = draw(model, seed)
     X = rng.standard_normal((n, *model.in_shape))
@@ -247,7 +259,9 @@ def test_linearised_means_are_those_of_the_linearised_outputs(monkeypatch):
 
 
 def test_few_rows_and_many_rows_of_the_jacobian_are_the_same():
-    """One row at a time, which forms products for its own cotangent, and all at once, where pooled pixels share them."""
+    """One row at a time, which forms products for its own cotangent, and all at once, where pooled
+    pixels share them.
+    """
     model = build("two channels, odd width, even kernel", "gelu")
     theta, x, _ = draw(model)
     _, together = run(model, theta, x, np.eye(3))

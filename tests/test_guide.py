@@ -497,7 +497,9 @@ def test_predictions_are_close_to_the_points_that_they_were_fitted_to():
 
 
 def test_small_steps_of_full_covariances_have_a_least_time():
-    """20 parameters and 4 iterations took 0.55 ms a step with blr (its loop is in Python), 2.6 µs with bong."""
+    """20 parameters and 4 iterations took 0.55 ms a step with blr (its loop is in Python), 2.6 µs
+    with bong.
+    """
     options = {"n_obs": 2000, "budget": 1e3, "n_iter": 4, "n_samples": 20, "calibrate": False}
     found = br.recommend(br.models.linear(20), **options)
     each = {c.method.name: c.seconds for c in found.choices}

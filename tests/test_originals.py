@@ -135,8 +135,9 @@ def test_factor_analysis_is_nearer_than_the_svd(seed):
 
 
 def test_an_iteration_maximises_the_expected_log_density():
-    """Q(Υ, W) = E[log N(x | Wz, Υ)], x ~ N(0, S), z | x by the factor model of the iteration before:
-    its derivative by central differences vanishes at the new Υ, W, and not at the old ones."""
+    """Q(Υ, W) = E[log N(x | Wz, Υ)], x ~ N(0, S), z | x by the factor model of the iteration
+    before: its derivative by central differences vanishes at the new Υ, W, and not at the old ones.
+    """
     rng = np.random.default_rng(7)
     Ups, W_tilde, W = (
         rng.uniform(0.5, 2, 6),

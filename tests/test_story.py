@@ -1,4 +1,6 @@
-"""The page "Is the paper's story true?": its numbers from the committed results, its rule, its places in the paper."""
+"""The page "Is the paper's story true?": its numbers from the committed results, its rule, its
+places in the paper.
+"""
 
 import functools
 import json
@@ -58,7 +60,9 @@ def test_the_page_is_that_of_the_results():
     ids=lambda x: getattr(x, "id", getattr(x, "label", "")),
 )
 def test_every_effect_is_that_of_scipy_on_the_result_lines(c, k):
-    """Means, differences and intervals again, from the ids of the runs, and as the page prints them."""
+    """Means, differences and intervals again, from the ids of the runs, and as the page prints
+    them.
+    """
     sides = [_last(i, *read) for i, read in zip(_halves(k.ids), k.read, strict=True)]
     a, b = map(np.array, sides)
     again = stats.ttest_rel(b, a).confidence_interval(0.95) if np.ptp(b - a) else (0.0, 0.0)
@@ -138,7 +142,9 @@ def test_the_places_are_those_of_the_paper():
 
 
 def test_the_verdicts_of_the_ledger_are_those_of_the_page():
-    """A claim that stands for several conclusions has their verdict where they agree, else a condition."""
+    """A claim that stands for several conclusions has their verdict where they agree, else a
+    condition.
+    """
     judged = story.verdicts(RUNS)
     for id in {c.claim for c in CONCLUSIONS if c.claim}:
         own = [c.id for c in CONCLUSIONS if c.claim == id]
@@ -335,7 +341,9 @@ SMALL = ("bong-lin-hess-diag", "bong-lin-hess-dlr", "bong-lin-hess-fc", "bog-lin
 
 @pytest.mark.parametrize("study", paper.STUDIES)
 def test_a_study_in_small(study, tmp_path, monkeypatch):
-    """The last command of each folder on a few steps with one or two methods, collected for the page."""
+    """The last command of each folder on a few steps with one or two methods, collected for the
+    page.
+    """
     data = os.environ.get("BONGREF_DATA", "")
     run = execute.stream.run
     monkeypatch.setattr(

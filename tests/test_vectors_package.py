@@ -1,4 +1,6 @@
-"""The vectors as a package of their own: every file whole, the sums right, the cases readable from it."""
+"""The vectors as a package of their own: every file whole, the sums right, the cases readable from
+it.
+"""
 
 import hashlib
 import json

@@ -1,4 +1,5 @@
-"""Which learning rate keeps bog and bbb positive definite: python -m validation.alphas [--steps 200]
+"""Which learning rate keeps bog and bbb positive definite: python -m validation.alphas [--steps
+200]
 
 Every method of bog and bbb (40 names) learns three streams (a linear regression, a regression and
 a classification with a network) of two seeds each, from the prior that a Filter has by default.

@@ -1,4 +1,5 @@
-"""Kill a process that saves its state at random moments, again and again: python -m validation.kills_saved [--kills 50]
+"""Kill a process that saves its state at random moments, again and again: python -m
+validation.kills_saved [--kills 50]
 
 Three programs learn the same stream with an mc method: ``br.run(checkpoint=PATH, every=…)``, and a
 :class:`bongref.Filter` and a BongRegressor that are saved after every few rows. Each is computed
@@ -6,8 +7,8 @@ once without interruption. Then it is killed by -9 at random moments, that often
 most 0.4 of the time that the whole takes, so that most processes end in a kill): every new process
 goes on from the file that the last one left. The file must be readable after every kill, and at the
 end state, rows and generator must have the bits of the run that was not killed. Exit status 1 if
-anything differs. With ``--in-a-row`` a life is as long as a start and at most 1.5/kills of the work,
-so that all kills fall into one stream.
+anything differs. With ``--in-a-row`` a life is as long as a start and at most 1.5/kills of the
+work, so that all kills fall into one stream.
 """
 
 from __future__ import annotations

@@ -15,8 +15,8 @@ The blind ones, in blind.json, are changes of tests/textbook.py, an implementati
 with a structure of its own, written by someone who had not seen the tables or the search:
 FIRST_SIGHT is what was said of them then, by eye. What did not match was a reason to widen the
 search, so that today's share of these is no measure any more of what it does with the next mistake;
-the second list, written after the first widening, is one for that. blind2.json and blind3.json are a
-third and a fourth list, over all levels, each written before the search was touched again, and
+the second list, written after the first widening, is one for that. blind2.json and blind3.json are
+a third and a fourth list, over all levels, each written before the search was touched again, and
 pairs.json has two of the mistakes of the fourth at once, of which one is to be named; their "first
 sight" is what was said of each then, by eye. ``--later`` runs these three lists; it writes a file
 only with ``--out``.

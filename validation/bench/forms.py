@@ -171,7 +171,9 @@ FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]
 
 
 def measure(repeats: int, chosen: str = "") -> Iterator[tuple[str, str, float, float]]:
-    """(form, what is timed, seconds with it, seconds without it) where the name of one or the other contains ``chosen``."""
+    """(form, what is timed, seconds with it, seconds without it) where the name of one or the other
+    contains ``chosen``.
+    """
     for form, (without, cases) in FORMS.items():
         for what, make in cases:
             if chosen not in f"{form} {what}":

@@ -1,8 +1,8 @@
 """The literature's methods in their authors' own code, next to ours:  python -m validation.originals
 
-``bongref.theory.literature`` and ``bongref.theory.batch`` are written from the papers. Here the same
-steps are taken by the code that the papers' authors have published, from the same state, data and
-draws, and the largest relative difference is written down. An original is never part of this
+``bongref.theory.literature`` and ``bongref.theory.batch`` are written from the papers. Here the
+same steps are taken by the code that the papers' authors have published, from the same state, data
+and draws, and the largest relative difference is written down. An original is never part of this
 repository: its checkout is named by an environment variable, or it is installed.
 
 =========  =============================  ==================================  =====================
@@ -45,9 +45,9 @@ ORIGINALS = {
 class Row(NamedTuple):
     """One comparison: the step in their code and in ours, and how far the two are apart.
 
-    ``difference`` is the largest relative difference over ``cases`` streams, ``bound`` what rounding
-    (or a tolerance that is theirs) explains. With ``expected`` = "other" the two are different
-    methods, and the row is there to show by how much.
+    ``difference`` is the largest relative difference over ``cases`` streams, ``bound`` what
+    rounding (or a tolerance that is theirs) explains. With ``expected`` = "other" the two are
+    different methods, and the row is there to show by how much.
     """
 
     step: str

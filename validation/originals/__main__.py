@@ -1,8 +1,8 @@
 """Run the originals that are there and write the page:  python -m validation.originals [NAME ...]
 
-Results are kept in validation/results/originals.json, an entry for each original; one that cannot be
-imported keeps its entry and is named. ``--page`` only writes docs/originals.md from the results. The
-exit status is 1 if a difference is not what it should be.
+Results are kept in validation/results/originals.json, an entry for each original; one that cannot
+be imported keeps its entry and is named. ``--page`` only writes docs/originals.md from the results.
+The exit status is 1 if a difference is not what it should be.
 """
 
 from __future__ import annotations

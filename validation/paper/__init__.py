@@ -1,9 +1,9 @@
 """The paper's experiments, one command each:  python -m validation.paper c --reduced
 
 Every study has two files of settings: ``full`` has the paper's numbers, ``reduced`` has fewer
-trials, samples or test rows and says which. Settings are commands of ``bongref`` (``tune``, ``run``)
-in the order in which they are given; each resumes where it was stopped, and results go into a
-folder for each study. See settings/ and README.md.
+trials, samples or test rows and says which. Settings are commands of ``bongref`` (``tune``,
+``run``) in the order in which they are given; each resumes where it was stopped, and results go
+into a folder for each study. See settings/ and README.md.
 """
 
 from __future__ import annotations

@@ -227,7 +227,9 @@ def parameterisations(runs: Sequence[Run]) -> list[Compared]:
 
 
 def moment_unstable(runs: Sequence[Run]) -> list[Compared]:
-    """At the prior variance that the tuning chose, and over all that it tried, as seeds of their own."""
+    """At the prior variance that the tuning chose, and over all that it tried, as seeds of their
+    own.
+    """
     chosen, tried = [], []
     for family in ("diag_mom", "diag"):
         own = matching(of_study(runs, "b"), method=f"bong-lin-ef-{family}", task="mnist")

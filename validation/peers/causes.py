@@ -471,8 +471,9 @@ def dlr_jitter(prior: DLR, lin: Lin, eps: float = 1e-6) -> DLR:
 
 
 def nano(prior: FC, current: FC, curv: Curv, alpha: float = 1.0) -> FC:
-    """BLR-MC-HESS-FC with the prior's precision in place of (1 − α) times the iterate's plus α times
-    the prior's, and a mean that is pushed from the prior's, +αΣΣ0⁻¹(μ − μ0), not pulled to it.
+    """BLR-MC-HESS-FC with the prior's precision in place of (1 − α) times the iterate's plus α
+    times the prior's, and a mean that is pushed from the prior's, +αΣΣ0⁻¹(μ − μ0), not pulled to
+    it.
 
     In the first iteration, where the iterate is the prior, it is the rule.
     """

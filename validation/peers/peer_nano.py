@@ -4,8 +4,8 @@ BONGREF_PEER_NANO names a checkout.
 Its ``NANO`` filter with ``derivate_type='direct'``, which takes expectations of gradient and
 Hessian of the loss −log p(y | θ), a Gaussian one with a fixed R: BONG-MC-HESS-FC with one iteration
 and a rate of 1, BLR-MC-HESS-FC with I iterations and its rate lr = α. Its expectations, over sigma
-points, are averages over our samples here, and its Hessian by differences is its own one by autograd;
-the threshold at which it stops is switched off. Our network is its observation function.
+points, are averages over our samples here, and its Hessian by differences is its own one by
+autograd; the threshold at which it stops is switched off. Our network is its observation function.
 """
 
 from __future__ import annotations

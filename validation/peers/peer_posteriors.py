@@ -37,7 +37,7 @@ VERSION = metadata.version("posteriors")
 OFFERED = ("bong-lin-ef-diag", "bong-lin-ef-fc", "blr-lin-ef-diag", "blr-lin-ef-fc")
 
 
-# --- the likelihood in PyTorch ---------------------------------------------------------------------
+# --- the likelihood in PyTorch --------------------------------------------------------------------
 
 
 def log_prob(likelihood: dict[str, Any]):
