@@ -174,10 +174,10 @@ def marginal_variance(q: State) -> Array:
 def _dlr_variances(Ups: Array, W: Array) -> Array:
     """diag (Υ + W Wᵀ)⁻¹ for Υ > 0.
 
-    With A = Υ^{-1/2} W = Q Λ Vᵀ: (1 − a_iᵀ(I + AᵀA)⁻¹a_i) / Υ_i. The second term, the leverage of row
-    i, is at most 1, and all of them are at most R together: where it is above ½ and the difference
-    cancels, which is in fewer than 2R rows, the others are eliminated: 1 / (Υ_i + w_iᵀ(I + BᵀB)⁻¹w_i)
-    with B = A without row i.
+    With A = Υ^{-1/2} W = Q Λ Vᵀ: (1 − a_iᵀ(I + AᵀA)⁻¹a_i) / Υ_i. The second term, the leverage of
+    row i, is at most 1, and all of them are at most R together: where it is above ½, in fewer than
+    2R rows, the difference cancels, and the other rows are eliminated instead:
+    1 / (Υ_i + w_iᵀ(I + BᵀB)⁻¹w_i) with B = A without row i.
     """
     A = W / np.sqrt(Ups)[:, None]
     Lambda, V = svd(A)

@@ -3,8 +3,8 @@
 A model's output o has shape (..., C). It is the natural parameter η itself, except for `Gaussian`,
 where the output is the mean and η = R⁻¹ o. Every function is pure and works on any leading batch
 dimensions of o and y; y is what `encode` returns, an array (..., C). Functions of o can be
-differentiated by autograd; A and log_prob at least twice, and their derivatives keep their digits
-where 1 − p or y − ŷ would cancel.
+differentiated by autograd; A and log_prob at least twice, also where 1 − p or y − ŷ would cancel.
+What is not here: networks (``models``) and expectations over q(θ) (``curvature``, ``predictive``).
 
 | family | A(η) | ŷ = ∇A | R = ∇²A | factor L, R = L Lᵀ |
 |---|---|---|---|---|
