@@ -66,6 +66,10 @@ class Backend(Protocol):
     reason: str  # why the other one is not used
     traces: list[tuple[Symbol, ...]]
 
+    @property
+    def lost(self) -> float:
+        """The most digits that rounding may have taken from a step of the reference."""
+
     def advance(self, state: State, t: int, stop: int) -> Advanced: ...
 
 
@@ -94,8 +98,13 @@ class Reference:
     name = "reference"
 
     def __init__(self, problem: Problem, reason: str) -> None:
-        self.problem, self.reason = problem, reason
+        self.problem, self.reason, self._lost = problem, reason, 0.0
         self.traces: list[tuple[Symbol, ...]] = []
+
+    @property
+    def lost(self) -> float:
+        """The most digits that rounding may have taken from one of the steps."""
+        return self._lost
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """One step: predict, and update unless the observation is missing."""
@@ -128,6 +137,7 @@ class Reference:
             raise StepFailed(t, state, RAISED, detail) from error
         if not info.valid:
             raise StepFailed(t, state, info.reason)
+        self._lost = max(self._lost, info.lost)
         return new
 
 
@@ -144,6 +154,11 @@ class Compiled:
         self.stream, self.reference = stream, Reference(problem, "")
         self.fall_back = fall_back
         self.traces: list[tuple[Symbol, ...]] = []
+
+    @property
+    def lost(self) -> float:
+        """Of the steps that the reference took: the compiled path refuses what costs so much."""
+        return self.reference.lost
 
     def advance(self, state: State, t: int, stop: int) -> Advanced:
         """Some of the steps t, …, stop − 1: as many as fit into a time slice."""

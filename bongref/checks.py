@@ -328,7 +328,7 @@ def _why_not(q: State) -> str:
 
 def curv(value: Any, P: int, *, diagonal_ok: bool) -> Curv:
     """A Curv of P parameters with exactly one of S, G and d."""
-    from .curvature import Curv
+    from .curvature import Curv, with_factor
 
     if not isinstance(value, Curv):
         raise InvalidType(f"curv must be a Curv, got {describe(value)}")
@@ -338,7 +338,7 @@ def curv(value: Any, P: int, *, diagonal_ok: bool) -> Curv:
         raise InvalidValue(f"curv must have exactly one of S, G and d, got {got}")
     g = array("curv.g", value.g, shape=(P,))
     if given == ["S"]:
-        return Curv(g, S=array("curv.S", value.S, shape=(P, None)))
+        return with_factor(g, array("curv.S", value.S, shape=(P, None)), value.e)
     if given == ["G"]:
         return Curv(g, G=symmetric("curv.G", value.G, P))
     if not diagonal_ok:

@@ -26,6 +26,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from . import checks
+from .errors import InvalidValue
 from .linalg import Array, eigh, rowdot, sqrt
 from .paper import eq
 
@@ -37,7 +39,9 @@ if TYPE_CHECKING:
 class Curv(NamedTuple):
     """Expected gradient g (P,) and expected Hessian G: as S (P, K) with G = −S Sᵀ, or dense (P, P), or its diagonal d (P,).
 
-    Exactly one of S, G and d is given.
+    Exactly one of S, G and d is given. Where g lies in the columns of S, the estimators also hand over e with g = S e, the
+    residual in units of its standard deviations: with it an efficient form finds the mean without the difference Σg − K Vᵀg,
+    which loses the digits of a very informative observation.
 
     Parameters
     ----------
@@ -49,6 +53,8 @@ class Curv(NamedTuple):
         The expected Hessian itself.
     d : ndarray, shape (P,), optional
         Its diagonal; enough for the diagonal families alone.
+    e : ndarray, shape (K,), optional
+        Coefficients with g = S e; only together with S.
 
     Examples
     --------
@@ -63,6 +69,19 @@ class Curv(NamedTuple):
     S: Any = None
     G: Any = None
     d: Any = None
+    e: Any = None
+
+
+def with_factor(g: Array, S: Array, e: Any) -> Curv:
+    """The Curv of checked g and S, with e from outside: g must be S e, to 1e-8 of the sizes that enter."""
+    if e is None:
+        return Curv(g, S=S)
+    e = checks.array("curv.e", e, shape=(S.shape[1],))
+    with np.errstate(over="ignore", invalid="ignore"):
+        off, size = np.max(np.abs(S @ e - g), initial=0), np.max(np.abs(S) @ np.abs(e), initial=0)
+    if not off <= 1e-8 * size < np.inf and off > 0:
+        raise InvalidValue(f"curv.e must be the coefficients with g = S e, got max|S e - g| = {off:.3g}; leave it out otherwise")
+    return Curv(g, S=S, e=e)
 
 
 class Lin(NamedTuple):
@@ -166,7 +185,7 @@ def mc_ef(
     if virtual is not None:
         Ghat = np.stack([_gradient(model, lik, x, v, theta) for theta, v in zip(samples, virtual, strict=True)], axis=1)
     S = Ghat / np.sqrt(len(samples))  # sec:pseudocode#21, eq:GMCEF — G = −S Sᵀ
-    return Curv(g, S=S)
+    return Curv(g, S=S, e=None if virtual is not None else np.full(len(samples), 1 / np.sqrt(len(samples))))
 
 
 # --- linearised ----------------------------------------------------------------------------------------------------------
@@ -179,7 +198,15 @@ def lin_hess(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Curv:
     B = lik.info_factor(o).reshape(-1, *o.shape[-1:] * 2)
     g = J.reshape(-1, len(mu)).T @ lik.score(o, y).reshape(-1)  # sec:pseudocode#26, sec:derivations#18, eq:gL
     S = (np.swapaxes(J, 1, 2) @ B).transpose(1, 0, 2).reshape(len(mu), -1)  # sec:pseudocode#27, sec:derivations#19, eq:GL — G = −S Sᵀ
-    return Curv(g, S=S)
+    return Curv(g, S=S, e=_pearson(lik, o, y))
+
+
+def _pearson(lik: Likelihood, o: Array, y: Any) -> Array | None:
+    """e with B e = ∂ log p/∂o, B Bᵀ the information of o; None if the likelihood does not offer it, or e overflows."""
+    if not hasattr(lik, "pearson"):
+        return None
+    e: Array = lik.pearson(o, y).reshape(-1)
+    return e if np.all(np.isfinite(e)) else None
 
 
 def lin_ef(
@@ -191,7 +218,7 @@ def lin_ef(
     """
     g = _gradient(model, lik, x, y, mu)  # sec:pseudocode#30, sec:EF#2, eq:gL-cheap
     S = (g if virtual is None else _gradient(model, lik, x, virtual, mu))[:, None]  # sec:pseudocode#31, eq:GLEF — G = −S Sᵀ
-    return Curv(g, S=S)
+    return Curv(g, S=S, e=np.ones(1) if virtual is None else None)
 
 
 def linearise(model: Model, lik: Likelihood, x: Any, y: Any, mu: Array) -> Lin:

@@ -12,6 +12,7 @@
     BongrefWarning (UserWarning)
       Diverging                                            a stream predicts worse than a constant
       Unscaled                                             data that are far from mean 0 and scale 1
+      LostDigits                                           rounding may have taken half the digits
 
 >>> import bongref as br
 >>> try:
@@ -129,3 +130,7 @@ class Diverging(BongrefWarning):
 
 class Unscaled(BongrefWarning):
     """Inputs or observations of a network that are far from mean 0 and standard deviation 1."""
+
+
+class LostDigits(BongrefWarning):
+    """A step from which rounding may have taken more than half of the digits."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, curvature
+from . import accuracy, checks, curvature
 from .curvature import Curv
 from .errors import InvalidType, InvalidValue, NotFinite
 from .gaussians import draw, is_valid
@@ -26,7 +26,7 @@ from .paper import eq
 from .show import fields_html
 from .states import DLR, FC, State
 from .tables import as_array
-from .trace import Recorder, Symbol, Trace, recording
+from .trace import Recorder, Symbol, Trace, recording, suspended
 
 FORMS = ("auto", "plain", "efficient")
 NOT_FINITE, NOT_PD = "not finite", "not positive definite"
@@ -47,6 +47,10 @@ class Info(NamedTuple):
         With ``trace=True``: every symbol with its value and equation.
     reason : str
         ``"not finite"`` or ``"not positive definite"`` where ``valid`` is False.
+    lost : float
+        An estimate of the decimal digits, of 16, that rounding has taken from a valid result, in
+        the first or the last iteration; see :mod:`bongref.accuracy`. ``accurate`` is False where it
+        is more than half.
 
     Examples
     --------
@@ -61,6 +65,12 @@ class Info(NamedTuple):
     form: str = ""
     trace: tuple[Symbol, ...] = ()
     reason: str = ""
+    lost: float = 0.0
+
+    @property
+    def accurate(self) -> bool:
+        """Whether half of the digits are left, by the estimate."""
+        return self.lost <= accuracy.HALF
 
     def __repr__(self) -> str:
         """The fields that say something; a trace by its length."""
@@ -72,6 +82,7 @@ class Info(NamedTuple):
     def _pairs(self) -> list[tuple[str, str]]:
         pairs = [("valid", repr(self.valid))]
         pairs += [(k, repr(v)) for k in ("iteration", "reason", "form") if (v := getattr(self, k))]
+        pairs += [] if self.accurate else [("lost", f"{self.lost:.0f} of 16 digits")]
         return pairs + ([("trace", f"<{len(self.trace)} symbols>")] if self.trace else [])
 
 
@@ -134,7 +145,10 @@ def step(
     checks.choice("form", form, FORMS)
     state, fn = unchecked_step(m, prior, prior if current is None else current, curv, form)
     reason = _fault(state, is_valid(state))
-    return state, Info(not reason, 1 if reason else None, _where(fn), reason=reason)
+    again = lambda *args: fn(*args, m.params.get("alpha", 1))
+    current = prior if current is None else current
+    lost = 0.0 if reason else _lost(m, again, prior, current, curv, state)
+    return state, Info(not reason, 1 if reason else None, _where(fn), reason=reason, lost=lost)
 
 
 def _rank(m: Method, prior: Any) -> int | None:
@@ -161,6 +175,15 @@ def unchecked_step(
     fn = m.step_function(curv, current if m.rule in ("blr", "bbb") else prior, form)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):  # reported by Info
         return fn(prior, current, curv, m.params.get("alpha", 1)), fn  # sec:pseudocode#11
+
+
+def _lost(
+    m: Method, again: Callable[..., State], prior: State, current: Any, curv: Curv, new: State
+) -> float:
+    """The digits that rounding may have taken from a valid result."""
+    with suspended():
+        invariant = m.rule in ("bong", "blr")
+        return accuracy.lost(again, prior, current, curv, new, invariant=invariant)
 
 
 def _where(fn: Callable[..., Any]) -> str:
@@ -287,7 +310,7 @@ def unchecked_update(
     """:func:`update` on checked arguments: I times an estimate of (g, G) and a step."""
     loop: InnerLoop | None = None
     current: Any = prior  # q_{t,i-1}, in the form of the inner loop
-    bad, reason, form_used = None, "", ""
+    bad, reason, form_used, lost = None, "", "", 0.0
     for i in range(m.n_iter):
         if bad is not None and not _can_go_on(m, current.mu, draws):
             break
@@ -300,11 +323,16 @@ def unchecked_update(
         if loop is None:
             loop = _inner_loop(m, curv, form)
             current = loop.start(prior)
+        before = current
         current, form_used = loop.step(prior, current, curv)
         if bad is None and (reason := _fault(current, loop.is_valid(current))):
             bad = i + 1
+        if bad is None and i in (0, m.n_iter - 1):
+            new = loop.state(prior, current)
+            lost = max(lost, _lost(m, loop.again, prior, before, curv, new))
     state = current if loop is None else loop.state(prior, current)
-    return state, Info(bad is None, bad, form_used, reason=reason)
+    lost = lost if bad is None else 0.0
+    return state, Info(bad is None, bad, form_used, reason=reason, lost=lost)
 
 
 class InnerLoop(NamedTuple):
@@ -316,6 +344,10 @@ class InnerLoop(NamedTuple):
     ]  # q_{t|t-1}, q_{t,i-1}, (g, G) -> q_{t,i}, form
     state: Callable[[Any, Any], State]  # q_{t|t-1}, q_{t,i} -> the state
     is_valid: Callable[[Any], bool]
+
+    def again(self, prior: State, current: Any, curv: Curv) -> State:
+        """A step, and the state that it leads to."""
+        return self.state(prior, self.step(prior, current, curv)[0])
 
 
 def _inner_loop(m: Method, curv: Curv, form: str) -> InnerLoop:

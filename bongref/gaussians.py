@@ -35,6 +35,7 @@ from .linalg import (
     solve,
     svd,
     sym,
+    thin_svd,
     woodbury_solve,
 )
 from .special import ndtri
@@ -162,14 +163,33 @@ def marginal_variance(q: State) -> Array:
         return q.var
     pos, neg, schur = _split(q)
     if len(neg) == 0:
-        UW = q.W / q.Ups[:, None]
-        var = 1 / q.Ups - rowdot(solve(eye(q.W.shape[1]) + gram(q.W, UW), UW.T).T, UW)
-        return var
+        return _dlr_variances(q.Ups, q.W)
     out = np.empty(len(q.mu))
     K = woodbury_solve(q.Ups[pos], q.W[pos], q.W[pos] @ q.W[neg].T)
     out[neg] = np.diag(inv(schur))
     out[pos] = marginal_variance(DLR(q.mu[pos], q.Ups[pos], q.W[pos])) + rowdot(K @ inv(schur), K)
     return out
+
+
+def _dlr_variances(Ups: Array, W: Array) -> Array:
+    """diag (Υ + W Wᵀ)⁻¹ for Υ > 0.
+
+    With A = Υ^{-1/2} W = Q Λ Vᵀ: (1 − a_iᵀ(I + AᵀA)⁻¹a_i) / Υ_i. The second term, the leverage of
+    row i, is at most 1, and all of them are at most R together: where it is above ½, in fewer than
+    2R rows, the difference cancels, and the other rows are eliminated instead:
+    1 / (Υ_i + w_iᵀ(I + BᵀB)⁻¹w_i) with B = A without row i.
+    """
+    A = W / np.sqrt(Ups)[:, None]
+    Lambda, V = svd(A)
+    leverage = np.sum((A @ V / np.hypot(1, Lambda)) ** 2, axis=1)
+    var: Array = (1 - leverage) / Ups
+    for i in np.flatnonzero(leverage > 0.5):
+        B = A.copy()
+        B[i] = 0
+        Lambda, V = svd(B)
+        along, across = W[i] @ V, W[i] - V @ (V.T @ W[i])  # across: where P < R
+        var[i] = 1 / (Ups[i] + np.sum((along / np.hypot(1, Lambda)) ** 2) + across @ across)
+    return var
 
 
 def covariance(q: State) -> Array:
@@ -199,7 +219,8 @@ def logdet_covariance(q: State) -> float:
         return float(np.sum(np.log(q.var)))
     pos, neg, schur = _split(q)
     Ups, W = q.Ups[pos], q.W[pos]
-    inner = logdet(eye(W.shape[1]) + gram(W, W / Ups[:, None]))
+    Lambda, _ = svd(W / np.sqrt(Ups)[:, None])
+    inner = 2 * float(np.sum(np.log(np.hypot(1, Lambda))))  # log |I + WᵀΥ⁻¹W|
     return float(-np.sum(np.log(Ups)) - inner - (logdet(schur) if len(neg) else 0.0))
 
 
@@ -339,4 +360,19 @@ def _trace(q: State, p: State) -> float:
         return diagonal + float(np.sum(p.W * (q.Sigma @ p.W)))
     if isinstance(q, Diag):
         return diagonal + float(np.sum(q.var[:, None] * p.W**2))
-    return diagonal + float(np.sum(p.W * covariance_times(q, p.W)))
+    if not np.all(q.Ups > 0):
+        return diagonal + float(np.sum(p.W * covariance_times(q, p.W)))
+    return diagonal + _squares(q.Ups, q.W, p.W)
+
+
+def _squares(Ups: Array, W: Array, X: Array) -> float:
+    """Tr(Xᵀ(Υ + W Wᵀ)⁻¹X) for Υ > 0, as a sum of squares.
+
+    With Υ^{-1/2} W = Q Λ Vᵀ and Z = Υ^{-1/2} X: |(I − QQᵀ)Z|² + |(I + Λ²)^{-1/2} QᵀZ|².
+    """
+    root = np.sqrt(Ups)[:, None]
+    Q, Lambda, _ = thin_svd(W / root)
+    Z = X / root
+    inside = Q.T @ Z
+    outside = Z - Q @ inside
+    return float(np.sum(outside**2) + np.sum((inside / np.hypot(1, Lambda)[:, None]) ** 2))

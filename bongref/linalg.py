@@ -229,6 +229,19 @@ def woodbury_solve(Ups: Array, W: Array, X: Array) -> Array:
     return UX - UW @ solve(eye(W.shape[1]) + gram(W, UW), gram(W, UX))
 
 
+def woodbury_fit(Ups: Array, W: Array, a: Array, c: Array) -> Array:
+    """(Υ + W Wᵀ)⁻¹(a + W c) for Υ > 0, by the SVD A = Q Λ Vᵀ of Υ^{-1/2} W; O(R² P).
+
+    With D = Υ^{1/2} it is D⁻¹((I + AAᵀ)⁻¹ D⁻¹a + A (I + AᵀA)⁻¹ c) = D⁻¹(D⁻¹a + QΛ (I + Λ²)⁻¹ (Vᵀc − ΛQᵀ D⁻¹a)): W c enters as c,
+    so that nothing of its size has to cancel, however large W is.
+    """
+    root = sqrt(Ups)
+    A, v = W / root[:, None], a / root
+    Lambda, V = svd(A)
+    AV = A @ V
+    return (v + AV @ ((V.T @ c - AV.T @ v) / (1 + Lambda**2))) / root
+
+
 def _eliminate(a: Array, b: Array) -> Array:
     """Gauss–Jordan elimination with pivoting, for exact numbers."""
     n, vector = len(a), b.ndim == 1

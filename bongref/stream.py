@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
+from . import accuracy, checks
 from .backends import BACKENDS, RAISED, Problem, StepFailed, choose
 from .dynamics import Dynamics, Static, propagate
 from .errors import (
@@ -126,6 +126,8 @@ def run(
         If the predictions for the last observations are clearly worse than a constant.
     Unscaled
         If X or Y of a network are far from mean 0 and standard deviation 1.
+    LostDigits
+        If rounding may have taken more than half of the digits of a step, once.
 
     Examples
     --------
@@ -148,7 +150,7 @@ def run(
     state, t = record.start(resume)
     steps, watch = choose(backend, problem), divergence.Watch(problem)
     steps.traces += [] if resume is None else resume.info.traces
-    before = record.mark(t, state, steps)
+    before, said = record.mark(t, state, steps), False
     with _Bar(T, t, problem.m.name, progress) as bar:
         try:
             while t < T:
@@ -159,6 +161,7 @@ def run(
                 state = record.after(t, state, steps, end=t == T)
                 bar.show(t, record.rows)
                 watch.look(t, state)
+                said = said or accuracy.warned(steps.lost, t, problem.m.name)
         except KeyboardInterrupt:
             raise _interrupted(record.result(before, steps), problem) from None
         except StepFailed as failure:

@@ -108,6 +108,16 @@ def recording(method_name: str) -> Iterator[Recorder]:
         _active.reset(outer)
 
 
+@contextmanager
+def suspended() -> Iterator[None]:
+    """Record nothing while the block runs."""
+    outer = _active.set(None)
+    try:
+        yield
+    finally:
+        _active.reset(outer)
+
+
 def note(function: str, values: dict[str, Any]) -> None:
     """Record the marked symbols of a call that returns, with its local variables."""
     recorder = _active.get()

@@ -144,6 +144,7 @@ def test_advice_names_only_what_the_method_has():
     assert br.update(m, LINEAR, UNIT, prior, X[0], Y[0])[1].valid
 
 
+@pytest.mark.filterwarnings("ignore::bongref.LostDigits")
 def test_a_stream_that_ran_away_is_not_called_an_overflow_of_the_model():
     """θ doubles its own error at every step until it overflows: the message gives |mu| then and
     now.
@@ -546,6 +547,7 @@ def test_a_prediction_that_overflows_carries_the_rows(backend):
     )
 
 
+@pytest.mark.filterwarnings("ignore::bongref.LostDigits")
 def test_a_prediction_that_loses_positive_definiteness_is_not_called_an_overflow():
     """One variance is observed, another shrinks by 1e-4 at every step: singular in float64."""
     m, moving = br.method("bong-lin-hess-fc"), br.dynamics.Linear([[2.0, 1.0], [0.0, 1e-2]])

@@ -63,7 +63,7 @@ class Reference:
         f, lik = vectors.model(model), vectors.likelihood(likelihood)
         estimator = getattr(curvature, hess.replace("-", "_"))
         curv = estimator(f, lik, x, y, theta if samples is None else samples)
-        return {key: value for key, value in curv._asdict().items() if value is not None}
+        return {k: a for k in ("g", "S", "G", "d") if (a := getattr(curv, k)) is not None}
 
     def update(
         self,

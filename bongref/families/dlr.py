@@ -18,7 +18,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..curvature import Curv, dense, factor
-from ..linalg import Array, eye, gram, inv, rowdot, solve, sqrt, svd, woodbury_solve
+from ..linalg import Array, eye, gram, inv, rowdot, solve, sqrt, svd, woodbury_fit, woodbury_solve
 from ..paper import eq
 from ..states import DLR
 
@@ -117,7 +117,11 @@ def bong(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
 def bong_woodbury(prior: DLR, current: DLR | None, curv: Curv, alpha=1) -> DLR:
     """BONG-DLR with the mean by the Woodbury identity; O((R+K)² P + (R+K)³)."""
     Ups_tilde, W_tilde = _bong_tilde(prior, curv)
-    mu = prior.mu + woodbury_solve(Ups_tilde, W_tilde, curv.g[:, None])[:, 0]  # eq:bong-dlr-mu, sec:DLR-deriv#24
+    if curv.e is None or not np.all(Ups_tilde > 0):
+        mu = prior.mu + woodbury_solve(Ups_tilde, W_tilde, curv.g[:, None])[:, 0]  # eq:bong-dlr-mu, sec:DLR-deriv#24
+    else:  # g = S e = W̃ (0, e): no difference of large numbers
+        c = np.concatenate([np.zeros(prior.W.shape[1]), curv.e])
+        mu = prior.mu + woodbury_fit(Ups_tilde, W_tilde, 0 * prior.mu, c)  # eq:bong-dlr-mu, sec:DLR-deriv#24
     return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 
 
@@ -149,7 +153,12 @@ def blr(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
 def blr_woodbury(prior: DLR, current: DLR, curv: Curv, alpha) -> DLR:
     """BLR-DLR with the mean by the Woodbury identity; O((2R+K)² P + (2R+K)³) per iteration."""
     Ups_tilde, W_tilde = _blr_tilde(prior, current, curv, alpha)
-    step = woodbury_solve(Ups_tilde, W_tilde, _pull(prior, current, curv)[:, None])[:, 0]
+    if curv.e is None or not np.all(Ups_tilde > 0):
+        step = woodbury_solve(Ups_tilde, W_tilde, _pull(prior, current, curv)[:, None])[:, 0]
+    else:  # α((Υ + W Wᵀ)δ + S e) = αΥδ + W̃ (0, √α Wᵀδ, √α e) with the prior's Υ and W
+        delta, R = prior.mu - current.mu, prior.W.shape[1]
+        c = np.concatenate([np.zeros(R), prior.W.T @ delta, curv.e]) / sqrt(alpha)
+        step = woodbury_fit(Ups_tilde, W_tilde, prior.Ups * delta, c)
     mu = current.mu + alpha * step  # eq:blr-dlr-mu, sec:LBLR-DLR#1
     return DLR(mu, *project(Ups_tilde, W_tilde, prior.W.shape[1]))
 

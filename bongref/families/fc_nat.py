@@ -152,7 +152,10 @@ def bong_woodbury(prior: FC, current: FC | None, curv: Curv, alpha=1) -> FC:
     V = prior.Sigma @ curv.S
     K = solve(eye(V.shape[1]) + sym(curv.S.T @ V), V.T).T  # eq:bong-FC-K — with S = Ĝ/√M: the printed K times √M
     Sigma = sym(prior.Sigma - K @ V.T)  # eq:bong-FC-prec, sec:lbong-fc#2
-    mu = prior.mu + prior.Sigma @ curv.g - K @ (V.T @ curv.g)  # eq:bong-FC-mean, sec:lbong-fc#1
+    if curv.e is None:
+        mu = prior.mu + prior.Sigma @ curv.g - K @ (V.T @ curv.g)  # eq:bong-FC-mean, sec:lbong-fc#1
+    else:  # g = S e and Σ_t S = K: the gain times the residual, without a difference
+        mu = prior.mu + K @ curv.e  # eq:bong-FC-mean, sec:lbong-fc#1
     return FC(mu, Sigma)
 
 
@@ -219,9 +222,13 @@ def blr_increment(prior: FC, current: Increment, curv: Curv, alpha) -> Increment
     """
     U, V = np.concatenate([current.U, curv.S], axis=1), np.concatenate([current.V, prior.Sigma @ curv.S], axis=1)
     d = np.concatenate([(1 - alpha) * current.d, np.full(curv.S.shape[1], alpha)])  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
-    delta = prior.mu - current.mu
-    back = d * solve(eye(len(d)) + sym(U.T @ V) * d, U.T @ delta + V.T @ curv.g)
-    mu = current.mu + alpha * (delta + prior.Sigma @ curv.g - V @ back)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    delta, M = prior.mu - current.mu, sym(U.T @ V)
+    if curv.e is None:
+        back = d * solve(eye(len(d)) + M * d, U.T @ delta + V.T @ curv.g)
+        mu = current.mu + alpha * (delta + prior.Sigma @ curv.g - V @ back)  # eq:blr-FC-nat-mu, sec:FC-Nat#30
+    else:  # g = S e = U (0, e), and Σ_{t,i} U = V (I + D UᵀV)⁻¹
+        forth = np.concatenate([np.zeros(len(d) - len(curv.e)), curv.e]) - d * (U.T @ delta)
+        mu = current.mu + alpha * (delta + V @ solve(eye(len(d)) + d[:, None] * M, forth))  # eq:blr-FC-nat-mu, sec:FC-Nat#30
     return Increment(mu, U, V, d)
 
 

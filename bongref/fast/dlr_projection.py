@@ -20,7 +20,7 @@ from .generic import implement, step
 from .jit import device
 from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-from .tuning import DLR_SHARP, EPS, LARGE, ROUNDS, SMALL
+from .tuning import DLR_SHARP, EPS, LARGE, ROUNDS, SHARP, SMALL
 
 # --- the SVD projection ---------------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ def mean_coefficients(prior, state, n, alpha, work):
     if not not_finite(c) == 0.0:
         return NOT_FINITE
     for i in range(n):
-        if H[i, i] > DLR_SHARP:
+        if H[i, i] > (DLR_SHARP if i < R + R0 else SHARP):
             return UNSUPPORTED
         H[i, i] += 1.0
     if not cholesky(H, n):

@@ -26,7 +26,7 @@ from .generic import end, implement, predict, step
 from .jit import device, kernel
 from .small import block, cholesky, copy, dot, inner, not_finite, solve_lower
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-from .tuning import DEFERRED, EMPTY, FC_SHARP, LOSS, PARALLEL, TILE
+from .tuning import DEFERRED, EMPTY, LOSS, PARALLEL, SHARP, TILE
 
 
 class State(NamedTuple):
@@ -243,7 +243,7 @@ def bong(rule, prior, state, g, G, work):
     n = reserve(state, K, DEFERRED, work)
     products(state, G, work)
     for k in range(K):
-        if work.T[k, k] > FC_SHARP:
+        if work.T[k, k] > SHARP:
             return UNSUPPORTED
     beta, parallel = multiple(g, G[0]) if K == 1 else (0.0, False)
     if parallel:

@@ -31,7 +31,7 @@ from . import fc
 from .fc import State, Workspace
 from .generic import begin, end, implement, predict, step
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-from .tuning import EPS, FC_SHARP, LOSS, NEGLIGIBLE, PARALLEL, RENEWED
+from .tuning import EPS, LOSS, NEGLIGIBLE, PARALLEL, RENEWED, SHARP
 
 BlrLoop = namedtuple("BlrLoop", "alpha")
 BlrMomLoop = namedtuple("BlrMomLoop", "alpha")
@@ -144,7 +144,7 @@ def blr(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
     roots = np.concatenate([math.sqrt(1 - rule.alpha) * work.weights, new])  # eq:BLR-FC-Nat-prec
     work.weights = roots
     inside = roots[:, None] * work.T * roots
-    if not np.max(np.diagonal(inside)) <= FC_SHARP:
+    if not np.max(np.diagonal(inside)) <= SHARP:
         return UNSUPPORTED if np.isfinite(inside).all() else NOT_FINITE
     work.factor = L = _cholesky(inside + np.eye(len(roots)))
     if L is None:

@@ -34,7 +34,7 @@ EMPTY = 256  # while A is zero, and at most P/3: a product with V reads less tha
 TILE = 64  # rows of A that absorb V in one product: half of the second-level cache at P = 881
 BASIS = 64  # vectors of a basis of bbb at most
 PARALLEL = 32 * EPS  # of g, relative to its largest entry, to be a multiple of a single row
-FC_SHARP = 1e10  # of 1 + xᵀΣx, beyond which less than six digits of the variance are left
+SHARP = EPS**-0.5  # of 1 + xᵀΣx (DLR: xᵀΥ̃⁻¹x) of a new row x, beyond which half the digits go
 LOSS = 64.0  # rounding that a low-rank change may cost bog and bbb, in units of the largest entry
 NEGLIGIBLE = EPS / 256  # a relative change of a covariance that is none
 RENEWED = 64  # updates after which an inverse is recomputed: each adds rounding once

@@ -3,9 +3,7 @@
 A model's output o has shape (..., C). It is the natural parameter η itself, except for `Gaussian`,
 where the output is the mean and η = R⁻¹ o. Every function is pure and works on any leading batch
 dimensions of o and y; y is what `encode` returns, an array (..., C). Functions of o can be
-differentiated by autograd; A and log_prob at least twice, and their derivatives keep their digits
-where 1 − p or y − ŷ would cancel.
-
+differentiated by autograd; A and log_prob at least twice, also where 1 − p or y − ŷ would cancel.
 What is not here: networks (``models``) and expectations over q(θ) (``curvature``, ``predictive``).
 
 | family | A(η) | ŷ = ∇A | R = ∇²A | factor L, R = L Lᵀ |
@@ -155,6 +153,10 @@ class _Canonical:
         """B with B Bᵀ = R: the factor of R."""
         return self.factor(o)
 
+    def pearson(self, o: Any, y: Any) -> Any:
+        """Pearson residuals e, (y − ŷ)/√R where R is diagonal: B e is the score."""
+        return self.residual(o, y) / np.diagonal(self.factor(o), axis1=-2, axis2=-1)
+
     def check_outputs(self, n_outputs: int) -> int:
         """n_outputs, if this family can have so many outputs."""
         return _outputs(n_outputs)
@@ -273,6 +275,10 @@ class Gaussian:
     def info_factor(self, o: Any) -> Array:
         r"""\(B = L^{-\top}\) with L the lower factor of R: \(B B^\top = R^{-1}\)."""
         return self._expand(o, self._transpose(self._Li))
+
+    def pearson(self, o: Any, y: Any) -> Any:
+        r"""\(e = L^{-1}(y - o)\): \(B e\) is the score."""
+        return self._times(y - o, self._Li)
 
     def log_prob(self, o: Any, y: Any) -> Any:
         r"""\(-\tfrac12 \lVert L^{-1}(y - o)\rVert^2 - \sum_k\log L_{kk} - \tfrac C2\log 2\pi\)."""
@@ -417,6 +423,10 @@ class Categorical(_Canonical):
         r"""y − p, with \(1 - p_k = \sum_{j \ne k} p_j\) where y_k = 1."""
         p = softmax(o)
         return y * anp.matmul(p, _off(o)) - (1.0 - y) * p
+
+    def pearson(self, o: Any, y: Any) -> Any:
+        r"""\(e = (y - p) / \sqrt p\): \(L e = y - p\)."""
+        return self.residual(o, y) / root_softmax(o)
 
     def log_prob(self, o: Any, y: Any) -> Any:
         r"""\(\log p_y = o_y - \log \sum_k e^{o_k}\)."""

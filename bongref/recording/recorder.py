@@ -157,7 +157,7 @@ class Recorder:
         missing = int(at.t - np.count_nonzero(seen[: at.t]))
         traces = steps.traces[: at.n_traces]
         compilation = compile_seconds() - self.compiled_before
-        times = (self.evaluation.seconds, compilation, traces)
+        times = (self.evaluation.seconds, compilation, traces, steps.lost)
         info = RunInfo(
             steps.name, steps.reason, self.clock.seconds, self.problem.m, at.t, missing, *times
         )
