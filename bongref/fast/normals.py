@@ -3,7 +3,7 @@ gaussians.normals.
 
 A uniform variate is k/2⁵³, k the first 53 of 64 bits; the reference takes Φ⁻¹ at the middle of its
 cell. By symmetry that is ∓Φ⁻¹(r/2⁵³) with r = j + ½, j = k or, where the first bit is 1, k with all
-bits inverted. On each of 32 intervals of each octave of r the quantile is a polynomial of degree 7
+bits inverted. On each of 128 intervals of each octave of r the quantile is a polynomial of degree 5
 to rounding; its coefficients are a row of a table: no branches, no logarithm.
 
 The bits are those of PCG64, NumPy's default: a state of 128 bits that each step multiplies and
@@ -23,8 +23,8 @@ import numpy as np
 from .jit import U, device, kernel, ordered
 
 CHAINS = 64  # blocks of 512 bytes; 2.6 to 3 ns a number for 32 to 128 chains
-SHIFT = 47  # of the 52 bits of the fraction 5 choose the interval
-FIRST = (1023 - 1) << 5  # the interval at which r = ½ lies
+SHIFT = 45  # of the 52 bits of the fraction 7 choose the interval
+FIRST = (1023 - 1) << 7  # the interval at which r = ½ lies
 LOW, HALF = (1 << SHIFT) - 1, 1 << (SHIFT - 1)
 WORD, MODULUS, MULTIPLIER = 2**64, 2**128, 0x2360ED051FC65DA44385DF649FCCF645
 U11, U32, U58, U63, U64 = (np.uint64(k) for k in (11, 32, 58, 63, 64))
@@ -35,16 +35,16 @@ JUMP, USED, PLACES = (np.uint64(3 * CHAINS + k) for k in (0, 4, 5))
 
 @functools.cache
 def table() -> np.ndarray:
-    """(53 · 32, 8): for each interval, c its middle, coefficients of −Φ⁻¹((c + x)/2⁵³) in x."""
-    interval = np.arange(53 * 32)
-    octave = 2.0 ** (interval // 32 - 1)
-    half, centre = octave / 64, octave * (1 + (interval % 32 + 0.5) / 32)
-    nodes = np.cos(np.pi * (np.arange(8) + 0.5) / 8)
+    """(53 · 128, 6): for each interval, c its middle, coefficients of −Φ⁻¹((c + x)/2⁵³) in x."""
+    interval = np.arange(53 * 128)
+    octave = 2.0 ** (interval // 128 - 1)
+    half, centre = octave / 256, octave * (1 + (interval % 128 + 0.5) / 128)
+    nodes = np.cos(np.pi * (np.arange(6) + 0.5) / 6)
     tails = (centre[:, None] + half[:, None] * nodes) / 2.0**53
     quantile = NormalDist().inv_cdf  # to 4 eps; importing scipy.special takes longer than this
     values = np.array([-quantile(r) for r in tails.flat]).reshape(tails.shape)
-    scaled = np.linalg.solve(np.vander(nodes, 8, increasing=True), values.T).T
-    return np.ascontiguousarray(scaled / half[:, None] ** np.arange(8))
+    scaled = np.linalg.solve(np.vander(nodes, 6, increasing=True), values.T).T
+    return np.ascontiguousarray(scaled / half[:, None] ** np.arange(6))
 
 
 class Source(NamedTuple):
@@ -113,16 +113,15 @@ def quantiles(words, coefficients, z, at):
         word = words[N + N + k]
         r = np.float64((~word if word >> U63 else word) >> U11) + 0.5  # exact: j + ½
         bits = np.float64(r).view(np.int64)
-        words[PLACES + k] = np.uint64((bits >> SHIFT) - FIRST) * U(8)
+        words[PLACES + k] = np.uint64((bits >> SHIFT) - FIRST) * U(6)
         z[at + k] = r - np.int64((bits & ~LOW) | HALF).view(np.float64)
     for k in range(N):
         a, x = words[PLACES + k], z[at + k]
         w = x * x
-        q1, q2 = coefficients[a + U(2)], coefficients[a + U(6)]
-        q1, q2 = q1 + x * coefficients[a + U(3)], q2 + x * coefficients[a + U(7)]
-        low = (coefficients[a] + x * coefficients[a + U(1)]) + w * q1
-        high = (coefficients[a + U(4)] + x * coefficients[a + U(5)]) + w * q2
-        z[at + k] = low + (w * w) * high
+        low = coefficients[a] + x * coefficients[a + U(1)]
+        middle = coefficients[a + U(2)] + x * coefficients[a + U(3)]
+        high = coefficients[a + U(4)] + x * coefficients[a + U(5)]
+        z[at + k] = low + w * (middle + w * high)
     for k in range(N):
         z[at + k] = z[at + k] if words[N + N + k] >> U63 else -z[at + k]
 

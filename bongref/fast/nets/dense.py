@@ -50,7 +50,7 @@ def describe(model: Any) -> tuple[Dense, Any]:
     return from_sizes(model.spec["sizes"], model.spec["bias"], CODES[model.spec["activation"]])
 
 
-@device
+@inlined
 def affine(theta, at, v, here, n, m, bias, z):
     """v[z:] (m,) = W h + b, W (m, n) row-major at θ[at], then b (bias = 1), h (n,) at v[here]."""
     b, fours = at + m * n, m // U(4) * U(4)
@@ -74,7 +74,7 @@ def affine(theta, at, v, here, n, m, bias, z):
         v[z + i] += theta[b + i]
 
 
-@device
+@inlined
 def transposed(theta, at, v, there, n, m, z, here):
     """z[here:] (n,) = Wᵀ δ, W (m, n) row-major at θ[at], δ (m,) at v[there]; four rows at once."""
     fours = m // U(4) * U(4)
@@ -157,7 +157,7 @@ def dense_pullback(net, ints, v, theta, V, K, rows):
         outers(ints, v, net.bias, DELTA * net.total, U(0), rows[k], U(0))
 
 
-@device
+@inlined
 def add_cotangents(v, T, start, first, c, w):
     """SUM += c δ and SQUARED −= (w δ)², or = where this is the first one."""
     D, E, S = start + DELTA * T, start + SUM * T, start + SQUARED * T
@@ -167,7 +167,7 @@ def add_cotangents(v, T, start, first, c, w):
         v[S + i] = -(w * d) * (w * d) if first else v[S + i] - (w * d) * (w * d)
 
 
-@device
+@inlined
 def sums_of_outers(ints, v, T, bias, first, g, d, at, new):
     """g[at:], d[at:] = (``new``) or += outer products with SUM, SQUARED: only δ_k depends on k."""
     for k in range(1, ints.shape[1]):
