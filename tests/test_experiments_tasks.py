@@ -254,7 +254,7 @@ def test_layouts_of_text(what, tmp_path):
     text = head + "".join(mark.join(map(str, row)) + end for row in rows)
     (tmp_path / "t.csv").write_bytes(text.encode())
     columns = files.read(str(tmp_path / "t.csv"))
-    assert list(columns)[0][0] == "a" and list(columns)[1:] == ["x", "y"]
+    assert next(iter(columns))[0] == "a" and list(columns)[1:] == ["x", "y"]
     np.testing.assert_array_equal(np.column_stack(list(columns.values())), rows)
 
 
