@@ -16,7 +16,7 @@ from scipy.io import savemat
 import bongref as br
 from bongref.errors import InvalidValue
 from bongref.experiments import tasks
-from bongref.experiments.data import download, generated, published
+from bongref.experiments.data import download, files, generated, published
 
 
 @pytest.mark.filterwarnings("ignore::bongref.errors.Diverging")  # sixty steps are few
@@ -176,6 +176,22 @@ ODD = {
         "x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "1,oops\n",
         "column 'y' with 1 of 31 values that are not numbers",
     ),
+    "large classes": (
+        "x,y\n" + "".join(f"{k},{2**53 + k % 2}\n" for k in range(30)),
+        r"classes that differ in float64, got numbers from 2\*\*53 on in column 'y'",
+    ),
+    "an input that overflows": (
+        "x,y\n" + "".join(f"{(-1) ** k}e200,{k}.5\n" for k in range(30)),
+        r"an input must have squares within the range of float64, got numbers up to 1e\+200 \(x\)",
+    ),
+    "a target that vanishes": (
+        "x,y\n" + "".join(f"{k},{k}e-200\n" for k in range(30)),
+        "the target must have squares within the range of float64, got numbers up to 2.9e-199",
+    ),
+    "a field that is too long": (
+        "x,y\n" + "".join(f"{k},{k}.5\n" for k in range(30)) + "1," + "9" * 200_000,
+        "cannot be read .field larger than field limit",
+    ),
     "unnamed column": (
         ",y\n" + "".join(f"{k * k},{k}.5\n" for k in range(30)),
         "a name for every column, got none for column 1",
@@ -191,13 +207,82 @@ def test_numbers_that_are_none_are_named(what, tmp_path):
         tasks.load(str(tmp_path / "t.csv"), {"target": "y"})
 
 
-@pytest.mark.parametrize(("name", "first"), [("", 0), ("", 1), ("Unnamed: 0", 0)])
-def test_an_index_is_no_input(name, first, tmp_path):
-    """An unnamed column that counts the rows, as tables are often written; with a name it stays."""
+INDEX = {  # name of the column, its numbers
+    "from 0": ("", range(30)),
+    "from 1": ("", range(1, 31)),
+    "shuffled": ("", np.random.default_rng(0).permutation(30)),
+    "of pandas": ("Unnamed: 0", range(30)),
+    "of pandas, shuffled, with gaps": ("Unnamed: 0", 3 * np.random.default_rng(0).permutation(30)),
+}
+
+
+@pytest.mark.parametrize("what", INDEX)
+def test_an_index_is_no_input(what, tmp_path):
+    """A column that counts the rows, as tables are often written; with a name it stays."""
+    name, numbers = INDEX[what]
     for head, columns in ((name, ["x"]), ("id", ["id", "x"])):
-        rows = "".join(f"{k + first},{k % 7},{k}.5\n" for k in range(30))
+        rows = "".join(f"{n},{k % 7},{k}.5\n" for k, n in enumerate(numbers))
         (tmp_path / "t.csv").write_text(f"{head},x,y\n{rows}")
         assert tasks.load(str(tmp_path / "t.csv"), {"target": "y"}).facts["features"] == columns
+
+
+def test_the_index_of_a_shuffled_data_frame_in_parquet_is_no_input(tmp_path):
+    pa, parquet = pytest.importorskip("pyarrow"), pytest.importorskip("pyarrow.parquet")
+    x = np.random.default_rng(0).standard_normal(30)
+    table = {"x": x, "y": x + 0.5, "__index_level_0__": np.random.default_rng(1).permutation(30)}
+    parquet.write_table(pa.table(table), tmp_path / "t.parquet")
+    assert tasks.load(str(tmp_path / "t.parquet"), {"target": "y"}).facts["features"] == ["x"]
+    twice = pa.Table.from_arrays([pa.array(x)] * 3, names=["x", "x", "y"])
+    parquet.write_table(twice, tmp_path / "t.parquet")
+    with pytest.raises(InvalidValue, match="different names of columns, got 'x' twice"):
+        tasks.load(str(tmp_path / "t.parquet"), {"target": "y"})
+
+
+LAYOUTS = {
+    "quoted delimiters in a name": ('"a;b;c",x,y\n', ",", "\n"),
+    "columns aligned by spaces": ("\n a  x   y\n", "   ", "\n"),
+    "blank lines first": ("\n\na,x,y\n", ",", "\n"),
+    "ends of lines of old Macs": ("a,x,y\r", ",", "\r"),
+    "byte order mark": ("\ufeffa,x,y\n", ",", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("what", LAYOUTS)
+def test_layouts_of_text(what, tmp_path):
+    head, mark, end = LAYOUTS[what]
+    rows = [(k, (k * 7) % 11, k + 0.5) for k in range(20)]
+    text = head + "".join(mark.join(map(str, row)) + end for row in rows)
+    (tmp_path / "t.csv").write_bytes(text.encode())
+    columns = files.read(str(tmp_path / "t.csv"))
+    assert next(iter(columns))[0] == "a" and list(columns)[1:] == ["x", "y"]
+    np.testing.assert_array_equal(np.column_stack(list(columns.values())), rows)
+
+
+def test_arrays_that_are_no_table_are_named(tmp_path):
+    path, x = tmp_path / "t.npz", np.arange(6.0)
+    np.savez(path, X=np.c_[x, x], X0=x, y=x)
+    with pytest.raises(InvalidValue, match="different names of columns, got 'X0' twice"):
+        files.read(str(path))
+    np.savez(path, X=np.zeros((0, 2)))
+    with pytest.raises(InvalidValue, match="it is empty"):
+        files.read(str(path))
+    with open(path, "wb") as file:
+        np.save(file, x)
+    with pytest.raises(InvalidValue, match=r"single array.*use np\.savez"):
+        files.read(str(path))
+    np.savez(path, x=x, y=np.array([b"no", b"yes"] * 3))
+    assert tasks.load(str(path), {"target": "y"}).facts["classes"] == ["no", "yes"]
+
+
+def test_an_input_in_tiny_units_is_no_constant(tmp_path):
+    """Capacities in farads: as in picofarads, up to rounding; a constant stays a constant."""
+    found = []
+    for unit in ("", "e-13"):
+        rows = [[f"{(k * 7) % 11}{unit}", f"0.1{unit}", k + 0.5] for k in range(20)]
+        path = write(tmp_path / "t.csv", ["x", "c", "y"], rows)
+        found.append(tasks.load(path, {"target": "y"}).X)
+    np.testing.assert_allclose(found[1][:, 0], found[0][:, 0], rtol=1e-13, atol=1e-14)
+    assert found[0][:, 0].std() == pytest.approx(1) and abs(found[1][:, 1]).max() < 1e-12
 
 
 def test_text_in_another_encoding_says_so(tmp_path):
@@ -232,6 +317,7 @@ BAD = {
     "text": ([[f"w{k}", k + 0.5] for k in range(30)], {"target": "y"},
      "at most 20 values, got 30.*drop=x"),
     "test share": (GOOD, {"target": "y", "test": 50}, "test must be a share"),
+    "part of a row": (GOOD, {"target": "y", "test": 1.5}, "test must be a share"),
     "drop": (GOOD, {"target": "y", "drop": "q"}, "drop must be a column"),
     "nothing left": (GOOD, {"target": "y", "drop": "x"}, "columns besides the target"),
 }  # fmt: skip

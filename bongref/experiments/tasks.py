@@ -32,6 +32,7 @@ from .threads import one_thread
 
 PARTS = ("test", "valid")
 VALID = 0.2  # share of the training rows that "valid" holds out
+TINY = 1e-150  # numbers whose squares vanish in float64
 SMALLEST_NOISE = 0.01  # of the variance of y: the least observation variance that is estimated
 NAMES = (*GENERATORS, *published.NAMES)
 
@@ -246,7 +247,7 @@ def _test_rows(raw: Raw, split: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
     N = len(raw.X)
     share = checks.scalar("test", split["test"])
     n = max(1, round(share * N)) if 0 < share < 1 else round(share)
-    if not 0 < n < N:
+    if not 0 < n < N or (share > 1 and n != share):
         raise InvalidValue(
             f"test must be a share in (0, 1) or a number of rows below {N}, got {split['test']!r}"
         )
@@ -279,14 +280,30 @@ def _standardised(
     """The parts in units of the training part, and the units."""
     if not raw.scaled:
         return X, X_test, Y, Y_test, {"X": None, "Y": None}
-    mean, std = X.mean(axis=0), X.std(axis=0)
-    std = np.where(std > 1e-12 * np.maximum(1.0, np.abs(mean)), std, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean, std, largest = X.mean(axis=0), X.std(axis=0), np.abs(X).max(axis=0)
+    _check_scale("an input", std, largest, raw)
+    std = np.where(std > 1e-12 * largest, std, 1.0)  # 1 for a constant, up to rounding
     X, X_test = (X - mean) / std, (X_test - mean) / std
     scales: dict[str, Any] = {"X": "mean and standard deviation of the training part", "Y": None}
     if raw.kind == REGRESSION:
-        m, s = float(Y.mean()), float(Y.std())
+        with np.errstate(over="ignore", invalid="ignore"):
+            m, s = float(Y.mean()), float(Y.std())
+        _check_scale("the target", np.array([s]), np.abs(Y).max(), raw)
         Y, Y_test, scales["Y"] = (Y - m) / s, (Y_test - m) / s, {"mean": m, "std": s}
     return X, X_test, Y, Y_test, scales
+
+
+def _check_scale(what: str, std: Array, largest: Array, raw: Raw) -> None:
+    """Refuse numbers whose squares overflow or vanish in float64."""
+    bad = ~np.isfinite(std) | ((largest > 0) & (largest < TINY))
+    if np.any(bad):
+        names = raw.about.get("features", []) if what == "an input" else []
+        where = f" ({names[int(np.argmax(bad))]})" if names else ""
+        raise InvalidValue(
+            f"{what} must have squares within the range of float64, got numbers up to "
+            f"{np.max(largest[bad] if np.ndim(largest) else largest):.3g}{where}; use other units"
+        )
 
 
 def noise_variance(X: Array, Y: Array, most: int = 2000) -> float:

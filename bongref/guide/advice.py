@@ -9,6 +9,8 @@ it. The other suggestion is the nearest method whose covariance is always positi
 from __future__ import annotations
 
 import copy
+import itertools
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -27,6 +29,7 @@ from .definiteness import keeps, safe_alternative
 FRACTIONS = (0.3, 0.1, 0.03, 0.01, 1e-3, 1e-4, 1e-6, 1e-9)
 LARGE = 30.0  # a column with |mean| or standard deviation above this is reported as unscaled
 ROWS = 1000  # of the data that are looked at
+SECONDS = 2.0  # after which no more settings are tried: a step may take minutes (mc-hess)
 OVERFLOW = (
     "the update gave numbers that are not finite: "
     "an overflow, or a matrix that is singular in float64"
@@ -108,8 +111,10 @@ def _found(failure: StepFailed, p: Problem) -> Iterator[str | None]:
 def _first(
     change: Callable[[float], tuple[Method, State]], failure: StepFailed, p: Problem
 ) -> float | None:
-    """The largest of some fractions with which the step succeeds."""
-    return next((f for f in FRACTIONS if _succeeds(*change(f), failure.t, p)), None)
+    """The largest of some fractions with which the step succeeds; None if not found in time."""
+    end = time.monotonic() + SECONDS
+    in_time = itertools.takewhile(lambda f: time.monotonic() < end, FRACTIONS)
+    return next((f for f in in_time if _succeeds(*change(f), failure.t, p)), None)
 
 
 def _short(x: float) -> float:

@@ -15,6 +15,7 @@ import os
 import sys
 import urllib.error
 import urllib.request
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -105,7 +106,7 @@ def content_hash(path: Path, suffix: str) -> str:
         with gzip.open(path) if suffix == ".gz" else open(path, "rb") as file:
             while block := file.read(BLOCK):
                 total.update(block)
-    except (EOFError, gzip.BadGzipFile, OSError):
+    except (EOFError, OSError, zlib.error):
         return ""
     return total.hexdigest()
 

@@ -14,6 +14,7 @@ import gzip
 import hashlib
 import io
 import re
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ MISSING = {"", "na", "n/a", "nan", "null", "none", "?"}
 FEW = 10  # whole numbers with at most so many values are classes
 WITH_COMMA = re.compile(r"[+-]?\d*([.,]\d+)*([eE][+-]?\d+)?")  # a number for people
 LEVELS = 20  # a column of text may have so many values
+EXACT = 2.0**53  # whole numbers from here on are not exact in float64
+INDEX = ("", "Unnamed: 0", "__index_level_0__")  # names that a table's index gets in files
 PARAMS = ("target", "kind", "drop", "missing", "hidden", "activation", "order", "obs_var",
           "prior", "prior_var", "test", "split_seed", "max_test")  # fmt: skip
 Columns = dict[
@@ -121,27 +124,29 @@ def read(path: str) -> Columns:
         if lower.endswith(".parquet"):
             return _parquet(file)
         opener = gzip.open if lower.endswith(".gz") else open
-        with opener(file, "rt", encoding="utf-8-sig", newline="") as lines:
+        with opener(file, "rt", encoding="utf-8-sig") as lines:
             return _csv(lines.read(), file.name)
     except UnicodeDecodeError as error:
         raise InvalidValue(
             f"task: {path!r} must be UTF-8 text, got the byte {error.object[error.start]:#x} at "
             f"position {error.start}; save it as UTF-8 (it may be in Latin-1 or UTF-16)"
         ) from None
-    except (OSError, EOFError) as error:
+    except (OSError, EOFError, zlib.error, csv.Error) as error:
         raise InvalidValue(f"task: {path!r} cannot be read ({error})") from None
 
 
 def _csv(text: str, name: str) -> Columns:
     """The columns of text with commas, semicolons, tabs or spaces; the first row may be names."""
-    rows = [row for row in csv.reader(io.StringIO(text), delimiter=_delimiter(text)) if any(row)]
+    mark = _delimiter(text)
+    if mark == " ":  # columns may be aligned by several
+        text = "\n".join(line.strip() for line in text.splitlines())
+    lines = csv.reader(io.StringIO(text), delimiter=mark, skipinitialspace=mark == " ")
+    rows = [row for row in lines if any(row)]
     if len(rows) < 2:
         raise InvalidValue(f"{name} must have a row of names and rows of values, got {len(rows)}")
     named = not all(_number(cell) is not None for cell in rows[0])
     names = [cell.strip() for cell in rows[0]] if named else [str(k) for k in range(len(rows[0]))]
-    if len(set(names)) < len(names):
-        twice = next(n for n in names if names.count(n) > 1)
-        raise InvalidValue(f"{name} must have different names of columns, got {twice!r} twice")
+    _check_names(names, name)
     body = rows[1:] if named else rows
     for number, row in enumerate(body, 1):
         if len(row) != len(names):
@@ -153,15 +158,19 @@ def _csv(text: str, name: str) -> Columns:
     return _without_index(columns, name)
 
 
+def _check_names(names: list[str], file: str) -> None:
+    if len(set(names)) < len(names):
+        twice = next(n for n in names if names.count(n) > 1)
+        raise InvalidValue(f"{file} must have different names of columns, got {twice!r} twice")
+
+
 def _without_index(columns: Columns, name: str) -> Columns:
-    """Leave out an index that was written with a table: an unnamed column that counts the rows."""
-    for n in ("", "Unnamed: 0"):
+    """Leave out an index that was written with a table: numbers of its rows, in any order."""
+    for n in INDEX:
         column = columns.get(n)
         if column is None:
             continue
-        count = np.arange(len(column))
-        counts = column.dtype != object and any(np.array_equal(column, count + k) for k in (0, 1))
-        if counts:
+        if column.dtype != object and _numbers_rows(column, gaps=n != ""):
             columns = {key: c for key, c in columns.items() if key != n}
         elif not n:
             raise InvalidValue(
@@ -171,14 +180,23 @@ def _without_index(columns: Columns, name: str) -> Columns:
     return columns
 
 
+def _numbers_rows(column: Array, gaps: bool) -> bool:
+    """Whether these number rows from 0 or 1 on, perhaps with gaps, as where rows were left out."""
+    numbers = np.unique(column)
+    if len(numbers) < len(column) or not np.array_equal(numbers, np.round(numbers)):
+        return False
+    return bool(numbers[0] >= 0) and (gaps or numbers[-1] - numbers[0] < len(numbers))
+
+
 def _delimiter(text: str) -> str:
-    first = text.split("\n", 1)[0]
+    """That of the first line which is not blank, outside quotation marks."""
+    first = re.sub('"[^"]*"', "", text.lstrip().partition("\n")[0])
     return max(",;\t", key=first.count) if any(d in first for d in ",;\t") else " "
 
 
 def _number(cell: str) -> float | None:
     try:
-        return float(cell)
+        return None if "_" in cell else float(cell)  # "1_000" is a number for Python alone
     except ValueError:
         return None
 
@@ -197,32 +215,44 @@ def _npz(file: Path) -> Columns:
     import zipfile
 
     columns: Columns = {}
+    names: list[str] = []
     try:
-        with np.load(file, allow_pickle=False) as arrays:
+        arrays = np.load(file, allow_pickle=False)
+        if isinstance(arrays, np.ndarray):
+            raise ValueError("it is a single array, as .npy files are; use np.savez")
+        with arrays:
             for name in arrays.files:
-                a = arrays[name]
-                flat = a.reshape(len(a), -1) if a.ndim > 1 else a
-                if a.ndim == 0:
-                    raise ValueError(f"{name!r} is a single number")
-                parts = (
-                    {name: flat} if a.ndim == 1 else {f"{name}{k}": c for k, c in enumerate(flat.T)}
-                )
+                parts = _parts(name, arrays[name])
+                names += parts
                 columns |= {n: _plain(c) for n, c in parts.items()}
+        if not columns or not len(next(iter(columns.values()))):
+            raise ValueError("it is empty")
     except (ValueError, zipfile.BadZipFile) as error:
         raise InvalidValue(
             f"{file.name} must be an .npz file of arrays with one entry or row per observation "
             f"({error})"
         ) from None
+    _check_names(names, file.name)
     lengths = {n: len(c) for n, c in columns.items()}
     if len(set(lengths.values())) != 1:
         raise InvalidValue(f"{file.name} must have arrays of the same length, got {lengths}")
     return columns
 
 
+def _parts(name: str, a: Array) -> Columns:
+    """An array's columns by name."""
+    if a.ndim == 0:
+        raise ValueError(f"{name!r} is a single number")
+    if a.ndim == 1 or not len(a):
+        return {name: a}
+    return {f"{name}{k}": c for k, c in enumerate(a.reshape(len(a), -1).T)}
+
+
 def _plain(column: Array) -> Array:
     if column.dtype.kind in "fiub":
         return column.astype(float)
-    return _cells([str(v) for v in column])
+    text = np.char.decode(column, "utf-8") if column.dtype.kind == "S" else column
+    return _cells([str(v) for v in text])
 
 
 def _parquet(file: Path) -> Columns:
@@ -235,11 +265,13 @@ def _parquet(file: Path) -> Columns:
     import pyarrow
 
     try:
+        _check_names(pq.read_schema(file).names, file.name)
         table = pq.read_table(file)
     except pyarrow.ArrowInvalid as error:
         raise InvalidValue(f"{file.name} must be a Parquet file ({error})") from None
     cells = {n: table.column(n).to_pylist() for n in table.column_names}
-    return {n: _cells(["" if v is None else str(v) for v in c]) for n, c in cells.items()}
+    text = {n: ["" if v is None else str(v) for v in c] for n, c in cells.items()}
+    return _without_index({n: _cells(c) for n, c in text.items()}, file.name)
 
 
 # --- columns --------------------------------------------------------------------------------------
@@ -312,6 +344,11 @@ def _target(name: str, column: Array, kind: Any, file: str) -> tuple[str, Array,
         few = text or len(values) == 2 or (whole and len(values) <= FEW)
         kind = (BINARY if len(values) == 2 else CLASSES) if few else REGRESSION
     checks.choice("kind", kind, KINDS)
+    if kind != REGRESSION and not text and max(map(abs, values)) >= EXACT:
+        raise InvalidValue(
+            f"target must have classes that differ in float64, got numbers from 2**53 on in column "
+            f"{name!r}; write them as text, or give the classes shorter numbers"
+        )
     if kind == REGRESSION:
         if text:
             raise InvalidValue(

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import struct
+import zlib
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,7 @@ def _content(name: str, folder: Path, file: dict[str, Any], used: dict[str, str]
     try:
         data = path.read_bytes()
         data = gzip.decompress(data) if path.suffix == ".gz" else data
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise InvalidValue(
             f"{path} cannot be read ({error}); bongref data get {_set_name(name)} gets it again"
         ) from None
