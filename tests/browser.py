@@ -107,6 +107,8 @@ class Browser:
 
     def go(self, address: str) -> None:
         self.call("Page.navigate", url="about:blank")  # a new hash alone would not load the page
+        # a navigation that begins before the last one is over may never be answered
+        self.wait("location.href === 'about:blank' && document.readyState === 'complete'")
         self.call("Page.navigate", url=address)
 
     def js(self, expression: str) -> Any:
