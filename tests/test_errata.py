@@ -143,6 +143,27 @@ def test_misspelt_words_are_on_their_lines():
         assert words in lines[line - 1], line
 
 
+def test_captions_name_three_of_four_rows():
+    """Two figures with plots in four rows, the last one of running times, and captions of three."""
+    text = "\n".join(_tex_lines())
+    for label, last in (("mnist-cnn", "runtime_all"), ("mnist-bong", "runtime_bongs")):
+        figure = text[: text.index(f"label{{fig:{label}}}")].rsplit(r"\begin{figure}", 1)[1]
+        plots, caption = figure.split(r"\caption", 1)
+        rows = re.split(r"\\\\\n", plots)
+        assert len(rows) == 4 and last in rows[3]
+        assert "third row" in caption and "fourth" not in caption and "NLL" in caption
+
+
+def test_the_update_has_ten_arguments():
+    """E76 counts what algo:update prints, and names the seven that the main loop leaves out."""
+    text = "\n".join(_tex_lines())
+    arguments = re.search(r"def update\}\((.*?)\)\$:", text, re.DOTALL)[1].split(",")
+    assert len(arguments) == 10
+    corrected = errata.erratum("E76").corrected
+    assert "ten arguments" in corrected
+    assert corrected.split(": ", 1)[1].count(",") + 2 == len(arguments) - 3
+
+
 def test_the_proceedings_are_not_guessed():
     """Without a copy to read, every erratum says so, and the page says why."""
     assert {e.proceedings for e in ERRATA} == {errata.NOT_COMPARED}
@@ -559,6 +580,19 @@ def test_linearised_probabilities_leave_the_simplex():
     apart("classes of the first sample", h[0], f[0], 0.4)
 
 
+def test_lin_mc_is_linearised_at_the_new_mean():
+    """f(θ) = θ², y = 3, prior N(1, 1): 3.24 at μ_t = 1.8, and 2.6 by the H of the prior's mean."""
+    lik, x, mu = Gaussian(1.0), np.zeros(1), 1.0
+    prior = FC(np.array([mu]), np.eye(1))
+    state, _ = br.update("bong-lin-hess-fc", SQUARE, lik, prior, x, np.array([3.0]))
+    close("mean", state.mu, [1.8])
+    around = state.mu + np.array([[-0.5], [0.5]])
+    got = br.predictive.lin_mc(SQUARE, lik, state, x[None], samples=around).means.mean()
+    close("at the new mean", got, 3.24)
+    close("which is plugin's", got, br.predictive.plugin(SQUARE, lik, state, x[None]).mean.item())
+    apart("at the prior's mean", mu**2 + 2 * mu * np.mean(around - mu), got, 0.1)
+
+
 def test_mc_hess_is_not_negative_semi_definite():
     """f(θ) = θ², y = 2: 2(y − θ²) − 4θ² = 2.5 at θ = ½, and the precision becomes −1.5. The other
     three cannot do that.
@@ -973,7 +1007,7 @@ def in_section(e, id):
 
 
 def _ids(text):
-    return re.findall(r"^(E\d\d) ", text, re.MULTILINE)
+    return re.findall(r"^(E\d{2,3}) ", text, re.MULTILINE)
 
 
 @pytest.mark.parametrize(
