@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from . import checks
 from .errors import InvalidType, InvalidValue
 from .linalg import Array
 from .models import Model
-from .tables import IMPUTE, describe, is_missing, is_table
+from .tables import IMPUTE, describe, is_missing, is_table, length_of
 
 EXACT = 2**53  # integers up to here are numbers of float64
 
@@ -63,8 +63,9 @@ class Inputs:
                 )
 
     def _checked_names(self, names: Any) -> list[str]:
-        given = list(names) if isinstance(names, Iterable) and not isinstance(names, str) else names
-        if not isinstance(given, list) or not all(isinstance(n, str) for n in given):
+        sequence = not isinstance(names, str) and length_of(names) is not None
+        given = list(names) if sequence else None
+        if given is None or not all(isinstance(n, str) for n in given):
             raise InvalidType(
                 f"features must be a sequence of names (strings), got {describe(names)}"
             )

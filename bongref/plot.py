@@ -31,6 +31,7 @@ from .linalg import Array, cholesky
 from .models import Model
 from .predictive import Predictive
 from .states import DLR, FC, Diag, State
+from .tables import as_array
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#F0E442")
 LEVELS = np.linspace(0.05, 0.95, 19)  # of central intervals
@@ -119,6 +120,8 @@ def metrics(result: Any, *names: str, ax: Any = None) -> Any:
     'step'
     """
     runs = dict(result) if isinstance(result, Mapping) else {"": result}
+    if not runs:
+        raise InvalidValue("result must be a Result, or a dict of some, got {}")
     rows = {label: _rows(run) for label, run in runs.items()}
     first = [k for k, v in next(iter(rows.values()))[-1].items() if k != "t" and _is_number(v)]
     for name in names:
@@ -311,23 +314,11 @@ def calibration(pred: Predictive, Y: Any, *, n_bins: int = 10, ax: Any = None) -
     >>> calibration(p, Y).get_ylabel()
     'share of observations inside'
     """
-    if not isinstance(pred, Predictive):
-        raise InvalidType(
-            "pred must be a Predictive, e.g. bongref.predictive.lin_mc(model, lik, state, X, rng=0)"
-            f", got {checks.describe(pred)}"
-        )
+    kind = _kind(pred, "Gaussian, Categorical or Bernoulli", ("numbers", "classes"))
     n_bins = checks.integer("n_bins", n_bins, 1)
-    classes = pred.lik.name == "categorical" or (
-        pred.lik.name == "bernoulli" and pred.values.shape[2] == 1
-    )
-    if not classes and pred.lik.name != "gaussian":
-        raise InvalidValue(
-            "pred must be of a Gaussian, Categorical or Bernoulli likelihood with one output, got "
-            f"{pred.lik!r}"
-        )
     ax = _axes(ax)
     ax.plot([0, 1], [0, 1], "--", color=_ink(), alpha=0.6, linewidth=1, label="calibrated")
-    if classes:
+    if kind == "classes":
         confidence, share, low, high = reliability(pred, Y, n_bins)
         bars = np.array([share - low, high - share])
         style = dict(color=_colour(ax, 0), marker="o", markersize=4, capsize=3)
@@ -345,6 +336,22 @@ def calibration(pred: Predictive, Y: Any, *, n_bins: int = 10, ax: Any = None) -
     ax.grid(alpha=0.25)
     ax.legend(loc="lower right", fontsize="small")
     return ax
+
+
+def _kind(pred: Any, likelihoods: str, allowed: tuple[str, ...]) -> str:
+    """Whether a predictive is of "classes" or of "numbers" (Gaussian); others are refused."""
+    if not isinstance(pred, Predictive):
+        raise InvalidType(
+            "pred must be a Predictive, e.g. bongref.predictive.lin_mc(model, lik, state, X, rng=0)"
+            f", got {checks.describe(pred)}"
+        )
+    name, C = pred.lik.name, pred.values.shape[2]
+    classes = name == "categorical" or (name == "bernoulli" and C == 1)
+    kind = "classes" if classes else "numbers" if name == "gaussian" else ""
+    if kind not in allowed:
+        one = " with one output" if "Bernoulli" in likelihoods else ""
+        raise InvalidValue(f"pred must be of a {likelihoods} likelihood{one}, got {pred.lik!r}")
+    return kind
 
 
 def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
@@ -374,8 +381,9 @@ def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
     levels = checks.array("levels", levels, ndim=1)
     if np.any((levels < 0) | (levels > 1)):
         raise InvalidValue(f"levels must be in [0, 1] (probabilities), got {levels.tolist()}")
+    _kind(pred, "Gaussian", ("numbers",))
     _, N, C = pred.values.shape
-    y = pred.lik.encode(Y, C, batch=N)
+    y = checks.answers(pred.lik, Y, C, N)
     R = np.asarray(pred.lik.R)  # type: ignore[attr-defined]
     std = np.sqrt(np.diag(R) if R.ndim else R)
     rank = ndtr((y - pred.means) / std).mean(axis=0)  # the mixture's distribution function at y
@@ -407,6 +415,7 @@ def reliability(pred: Predictive, Y: Any, n_bins: int = 10) -> tuple[Array, Arra
     >>> [a.round(2).tolist() for a in reliability(pred, [0, 1], n_bins=1)]
     [[0.75], [0.5], [0.09], [0.91]]
     """
+    _kind(pred, "Categorical or Bernoulli", ("classes",))
     n_bins = checks.integer("n_bins", n_bins, 1)
     _, N, C = pred.values.shape
     p, y = pred.mean, checks.answers(pred.lik, Y, C, N)
@@ -502,7 +511,7 @@ def marginal(q: State, params: Sequence[int]) -> tuple[Array, Array]:
     """
     q = checks.state("states", q)
     P = len(q.mu)
-    pair = np.atleast_1d(np.asarray(params))
+    pair = as_array(params)
     if pair.shape != (2,) or pair[0] == pair[1]:
         raise InvalidValue(f"params must be two different indices of parameters, got {params!r}")
     i, j = (checks.integer(f"params[{k}]", pair[k], 0, P - 1) for k in (0, 1))

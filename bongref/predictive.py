@@ -205,7 +205,8 @@ def _takes_no_method(position: int) -> Callable[[Function], Function]:
     def decorate(f: Function) -> Function:
         @functools.wraps(f)
         def call(*args: Any, **kwargs: Any) -> Any:
-            positional = isinstance(dict(enumerate(args)).get(position), (str, Method))
+            given = dict(enumerate(args)).get(position)
+            positional = isinstance(given, Method) or (isinstance(given, str) and "-" in given)
             if positional or "m" in kwargs:
                 message = f"predictive.{f.__name__} takes no method: leave out the argument m"
                 warnings.warn(message, DeprecationWarning, stacklevel=2)

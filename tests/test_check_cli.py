@@ -2,6 +2,7 @@
 messages.
 """
 
+import configparser
 import json
 import os
 import re
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -805,9 +807,13 @@ sys.modules["numba"] = None
 from bongref.cli import main
 print(main(["check", "bongref.conformance:Fast"]))
 """
+    setup = configparser.ConfigParser()
+    setup.read(Path(__file__).resolve().parents[1] / "setup.cfg")
+    wanted = setup["options"]["install_requires"].splitlines()
+    (needed,) = (line for line in wanted if line.startswith("numba"))
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout == "2\n"
     assert done.stderr == (
         "bongref: adapter bongref.conformance:Fast needs numba, which is not installed; "
-        "use pip install 'numba >= 0.59'\n"
+        f"use pip install '{needed}'\n"
     )

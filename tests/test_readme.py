@@ -245,13 +245,14 @@ def test_ci_runs_the_test_command_of_the_readme():
     ]
     assert 'eval "$command"' in script
     for tool in (
-        "ruff check",
-        "ruff format --check",
-        "mypy",
+        "SKIP=smoke pre-commit run -c .ci/pre-commit.yaml --all-files",
         "bongref audit",
         "bongref vectors --check",
     ):
-        assert re.search(rf"^{tool}$", script, re.MULTILINE), tool
+        assert f"\n{tool}\n" in script, tool
+    hooks = (ROOT / ".ci" / "pre-commit.yaml").read_text(encoding="utf-8")
+    for tool in ("ruff check", "ruff format --check", "mypy", "python -m pytest -q -m smoke"):
+        assert f"entry: {tool}\n" in hooks, tool
 
 
 def test_the_extras_of_the_commands_exist():

@@ -167,7 +167,7 @@ class Fast:
         except ImportError:
             raise InvalidValue(
                 "adapter bongref.conformance:Fast needs numba, which is not installed; "
-                "use pip install 'numba >= 0.59'"
+                "use pip install 'numba >= 0.60'"
             ) from None
 
     def step(self, method: str, prior: Data, current: Data, curv: Data, params: Data) -> Any:

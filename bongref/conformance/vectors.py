@@ -13,7 +13,7 @@ too); a float is written with the fewest digits that read back to the same bits.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -212,7 +212,8 @@ def check_levels(levels: Sequence[str] | None) -> tuple[str, ...]:
 
 
 def _refuse_no_sequence(name: str, value: Any) -> None:
-    if isinstance(value, str) or not isinstance(value, Collection):
+    ordered = isinstance(value, (list, tuple))
+    if not ordered or not all(isinstance(one, str) for one in value):
         remedy = f"; use [{value!r}]" if isinstance(value, str) else ""
         raise InvalidType(f"{name} must be a sequence of str, got {value!r}{remedy}")
 
@@ -223,7 +224,7 @@ def check_methods(methods: Sequence[str] | None) -> None:
         return
     _refuse_no_sequence("methods", methods)
     for glob in methods:
-        if not isinstance(glob, str) or not any(fnmatchcase(name, glob) for name in NAMES):
+        if not any(fnmatchcase(name, glob) for name in NAMES):
             raise InvalidValue(
                 f"methods must match some of the 80 names of `bongref methods`, got {glob!r}"
             )

@@ -18,7 +18,8 @@ from __future__ import annotations
 from functools import cache
 from typing import NamedTuple
 
-from ..errors import InvalidValue
+from ..errors import InvalidType, InvalidValue
+from ..tables import describe
 from .source import read
 
 KINDS = ("typo", "index", "convention", "wrong claim", "wrong cost", "remark")
@@ -80,6 +81,8 @@ def for_equation(id: str) -> tuple[Erratum, ...]:
     >>> len(paper.for_equation("eq:bong"))
     0
     """
+    if not isinstance(id, str):
+        raise InvalidType(f"id must be a str such as 'eq:bong', got {describe(id)}")
     return tuple(e for e in _load() if id == e.where or id in e.also)
 
 
