@@ -47,7 +47,10 @@ SECTIONS = (
         "Check yours",
         "Whether another implementation computes what the equations say, and how we know that "
         "this one does.",
-        ("conformance", "vectors", "peers", "conforming", "audit", "validation/acceptance"),
+        (
+            *("conformance", "vectors", "peers", "conforming", "audit"),
+            *("hardening", "long-streams", "digits", "validation/acceptance"),
+        ),
     ),
     Section(
         "use",

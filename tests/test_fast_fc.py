@@ -18,6 +18,7 @@ from bongref.dynamics import OU, Linear, Static, matrices, propagate
 from bongref.fast import fc, fc_forms, fc_loop, fc_many
 from bongref.fast.generic import begin, end, place, predict, step
 from bongref.fast.status import OK
+from bongref.fast.tuning import SHARP
 from bongref.filter import unchecked_step
 from bongref.gaussians import is_valid
 from bongref.grid import Method
@@ -443,7 +444,7 @@ def test_the_gain_of_an_informative_observation_keeps_its_digits():
 
 
 @pytest.mark.parametrize("name", ["bong-lin-hess-fc", "blr-lin-hess-fc"])
-@pytest.mark.parametrize("ratio", [1e8, 1e12, 1e14, 1e16])
+@pytest.mark.parametrize("ratio", [1e5, 1e8, 1e12, 1e16])
 def test_a_diffuse_prior_and_a_sharp_observation(name, ratio):
     """Prior variance over noise variance up to 1e16: the digits of the reference, or its refusal at
     the same step.
@@ -461,7 +462,7 @@ def test_a_diffuse_prior_and_a_sharp_observation(name, ratio):
         if not q.step(one):
             refused = t + 1
             break
-    assert refused == bad and (q.handed == (bad or 6) if ratio > 1e10 else q.handed == 0)
+    assert refused == bad and (q.handed == (bad or 6) if ratio > SHARP else q.handed == 0)
     if bad is None:
         for diff in compare.differences(q.state, states[-1], conditions(s, seen)):
             assert diff.agrees, str(diff)

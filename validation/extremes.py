@@ -1,6 +1,6 @@
 """Updates of extreme inputs: each is right, refused, or reported as inaccurate; never wrong in silence.
 
-    python -m validation.extremes            # the table, and every result that is wrong unreported
+    python -m validation.extremes            # the table, results/extremes.json, and what is wrong
     python -m validation.extremes --list     # each case
 
 Every rule in every family takes one update under every likelihood, with prior variances, inputs,
@@ -14,11 +14,13 @@ the mean by the largest entry of the prior's and its own.
 
 from __future__ import annotations
 
+import json
 import sys
 import warnings
 from collections import Counter
 from collections.abc import Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -29,6 +31,7 @@ from bongref.conformance import vectors
 from bongref.conformance.precise import updates
 
 DIGITS, RIGHT = 3000, 1e-6
+FILE = Path(__file__).parent / "results" / "extremes.json"
 RULES = ("bong", "blr", "bog", "bbb")
 FAMILIES = ("fc", "fc_mom", "diag", "diag_mom", "dlr")
 LIKELIHOODS = ("gaussian", "bernoulli", "categorical", "poisson")
@@ -145,8 +148,10 @@ def main(args: list[str]) -> int:
         wrong += said == "WRONG"
         if said == "WRONG" or "--list" in args:
             print(f"{said:<20} {off:8.1e}  {case[0]:<24} {case[1]:<12} {case[2]}")
+    if not args:
+        FILE.write_text(json.dumps(table, indent=1) + "\n")
     heads = ("right", "reported", "reported, and right", "not valid", "refused", "WRONG")
-    print("| family | " + " | ".join(heads) + " |\n|---" * 1 + "|---" * len(heads) + "|")
+    print("| family | " + " | ".join(heads) + " |\n|---" + "|---" * len(heads) + "|")
     for family, count in table.items():
         print(f"| {family} | " + " | ".join(str(count[h]) for h in heads) + " |")
     print(f"{sum(map(Counter.total, table.values()))} cases, {wrong} wrong and not reported")

@@ -20,7 +20,7 @@ And some 100 mistakes are tried on each failing case: one mc-hess of the convolu
 
 from __future__ import annotations
 
-import pickle
+import json
 from collections.abc import Callable, Iterator
 from functools import lru_cache, partial
 from typing import Any, NamedTuple
@@ -63,7 +63,7 @@ class Observation(NamedTuple):
 
 def observe(problem: Problem, theta: Array) -> list[Observation]:
     """The observations of a batch at θ."""
-    model, likelihood = pickle.dumps(problem.model), pickle.dumps(problem.likelihood)
+    model, likelihood = _text(problem.model), _text(problem.likelihood)
     at = np.asarray(theta, dtype=float).tobytes()
     pairs = problem.pairs
     return [_observed(model, likelihood, x.tobytes(), x.shape, y.tobytes(), at) for x, y in pairs]
@@ -117,22 +117,27 @@ def observation(lik: Any, o: Array, J: Array, y: Array, second: Callable[[], Arr
 
 
 # The mistakes of a case are tried one after another on the same inputs: models, likelihoods and
-# derivatives are kept. Arguments are bytes, so that equal inputs are equal keys.
+# derivatives are kept. Arguments are text and bytes, so that equal inputs are equal keys.
+
+
+def _text(spec: Any) -> str:
+    """A plain description as JSON, which keeps every bit of a float64."""
+    return json.dumps(spec, default=lambda a: a.tolist())
 
 
 @lru_cache(maxsize=64)
-def _model(pickled: bytes) -> models.ParametricModel:
-    return vectors.model(pickle.loads(pickled))
+def _model(spec: str) -> models.ParametricModel:
+    return vectors.model(json.loads(spec))
 
 
 @lru_cache(maxsize=64)
-def _likelihood(pickled: bytes) -> Any:
-    return vectors.likelihood(pickle.loads(pickled))
+def _likelihood(spec: str) -> Any:
+    return vectors.likelihood(json.loads(spec))
 
 
 @lru_cache(maxsize=8192)
 def _observed(
-    model: bytes, likelihood: bytes, x: bytes, shape: tuple[int, ...], y: bytes, theta: bytes
+    model: str, likelihood: str, x: bytes, shape: tuple[int, ...], y: bytes, theta: bytes
 ) -> Observation:
     o, J = _outputs(model, x, shape, theta)
     second = lambda: _second(model, x, shape, theta)
@@ -140,21 +145,21 @@ def _observed(
 
 
 @lru_cache(maxsize=4096)
-def _outputs(pickled: bytes, x: bytes, shape: tuple[int, ...], theta: bytes) -> tuple[Array, Array]:
-    model, point, at = _model(pickled), np.frombuffer(x).reshape(shape), np.frombuffer(theta)
+def _outputs(spec: str, x: bytes, shape: tuple[int, ...], theta: bytes) -> tuple[Array, Array]:
+    model, point, at = _model(spec), np.frombuffer(x).reshape(shape), np.frombuffer(theta)
     linear = model.kind == "linear"  # its Jacobian is the same for every θ
-    J = _linear_jacobian(pickled, x, shape, len(at)) if linear else model.jac(at, point)
+    J = _linear_jacobian(spec, x, shape, len(at)) if linear else model.jac(at, point)
     return np.asarray(model(at, point)), np.asarray(J)
 
 
 @lru_cache(maxsize=256)
-def _linear_jacobian(pickled: bytes, x: bytes, shape: tuple[int, ...], P: int) -> Array:
-    return np.asarray(_model(pickled).jac(np.zeros(P), np.frombuffer(x).reshape(shape)))
+def _linear_jacobian(spec: str, x: bytes, shape: tuple[int, ...], P: int) -> Array:
+    return np.asarray(_model(spec).jac(np.zeros(P), np.frombuffer(x).reshape(shape)))
 
 
 @lru_cache(maxsize=1024)
-def _second(pickled: bytes, x: bytes, shape: tuple[int, ...], theta: bytes) -> Array:
-    model, point, at = _model(pickled), np.frombuffer(x).reshape(shape), np.frombuffer(theta)
+def _second(spec: str, x: bytes, shape: tuple[int, ...], theta: bytes) -> Array:
+    model, point, at = _model(spec), np.frombuffer(x).reshape(shape), np.frombuffer(theta)
     C = int(model.n_outputs or 1)
     if model.kind == "linear":
         return np.zeros((C, len(at), len(at)))

@@ -22,11 +22,13 @@ that the paper states with these counts; docs/make_costs.py makes its table.
 
 from __future__ import annotations
 
+import ast
 import itertools
 import math
+import operator
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from fractions import Fraction
 from functools import cache, partial
 from typing import Any
@@ -44,6 +46,7 @@ from .counting import Tally
 
 LETTERS = "IPRMCN"  # iterations, parameters, rank, samples, outputs, Hutchinson probes
 SMALLEST = {"P": 24, "R": 2, "M": 2, "C": 2, "N": 2, "I": 1}  # P > 2R + K at every size tried
+OPERATIONS = {ast.Add: operator.add, ast.Mult: operator.mul, ast.Pow: operator.pow}
 PARTS, FORMS = ("update", "estimator", "sampling"), ("auto", "plain", "efficient")
 
 
@@ -416,7 +419,18 @@ def parse(printed: str) -> Poly:
         raise InvalidValue(f"a cost must read like O((R+M)^2 P), got {printed!r}")
     product = re.sub(rf"(?<=[{LETTERS}0-9)])\s*(?=[{LETTERS}(])", "*", inside[1])
     symbols = {x: Poly({tuple(int(x == y) for y in LETTERS): 1}) for x in LETTERS}
-    return _poly(eval(product.replace("^", "**"), {"__builtins__": {}}, symbols))
+    return _poly(_value(ast.parse(product.replace("^", "**"), mode="eval").body, symbols))
+
+
+def _value(node: ast.expr, symbols: Mapping[str, Poly]) -> Any:
+    """A sum, product or power of symbols and integers."""
+    if isinstance(node, ast.Name):
+        return symbols[node.id]
+    if isinstance(node, ast.Constant):
+        return node.value
+    if isinstance(node, ast.BinOp) and type(node.op) in OPERATIONS:
+        return OPERATIONS[type(node.op)](_value(node.left, symbols), _value(node.right, symbols))
+    raise InvalidValue(f"a cost must be made of +, products and powers, got {ast.dump(node)}")
 
 
 @checked(cost=FUNCTION, letters=instance(str))
