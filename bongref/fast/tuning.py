@@ -27,11 +27,9 @@ EVALUATION = 5 * 10**6
 SHARED_NUMBERS = 10**6
 
 # full covariances: rows of V that are deferred; 48 are read in 1/9 of the time of A at P = 881.
-# µs a step of bong with (DEFERRED, TILE): (32, 128) 68, (32, 64) 64, (48, 64) 62, (64, 64) 67
 DEFERRED = 48
 UNREAD = 128  # the same for bog in moments, which takes no product with Σ: 0.9 MB at P = 881
 EMPTY = 256  # while A is zero, and at most P/3: a product with V reads less than one with A
-TILE = 64  # rows of A that absorb V in one product: half of the second-level cache at P = 881
 BASIS = 64  # vectors of a basis of bbb at most
 PARALLEL = 32 * EPS  # of g, relative to its largest entry, to be a multiple of a single row
 FC_SHARP = 1e10  # of 1 + xᵀΣx, beyond which less than six digits of the variance are left
