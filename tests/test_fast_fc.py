@@ -514,7 +514,7 @@ def test_products_with_a_covariance_in_parts(P, n, c):
     assert np.max(np.abs(y - Sigma @ x)) < tol * np.max(np.abs(x))
     fc.variances(state, y)
     assert np.max(np.abs(y - np.diagonal(Sigma))) < tol
-    fc.flush(state)
+    fc.flush(state, work)
     assert np.max(np.abs(np.triu(state.A - Sigma))) < tol
     assert state.c[0] == 1.0 and state.n[0] == 0 and not np.any(state.q)
 

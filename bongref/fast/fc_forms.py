@@ -54,7 +54,7 @@ def finish(rule: Any, state: Any, work: Any) -> FC:
     """The state as a copy; what was deferred stays so."""
     if not isinstance(state, fc.State):
         return fc_many.finish_many(state)
-    return fc.finish_few(state)
+    return fc.finish_few(state, work.few if isinstance(work, fc_loop.Loop) else work)
 
 
 def linear(m: Any, P: int, K: int, F: Array, b: Array, Q: Array) -> Any:

@@ -93,10 +93,10 @@ def _times(A: State, rows: Array, work: Loop) -> Array:
     return out
 
 
-def _lose(A: State, M: Array, rows: Array) -> None:
+def _lose(A: State, M: Array, rows: Array, work: Loop) -> None:
     """A loses rowsᵀ M rows, M symmetric, as signed squares of rows in its eigenvectors."""
     sizes, Q = np.linalg.eigh(0.5 * (M + M.T))
-    fc.append(A, np.sqrt(np.abs(sizes))[:, None] * (Q.T @ rows), np.sign(sizes))
+    fc.append(A, np.sqrt(np.abs(sizes))[:, None] * (Q.T @ rows), np.sign(sizes), work.few)
 
 
 class Moved(NamedTuple):
@@ -160,7 +160,7 @@ def end_blr(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.finish. Σ loses the squares of the rows L⁻¹√D Z."""
     scaled = work.weights[:, None] * work.Z
     V = solve_triangular(work.factor, scaled, lower=True, check_finite=False)
-    fc.append(state, np.ascontiguousarray(V), np.ones(len(V)))  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
+    fc.append(state, np.ascontiguousarray(V), np.ones(len(V)), work.few)  # eq:BLR-FC-Nat-prec, sec:FC-Nat#31
     return OK
 
 
@@ -188,7 +188,7 @@ def blr_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 @implement(end, BlrMomLoop, host=True)
 def end_blr_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_mom.finish. Σ loses the squares of the rows LᵀZ (sec:FC-Mom#26)."""
-    fc.append(state, work.factor.T @ work.Z, np.ones(len(work.Z)))
+    fc.append(state, work.factor.T @ work.Z, np.ones(len(work.Z)), work.few)
     return OK
 
 
@@ -288,7 +288,7 @@ def bbb(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop) -> 
 @implement(end, BbbLoop, host=True)
 def end_bbb(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_nat.bbb. Σ loses Zᵀ(Xe)Z (sec:FC-Nat#43)."""
-    _lose(state, work.factor @ work.middle, work.Z)
+    _lose(state, work.factor @ work.middle, work.Z, work)
     return OK
 
 
@@ -299,7 +299,7 @@ def begin_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     work.variances = fc.diagonal(state)
     if work.age >= RENEWED:
         try:
-            inverse, work.age = np.linalg.inv(fc.finish_few(state).Sigma), 0
+            inverse, work.age = np.linalg.inv(fc.finish_few(state, work.few).Sigma), 0
             of = FC(state.mu, 0.5 * (inverse + inverse.T))
             work.inverse = fc.covariance_state(of, len(state.V))
         except np.linalg.LinAlgError:
@@ -332,8 +332,8 @@ def bbb_mom(rule: Any, prior: Any, state: State, g: Array, G: Array, work: Loop)
 def end_bbb_mom(rule: Any, prior: Any, state: State, work: Loop) -> int:
     """Reference: fc_mom.bbb. Σ gains UᵀeU (sec:FC-Mom#34), its inverse loses Zᵀ(Xe)Z."""
     top = np.max(fc.diagonal(work.inverse))
-    _lose(work.inverse, work.factor @ work.middle, work.Z)
-    _lose(state, -work.middle, work.U)
+    _lose(work.inverse, work.factor @ work.middle, work.Z, work)
+    _lose(state, -work.middle, work.U, work)
     grown = np.max(fc.diagonal(work.inverse))
     work.age = work.age + 1 if top <= 2 * grown else RENEWED
     return OK

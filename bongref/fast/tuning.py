@@ -39,8 +39,6 @@ RENEWED = 64  # updates after which an inverse is recomputed: each adds rounding
 # DLR: numbers of a block, two of them in 512 KB
 BLOCK = 2**15
 SAMPLES = 8  # samples that are placed together, one product
-INNER_ROWS = 24  # of a Gram matrix, up to which inner products are faster than BLAS: 16, not 31 µs
-GRAM_ROWS = 40  # at a time: half of the products of a large Gram matrix are saved
 LARGE, SMALL = 1e140, 1e-140  # of the rows of W̃: squares and sums stay in float64's range
 DLR_SHARP = 1e11  # of W̃ᵀΥ̃⁻¹W̃, beyond which less than five digits are left by Woodbury
 ROUNDS = 3  # corrections of V at most; rotations of first order converge quadratically
