@@ -2,9 +2,8 @@ r"""DLR (sec:DLR-deriv) in compiled code, for G = −S Sᵀ: samples, dynamics, 
 stream. Reference: families.dlr.
 
 W and S are kept by rows, Wt = Wᵀ (R, P) and rows = Sᵀ (K, P), so that every loop over the
-parameters has unit stride. A step reads the parameters twice, in blocks that stay in the
-second-level cache: once for the small matrices (Gram matrices, some of them with weights 1/Υ), once
-for the new state, written in place. All tall products are BLAS on one block.
+parameters has unit stride. A step reads them twice, in blocks that stay in the second-level cache:
+once for small matrices (products, some with weights 1/Υ), once for the new state, in place.
 
 dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share.
 """

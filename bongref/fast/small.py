@@ -1,8 +1,6 @@
-"""Small dense linear algebra inside compiled code: Cholesky factors, triangular solves,
-products of blocks.
-
-Matrices are row-major. ``n`` is the part of a workspace that is in use, from its first row and
-column. Buffers are flat; :func:`block` gives them their shape.
+"""Small dense linear algebra inside compiled code: products of long rows, Cholesky factors,
+triangular solves. Matrices are row-major. ``n`` is the part of a workspace that is in use, from its
+first row and column. Buffers are flat; :func:`block` gives them their shape.
 """
 
 from __future__ import annotations
@@ -65,7 +63,7 @@ def combine(V, X, Z):
 
 @device
 def add_products(Y, X, out, symmetric):
-    """out += Y Xᵀ (its lower triangle and that mirrored if symmetric), rows long, 2 × 4 at once."""
+    """out += Y Xᵀ of long rows (if symmetric, its lower triangle, mirrored), 2 × 4 at once."""
     m, n = Y.shape[0], X.shape[0]
     for i in range(0, m, 2):
         y0, y1 = Y[i], Y[min(i + 1, m - 1)]
@@ -82,11 +80,13 @@ def add_products(Y, X, out, symmetric):
                 b2 += y1[p] * x2[p]
                 b3 += y1[p] * x3[p]
             for k, (a, b) in enumerate(((a0, b0), (a1, b1), (a2, b2), (a3, b3))):
-                for r, total in ((i, a), (i + 1, b)):
-                    if r < m and j + k < (r + 1 if symmetric else n):
-                        out[r, j + k] += total
-                        if symmetric:
-                            out[j + k, r] = out[r, j + k]
+                if j + k < n:
+                    out[i, j + k] += a
+                    out[min(i + 1, m - 1), j + k] += b if i + 1 < m else 0.0
+    if symmetric:
+        for i in range(m):
+            for j in range(i):
+                out[j, i] = out[i, j]
 
 
 @device

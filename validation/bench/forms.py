@@ -145,9 +145,9 @@ FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]
         [(c, lambda c=c: run(c, 20)) for c in ("bbb-lin-hess-fc@mlp", "bbb-lin-hess-fc_mom@mlp")],
          # type: ignore[misc]
     ),
-    "Gram matrices by inner products": (
+    "products of long rows": (
         blas,
-        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22)],  # type: ignore[misc]
+        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22, 110)],  # type: ignore[misc]
     ),
     "the loop as one kernel": (
         python_loop,
