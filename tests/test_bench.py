@@ -209,6 +209,37 @@ def test_missing_cells_are_those_without_a_time():
     assert main.missing({"ours": {"error": "x"}, "peer": {"us": 1.0}}, ("peer",))
     both = {"ours": {"us": 1.0}, "peer": {"us": 1.0}}
     assert not main.missing(both, ("peer",)) and main.missing(both, ("peer", "peer64"))
+    late = {**both, "peer64": {"error": "no answer within 30 s", "at least us": 3e7}}
+    assert not main.missing(late, ("peer", "peer64"))
+
+
+def test_an_observation_that_takes_too_long_is_a_lower_bound():
+    class Slow:
+        """A worker whose process is too slow for one of the requests."""
+
+        def __init__(self, slow):
+            self.slow = slow
+
+        def ask(self, do, timeout=None, **request):
+            return {"error": "Late", "late": True} if do == self.slow else {"seconds": 1.0}
+
+    assert main.observed(Slow("once"), {}, 30.0)["at least us"] == 3e7
+    found = main.observed(Slow("load"), {}, 30.0)
+    assert "compiling" in found["error"] and "at least us" not in found
+    assert main.observed(Slow("none"), {}, 30.0) == {"seconds": 1.0}
+
+    doc = document()
+    doc["cells"]["blr-mc-ef-dlr@cnn"]["peer64"] = {"error": "Late", "at least us": 3e7}
+    report.derive(doc)
+    row = report.line("blr-mc-ef-dlr@cnn", doc["cells"]["blr-mc-ef-dlr@cnn"])
+    assert row[4:6] == ["≥ 30,000,000", "≥ 15,000"]
+    assert doc["summary64"]["compared"] == 1 and doc["summary64"]["bounds"] == 1
+    assert "1 more, with ≥ in the table" in report.sentence(doc)
+
+
+def test_a_worker_that_does_not_answer_in_time_is_late():
+    side = worker.Worker(sys.executable, "validation.bench.ours", "--backend", "reference")
+    assert side.ask("hello", timeout=0.0)["late"] and side.process is None
 
 
 def test_a_worker_answers_and_names_errors_without_folders():

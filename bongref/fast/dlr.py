@@ -2,9 +2,8 @@ r"""DLR (sec:DLR-deriv) in compiled code, for G = −S Sᵀ: samples, dynamics, 
 stream. Reference: families.dlr.
 
 W and S are kept by rows, Wt = Wᵀ (R, P) and rows = Sᵀ (K, P), so that every loop over the
-parameters has unit stride. A step reads the parameters twice, in blocks that stay in the
-second-level cache: once for the small matrices (Gram matrices, some of them with weights 1/Υ), once
-for the new state, written in place. All tall products are BLAS on one block.
+parameters has unit stride. A step reads them twice, in blocks that stay in the second-level cache:
+once for small matrices (products, some with weights 1/Υ), once for the new state, in place.
 
 dlr_projection.py has bong and blr, dlr_gradient.py bog and bbb, dlr_blocks.py what they share.
 """
@@ -22,7 +21,7 @@ from . import dlr_gradient, dlr_projection  # noqa: F401  their steps
 from .dlr_blocks import DlrBbb, DlrBlr, DlrBog, DlrBong, State, load, weigh, workspace
 from .generic import begin, implement, place, predict
 from .jit import device
-from .small import add_dot, block, cholesky, copy, dot, fill, not_finite, solve_lower
+from .small import add_products, block, cholesky, combine, copy, fill, not_finite, solve_lower
 from .status import NOT_FINITE, OK, UNSUPPORTED
 from .tuning import SAMPLES
 
@@ -36,7 +35,8 @@ def noise_directions(At, R, D, gram):
     The eigenvectors of AᵀA serve where Λ is small; elsewhere the SVD keeps the digits of small Λ.
     """
     trace = 0.0
-    dot(At, At.T, gram)
+    fill(gram, 0.0)
+    add_products(At, At, gram, True)
     for r in range(R):
         trace += gram[r, r]
     if not trace < math.inf:
@@ -68,16 +68,17 @@ def place_dlr(rule, prior, state, z, work):
     code = noise_directions(At, R, D, V)
     if code != OK:
         return code
-    dot(V, At, AV)
+    combine(V, At, AV)
     for first in range(0, z.shape[0], SAMPLES):
         some = z[first : first + SAMPLES]
         m = some.shape[0]
         S, change = block(work.small[of.SPARE], m, R), work.tall[1 + 2 * R : 1 + 2 * R + m]
-        dot(some, AV.T, S)
+        fill(S, 0.0)
+        add_products(some, AV, S, False)
         for k in range(m):
             for r in range(R):
                 S[k, r] *= D[r]
-        dot(S, AV, change)
+        combine(S, AV, change)
         for k in range(m):
             theta, less = some[k], change[k]
             for p in range(P):
@@ -112,7 +113,7 @@ def predict_dlr(dynamics, state, work):
             wrong += 0.0 if n > 0.0 and state.Ups[at + p] > 0.0 else 1.0
         load(state.Wt, 1.0, at, X, 0)
         weigh(X, R, u, Y)
-        add_dot(X, Y.T, E, work.small[of.SPARE])
+        add_products(X, Y, E, True)
     for r in range(R):
         E[r, r] += 1.0
     if wrong != 0.0 or some == 0 or not cholesky(E, R):

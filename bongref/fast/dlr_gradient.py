@@ -12,7 +12,7 @@ from . import small as algebra
 from .dlr_blocks import DlrBbb, DlrBog, columns, inverse, weigh
 from .generic import implement, step
 from .jit import device
-from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
+from .small import add_products, block, cholesky, combine, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 from .tuning import RUNAWAY
 
@@ -74,8 +74,8 @@ def bog_measure(state, rows, work):
         A, u = block(work.blocks[of.Y], R, w), work.few[of.U, :w]
         below += inverse(state.Ups, at, u)
         weigh(W, R, u, A)
-        add_gram(A, W, M, work.small[of.SPARE])
-        add_dot(A, S.T, C, work.small[of.SPARE])
+        add_products(A, W, M, True)
+        add_products(A, S, C, False)
     return below
 
 
@@ -84,7 +84,7 @@ def bog_small(small, R, K):
     """WᵀB = EC with E = (I + WᵀΥ⁻¹W)⁻¹; -> status."""
     E = block(small[of.WEIGHTED], R, R)
     code = invert(block(small[of.GRAM], R, R), E)
-    dot(E, block(small[of.CROSS], R, K), block(small[of.ANGLES], R, K))
+    combine(E, block(small[of.CROSS], R, K), block(small[of.ANGLES], R, K))
     return code
 
 
@@ -98,9 +98,9 @@ def bog_renew(state, g, rows, alpha, work):
         W, S = columns(state.Wt, at, w, work.blocks[of.X]), columns(rows, at, w, work.blocks[of.E])
         B, Z, u = block(work.blocks[of.Y], K, w), block(work.blocks[of.Z], R, w), work.few[of.U, :w]
         inverse(state.Ups, at, u)
-        dot(EC.T, W, B)
+        combine(EC.T, W, B)
         wrong += bog_block(state, g, S, B, u, alpha, at)
-        dot(EC, B, Z)
+        combine(EC, B, Z)
         wrong += add_rows(Z, alpha, at, state.Wt)  # eq:bog-dlr-W, sec:DLR-deriv#38
     return wrong
 
@@ -186,7 +186,7 @@ def bbb_add(e, Z, a, alpha, at, Wt):
 @device
 def bbb_measure(prior, state, rows, work):
     """M = WᵀΥ⁻¹W, N, C for W₀ and S, and W₀ᵀδ of :func:`bbb`; how many Υ are not positive."""
-    P, R, below, spare = len(state.mu), state.Wt.shape[0], 0, work.small[of.SPARE]
+    P, R, below = len(state.mu), state.Wt.shape[0], 0
     K, dots = rows.shape[0], work.few[of.DOTS, :R]
     M, N = block(work.small[of.GRAM], R, R), block(work.small[of.ROWS], R, R)
     C0, CS = block(work.small[of.CROSS], R, R), block(work.small[of.ANGLES], R, K)
@@ -203,13 +203,13 @@ def bbb_measure(prior, state, rows, work):
         u, a = work.few[of.U, :w], work.few[of.A, :w]
         below += bbb_weights(prior, state, at, u, a)
         weigh(W, R, u, A)
-        add_gram(A, W, M, spare)
-        add_dot(A, W0.T, C0, spare)
-        add_dot(A, columns(rows, at, w, work.blocks[of.E]).T, CS, spare)
+        add_products(A, W, M, True)
+        add_products(A, W0, C0, False)
+        add_products(A, columns(rows, at, w, work.blocks[of.E]), CS, False)
         difference(prior, state, at, work.few[of.D, :w])
-        add_dot(block(work.few[of.D], 1, w), W0.T, block(dots, 1, R), spare)
+        add_products(block(work.few[of.D], 1, w), W0, block(dots, 1, R), False)
         weigh(W, R, a, B)
-        add_dot(A, B.T, N, spare)
+        add_products(A, B, N, True)
     return below
 
 
@@ -237,18 +237,18 @@ def bbb_renew(prior, state, g, rows, alpha, work):
         A, e = block(work.blocks[of.Y], R, w), block(work.blocks[of.X], R, w)
         ZX = block(work.blocks[of.Z], 2 * R + K, w)
         u, a, Ups = work.few[of.U, :w], work.few[of.A, :w], state.Ups[at : at + w]
-        dot(block(work.few[of.DOTS], 1, R), W0, side)
+        combine(block(work.few[of.DOTS], 1, R), W0, side)
         wrong += bbb_mean(prior, state, g, alpha, at, side[0])
         bbb_weights(prior, state, at, u, a)
         weigh(columns(state.Wt, at, w, work.blocks[of.X]), R, u, A)
-        dot(E, A, ZX[:R])
-        dot(C0.T, ZX[:R], ZX[R : 2 * R])
-        dot(CS.T, ZX[:R], ZX[2 * R :])
-        dot(N, ZX[:R], e)
+        combine(E, A, ZX[:R])
+        combine(C0.T, ZX[:R], ZX[R : 2 * R])
+        combine(CS.T, ZX[:R], ZX[2 * R :])
+        combine(N, ZX[:R], e)
         bbb_curvature(A, ZX[:R], e, u, a, half, Ups)
         bbb_complete(W0, u, half, ZX[R : 2 * R], Ups)
         bbb_complete(columns(rows, at, w, work.blocks[of.E]), u, half, ZX[2 * R :], Ups)
-        dot(L, ZX, e)
+        combine(L, ZX, e)
         wrong += bbb_add(e, ZX[:R], a, alpha, at, state.Wt) + not_finite(Ups)
     return wrong
 
@@ -273,7 +273,7 @@ def bbb(rule, prior, state, g, G, work):
 def bbb_coefficients(E, N, C0, CS, spare, L):
     """L = [E − I − E N, E C₀, E C_S]: the change of W by rows is α(L [ΣW, ΣW₀, ΣS] + a ΣW)."""
     R = len(E)
-    dot(E, N, spare)
+    combine(E, N, spare)
     for r in range(R):
         for k in range(R):
             L[r, k] = E[r, k] - (1.0 if r == k else 0.0) - spare[r, k]

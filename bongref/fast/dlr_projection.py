@@ -18,7 +18,7 @@ from . import small as algebra
 from .dlr_blocks import DlrBlr, DlrBong, inverse, load, weigh
 from .generic import implement, step
 from .jit import device
-from .small import add_dot, add_gram, block, cholesky, dot, fill, inner, not_finite
+from .small import add_products, block, cholesky, combine, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
 from .tuning import DLR_SHARP, EPS, LARGE, ROUNDS, SHARP, SMALL
 
@@ -107,8 +107,8 @@ def cross(prior, state, rows, alpha, V, C, work):
         X, Y = block(work.blocks[of.X], n + 1, w), block(work.blocks[of.Y], few, w)
         if P > work.width:
             load_rows(prior, state, rows, alpha, at, X)
-        dot(V, X, Y)
-        add_dot(Y, X.T, C, work.small[of.SPARE])
+        combine(V, X, Y)
+        add_products(Y, X, C, False)
 
 
 @device
@@ -129,7 +129,8 @@ def project(prior, state, rows, alpha, work):
     C, D = block(work.small[of.CROSS], few, n + 1), block(work.small[of.ANGLES], few, n - few)
     for _ in range(ROUNDS):
         cross(prior, state, rows, alpha, V[first : first + few], C, work)
-        dot(C, V[start : start + n - few].T, D)
+        fill(D, 0.0)
+        add_products(C, V[start : start + n - few], D, False)
         largest = angles(C, V, values, first, start, D)
         if largest < 1e-2:
             rotate(V, n, first, start, D)
@@ -194,8 +195,8 @@ def measure(prior, state, g, rows, alpha, work):
         right_side(prior, state, g, at, X[n])
         below += inverse(state.Ups, at, u)
         weigh(X, n + 1, u, Y)
-        add_gram(Y, X, H, work.small[of.SPARE])
-        add_gram(X, X, G, work.small[of.SPARE])
+        add_products(Y, X, H, True)
+        add_products(X, X, G, True)
     return below
 
 
@@ -268,13 +269,13 @@ def renew(prior, state, g, rows, alpha, work):
             load_rows(prior, state, rows, alpha, at, X)
             right_side(prior, state, g, at, X[n])
         if 2 * n <= 5 * R:
-            dot(V, X, Z)
+            combine(V, X, Z)
             wrong += settle(state, Z, Z[R:n], Z[n], alpha, at)
         else:  # X − VᵀVX with the kept rows of V has the same squares as the discarded rows
             E = block(work.blocks[of.Z], n, w)
-            dot(V[n:], X, Z[R : R + 1])
-            dot(V[:R], X, Z[:R])
-            dot(V[:R, :n].copy().T, Z[:R], E)
+            combine(V[n:], X, Z[R : R + 1])
+            combine(V[:R], X, Z[:R])
+            combine(V[:R, :n].T, Z[:R], E)
             subtract(X, E)
             wrong += settle(state, Z, E, Z[R], alpha, at)
     return wrong

@@ -3,8 +3,7 @@ code. Reference: families.fc_nat, fc_mom.
 
 The covariance is kept as Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ, of A the upper triangle only. A step
 with few rows is one product with A for each of them and as many new rows of V; when V is full, A
-absorbs them in one matrix product (:func:`flush`). F = γI with a diagonal Q only changes c, q and
-V. As long as A is zero (a diagonal prior) it is not read.
+absorbs them at once (:func:`flush`). F = γI with a diagonal Q only changes c, q and V. As long as A is zero (a diagonal prior) it is not read.
 
 fc_loop.py has blr and bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK from
 Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks
@@ -24,9 +23,9 @@ from ..linalg import is_diagonal
 from ..states import FC
 from .generic import end, implement, predict, step
 from .jit import device, kernel
-from .small import block, cholesky, copy, dot, inner, not_finite, solve_lower
+from .small import add_four, cholesky, copy, inner, not_finite, solve_lower
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-from .tuning import DEFERRED, EMPTY, LOSS, PARALLEL, SHARP, TILE
+from .tuning import DEFERRED, EMPTY, LOSS, PARALLEL, SHARP
 
 
 class State(NamedTuple):
@@ -49,9 +48,8 @@ class Workspace(NamedTuple):
     v: Any  # (P,)
     coefficients: Any  # (capacity,)
     T: Any  # (K + 2, K + 2)
-    tile: Any  # flat: a product of flush
-    left: Any  # flat (capacity · TILE)
-    right: Any  # flat (capacity · P)
+    less: Any  # (P,)
+    signed: Any  # (capacity, P): −sₖ Vₖ
 
 
 Bong = namedtuple("Bong", "alpha")
@@ -115,7 +113,7 @@ def times(state, x, y, work):
     for i in range(P):
         y[i] = c * y[i] + state.q[i] * x[i]
     if n > 0:
-        dots, less = work.coefficients[:n], work.tile[:P]
+        dots, less = work.coefficients[:n], work.less
         np.dot(state.V[:n], x, dots)
         for k in range(n):
             dots[k] *= state.s[k]
@@ -126,24 +124,26 @@ def times(state, x, y, work):
 
 @device
 def flush(state, work):
-    """A absorbs c, q and the rows of V, TILE rows at a time."""
-    P, n = len(state.mu), state.n[0]
-    for first in range(0, P, TILE):
-        last = min(P, first + TILE)
-        left, right = block(work.left, n, last - first), block(work.right, n, P - first)
-        product = block(work.tile, last - first, P - first)
-        for k in range(n):
-            row, sign = state.V[k, first:], state.s[k]
-            for j in range(last - first):
-                left[k, j] = sign * row[j]
-            for j in range(P - first):
-                right[k, j] = row[j]
-        dot(left.T, right, product)
-        for i in range(first, last):
-            row, less = state.A[i, i:], product[i - first, i - first :]
+    """A absorbs c, q and the rows of V, four rows of A and four of V at a time."""
+    P, c, n, V, W = len(state.mu), state.c[0], state.n[0], state.V, work.signed
+    whole, last = P - P % 4, n + -n % 4
+    for k in range(last):
+        sign = -state.s[k] if k < n else 0.0
+        for i in range(P):
+            W[k, i] = sign * V[k, i]
+    for i in range(P):
+        row = state.A[i, i:]
+        if c != 1.0:
             for j in range(len(row)):
-                row[j] = state.c[0] * row[j] - less[j]
-            row[0] += state.q[i]
+                row[j] *= c
+        row[0] += state.q[i]
+    for i in range(0, whole, 4):
+        for k in range(0, last, 4):
+            add_four(state.A, i, W.T, V, k, i)
+    for i in range(whole, P):
+        for k in range(n):
+            for j in range(i, P):
+                state.A[i, j] += W[k, i] * V[k, j]
     state.q[:] = 0.0
     state.c[0] = 1.0
     state.n[0] = 0
@@ -440,6 +440,7 @@ def covariance_state(state: FC, capacity: int) -> State:
     P = len(state.mu)
     empty = is_diagonal(state.Sigma)
     capacity = max(capacity, DEFERRED, min(P // 3, EMPTY) if empty else 0)
+    capacity += -capacity % 4  # see flush
     A = np.zeros((P, P)) if empty else np.array(state.Sigma, dtype=float, order="C")
     q = np.diagonal(state.Sigma).astype(float) if empty else np.zeros(P)
     mu, V = np.array(state.mu, dtype=float), np.zeros((capacity, P))
@@ -450,9 +451,8 @@ def covariance_state(state: FC, capacity: int) -> State:
 def workspace(P: int, K: int, capacity: int) -> Workspace:
     """Buffers for steps with K rows."""
     n = K + 2
-    tile, left, right = np.zeros(TILE * P), np.zeros(capacity * TILE), np.zeros(capacity * P)
     Z, U, T = np.zeros((n, P)), np.zeros((n, P)), np.zeros((n, n))
-    return Workspace(Z, U, np.zeros(P), np.zeros(capacity), T, tile, left, right)
+    return Workspace(Z, U, np.zeros(P), np.zeros(capacity), T, np.zeros(P), np.zeros((capacity, P)))
 
 
 def finish_few(state: State, work: Any) -> FC:

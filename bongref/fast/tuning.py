@@ -27,11 +27,9 @@ EVALUATION = 5 * 10**6
 SHARED_NUMBERS = 10**6
 
 # full covariances: rows of V that are deferred; 48 are read in 1/9 of the time of A at P = 881.
-# µs a step of bong with (DEFERRED, TILE): (32, 128) 68, (32, 64) 64, (48, 64) 62, (64, 64) 67
 DEFERRED = 48
 UNREAD = 128  # the same for bog in moments, which takes no product with Σ: 0.9 MB at P = 881
 EMPTY = 256  # while A is zero, and at most P/3: a product with V reads less than one with A
-TILE = 64  # rows of A that absorb V in one product: half of the second-level cache at P = 881
 BASIS = 64  # vectors of a basis of bbb at most
 PARALLEL = 32 * EPS  # of g, relative to its largest entry, to be a multiple of a single row
 SHARP = EPS**-0.5  # of 1 + xᵀΣx (DLR: xᵀΥ̃⁻¹x) of a new row x, beyond which half the digits go
@@ -41,8 +39,6 @@ RENEWED = 64  # updates after which an inverse is recomputed: each adds rounding
 # DLR: numbers of a block, two of them in 512 KB
 BLOCK = 2**15
 SAMPLES = 8  # samples that are placed together, one product
-INNER_ROWS = 24  # of a Gram matrix, up to which inner products are faster than BLAS: 16, not 31 µs
-GRAM_ROWS = 40  # at a time: half of the products of a large Gram matrix are saved
 LARGE, SMALL = 1e140, 1e-140  # of the rows of W̃: squares and sums stay in float64's range
 DLR_SHARP = 1e11  # of W̃ᵀΥ̃⁻¹W̃, beyond which less than five digits are left by Woodbury
 ROUNDS = 3  # corrections of V at most; rotations of first order converge quadratically

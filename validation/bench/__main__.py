@@ -76,6 +76,14 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
         default=30.0,
         help="seconds for the repeats of a cell, beyond 3 of them (default: 30)",
     )
+    p.add_argument(
+        "--limit",
+        type=float,
+        default=30.0,
+        metavar="SECONDS",
+        help="of the authors' code for one observation; where it takes longer, the ratio is given "
+        "as at least this over our time (default: 30)",
+    )
     p.add_argument("--quick", action="store_true", help="3 repeats of shorter streams")
     p.add_argument(
         "--stop-after",
@@ -148,16 +156,28 @@ def printed_by(module: str, *args: str) -> Any:
 # --- one cell -------------------------------------------------------------------------------------
 
 
+def observed(worker: Worker, request: dict[str, Any], limit: float) -> dict[str, Any]:
+    """Whether the authors' code compiles, and takes one observation, within the limit (s)."""
+    found = worker.ask("load", timeout=limit, **request)
+    if "error" in found:
+        return {"error": f"compiling: {found['error']}"}
+    found = worker.ask("once", timeout=limit)
+    return {**found, "at least us": limit * 1e6} if found.get("late") else found
+
+
 def prepare(
-    cell: cells.Cell, ours: Worker, peers: dict[str, Worker], target: float
+    cell: cells.Cell, ours: Worker, peers: dict[str, Worker], target: float, limit: float | None
 ) -> dict[str, Any]:
     """All sides ready with the same prior variance and alpha: the first pair with which neither we
     nor the first peer lose positive definiteness."""
 
     def ask(worker: Worker, var: float, alpha: float | None) -> dict[str, Any]:
-        return worker.ask(
-            "prepare", cell=cell.id, var=var, alpha=alpha, target=target, most=MOST[cell.net]
-        )
+        request = {"cell": cell.id, "var": var, "alpha": alpha, "most": MOST[cell.net]}
+        if limit is not None and worker is not ours:
+            found = observed(worker, request, limit)
+            if "error" in found:
+                return found
+        return worker.ask("prepare", **request, target=target)
 
     sides = list(peers)
     peer = peers[sides[0]] if sides else None
@@ -181,10 +201,16 @@ def prepare(
 
 
 def measure(
-    cell: cells.Cell, ours: Worker, peers: dict[str, Worker], args: argparse.Namespace
+    cell: cells.Cell,
+    ours: Worker,
+    peers: dict[str, Worker],
+    args: argparse.Namespace,
+    limit: float | None = None,
 ) -> dict[str, Any]:
-    """A row of the results: the repeats of all sides in turn."""
-    row = prepare(cell, ours, peers, 0.05 if args.quick else 0.3)
+    """A row of the results: the repeats of all sides in turn. With a limit (s) for the authors'
+    code: for one observation, and for the repeats beyond the first.
+    """
+    row = prepare(cell, ours, peers, 0.05 if args.quick else 0.3, limit)
     workers = {name: worker for name, worker in {"ours": ours, **peers}.items() if "n" in row[name]}
     seen: dict[str, list[dict[str, Any]]] = {name: [] for name in workers}
     start = time.perf_counter()
@@ -192,7 +218,8 @@ def measure(
         if i >= 3 and time.perf_counter() - start > args.budget:
             break
         for name, worker in workers.items():
-            if "error" not in row[name]:
+            spent = sum(answer.get("whole", 0.0) for answer in seen[name])
+            if "error" not in row[name] and not (limit and i and spent * (1 + 1 / i) > limit):
                 answer = worker.ask("time")
                 row[name] |= {"error": answer["error"]} if "error" in answer else {}
                 seen[name].append(answer)
@@ -211,7 +238,8 @@ def measure(
 
 def missing(row: dict[str, Any] | None, sides: Iterable[str]) -> bool:
     """Whether a cell has to be timed (again), on all sides in turn."""
-    return row is None or any("us" not in (row.get(side) or {}) for side in ("ours", *sides))
+    done = {"us", "at least us"}
+    return row is None or any(done.isdisjoint(row.get(side) or {}) for side in ("ours", *sides))
 
 
 # --- other implementations ------------------------------------------------------------------------
@@ -306,6 +334,7 @@ def start(args: argparse.Namespace, peers: dict[str, Worker]) -> dict[str, Any]:
         "backend": args.backend,
         "repeats": args.repeats,
         "budget": args.budget,
+        "limit": args.limit,
         "quick": args.quick,
         "compiled before": args.quick,
     }
@@ -353,7 +382,7 @@ def fill(
         if time.perf_counter() - begun > args.stop_after:
             raise KeyboardInterrupt
         say(f"[{i + 1}/{len(todo)}, {time.perf_counter() - begun:.0f} s] {cell.id} ... ", end="")
-        doc["cells"][cell.id] = measure(cell, ours, peers, args)
+        doc["cells"][cell.id] = measure(cell, ours, peers, args, args.limit)
         order = {one.id: k for k, one in enumerate(cells.grid())}
         doc["cells"] = dict(sorted(doc["cells"].items(), key=lambda item: order[item[0]]))
         keep()

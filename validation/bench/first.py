@@ -53,7 +53,7 @@ def peer_child(cell: str, checkout: str) -> dict[str, float]:
     """The same for the peer: import, compile and run."""
     from . import cells, peer
 
-    side = peer.Peer(checkout)
+    side = peer.Peer(checkout, "float32")
     start = time.perf_counter()
     one = cells.parse(cell)
     var, alpha = cells.TRIES[one.rule][0]

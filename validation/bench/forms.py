@@ -96,17 +96,17 @@ def whole_jacobian() -> Iterator[None]:
         yield
 
 
-def by_blas(Y, X, out):  # type: ignore[no-untyped-def]
-    """small.add_inner through BLAS."""
+def by_blas(Y, X, out, symmetric):  # type: ignore[no-untyped-def]
+    """small.add_products through BLAS."""
     out += np.dot(Y, X.T)
 
 
 @contextlib.contextmanager
 def blas() -> Iterator[None]:
-    """Gram matrices of few rows through BLAS."""
+    """Gram matrices through BLAS."""
     from bongref.fast import small
 
-    with mock.patch.object(small, "add_inner", by_blas):
+    with mock.patch.object(small, "add_products", by_blas):
         yield
 
 
@@ -118,12 +118,12 @@ def gram(rows: int, P: int) -> Callable[[], float]:
     kernels: dict[Any, Any] = {}
 
     def once() -> float:
-        run = kernels.setdefault(small.add_inner, jit.kernel(small.add_inner))
+        run = kernels.setdefault(small.add_products, jit.kernel(small.add_products))
         with threads.one_blas_thread():
-            run(X, X, out)
+            run(X, X, out, True)
             start = time.perf_counter()
             for _ in range(1000):
-                run(X, X, out)
+                run(X, X, out, True)
             return (time.perf_counter() - start) / 1000
 
     return once
@@ -145,9 +145,9 @@ FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]
         [(c, lambda c=c: run(c, 20)) for c in ("bbb-lin-hess-fc@mlp", "bbb-lin-hess-fc_mom@mlp")],
          # type: ignore[misc]
     ),
-    "Gram matrices by inner products": (
+    "products of long rows": (
         blas,
-        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22)],  # type: ignore[misc]
+        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22, 110)],  # type: ignore[misc]
     ),
     "the loop as one kernel": (
         python_loop,

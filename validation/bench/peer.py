@@ -131,7 +131,8 @@ class Peer:
         )
         start = time.perf_counter()
         self.compiled, self.n = run.lower(*self.stream).compile(), n
-        return time.perf_counter() - start
+        self.compiling = time.perf_counter() - start
+        return self.compiling
 
     def run(self) -> tuple[Any, float]:
         """(last state, seconds) of the stream."""
@@ -141,17 +142,26 @@ class Peer:
         state = jax.block_until_ready(self.compiled(*self.stream))
         return state, time.perf_counter() - start
 
-    def prepare(
-        self, cell: str, var: float, alpha: float | None, target: float, most: int
-    ) -> dict[str, Any]:
+    def load(self, cell: str, var: float, alpha: float | None, most: int) -> dict[str, Any]:
+        """Compile for one observation."""
         import jax
 
         self.current = self.compiled = self.stream = None
         jax.clear_caches()
         one = cells.parse(cell)
         self.data, self.current = cells.data(cells.NETS[one.net], most), self.agent(one, var, alpha)
-        compiling = self.compile(1)
-        first, once = self.run()
+        return {"compile s": self.compile(1)}
+
+    def once(self) -> dict[str, Any]:
+        """Take one observation."""
+        self.first = self.run()
+        return {"seconds": self.first[1]}
+
+    def prepare(
+        self, cell: str, var: float, alpha: float | None, target: float, most: int
+    ) -> dict[str, Any]:
+        """After :meth:`load` and :meth:`once`: how many observations a repeat has."""
+        (first, once), compiling = self.first, self.compiling
         moved = float(
             np.linalg.norm(
                 np.asarray(first.mean, dtype=float) - np.asarray(self.stream[1].mean, dtype=float)

@@ -51,6 +51,8 @@ def derive(doc: Doc) -> Doc:
         for side, key in RATIOS.items():
             theirs = time_of(row, side)
             row[key] = theirs / mine if mine and theirs else None
+            late = least_of(row, side)
+            row[f"{key} at least"] = late / mine if mine and late else None
         needs = cells.cost(cells.parse(name))
         row["needs"] = needs._asdict()
         if doc.get("limits"):
@@ -69,15 +71,21 @@ def time_of(row: Doc, side: str) -> float | None:
     return (row.get(side) or {}).get("us")
 
 
+def least_of(row: Doc, side: str) -> float | None:
+    """Microseconds that an observation takes at least, where it was not waited for."""
+    return (row.get(side) or {}).get("at least us")
+
+
 def summary(rows: dict[str, Doc], key: str) -> Doc:
     """The geometric mean of the ratios, the smallest and its cell, which cells are slower than
-    the peer's, which below CLOSE.
+    the peer's, which below CLOSE; how many others have a lower bound alone.
     """
     ratios = {name: row[key] for name, row in rows.items() if row.get(key)}
     out: Doc = {
         "cells": len(rows),
         "timed": sum(time_of(row, "ours") is not None for row in rows.values()),
         "compared": len(ratios),
+        "bounds": sum(bool(row.get(f"{key} at least")) for row in rows.values()),
     }
     if not ratios:
         return out
@@ -139,6 +147,11 @@ def number(value: float | None, digits: int = 3) -> str:
     return f"{round(value * scale) / scale:,.{places}f}"
 
 
+def either(value: float | None, least: float | None) -> str:
+    """A number, or its lower bound."""
+    return f"≥ {number(least)}" if value is None and least else number(value)
+
+
 def both(row: Doc, key: str, scale: float = 1.0) -> str:
     """A number of each side: ours / peer's."""
     values = [(row.get(side) or {}).get(key) for side in ("ours", "peer")]
@@ -165,10 +178,10 @@ def line(name: str, row: Doc, asked: str = "fast") -> list[str]:
     return [
         name,
         number(time_of(row, "ours")),
-        number(time_of(row, "peer")),
-        number(row.get("ratio")),
-        number(time_of(row, "peer64")),
-        number(row.get("ratio64")),
+        either(time_of(row, "peer"), least_of(row, "peer")),
+        either(row.get("ratio"), row.get("ratio at least")),
+        either(time_of(row, "peer64"), least_of(row, "peer64")),
+        either(row.get("ratio64"), row.get("ratio64 at least")),
         found.get("kernel", "–"),
         number(found.get("us"), 2),
         "–" if fraction is None else f"{100 * fraction:.0f} %",
@@ -227,6 +240,11 @@ def sentence(doc: Doc) -> str:
         f"geometric mean; the least ratio is {number(s['least'])} ({s['least cell']}); "
         f"{_count(s['slower cells'])} slower than the "
         f"peer's; {_count(s['close cells'])} between 1 and {CLOSE}."
+        + (
+            f" {s['bounds']} more, with ≥ in the table, are not in this mean."
+            if s["bounds"]
+            else ""
+        )
         for dtype, s in found.items()
         if s["compared"]
     ]
@@ -427,7 +445,10 @@ def _legend(doc: Doc, with_peer: bool) -> list[str]:
     return [
         f"* I = {cells.N_ITER} for blr and bbb, M = {cells.N_SAMPLES} samples, rank "
         f"{cells.RANK}. Each time is the best of "
-        f"{s['repeats']} repeats (at least 3), ours and the peer's in turn.",
+        f"{s['repeats']} repeats (at least 3; fewer where three of the peer's take more than "
+        f"{number(s.get('limit'))} s), ours and the peer's in turn.",
+        f"* ≥: the peer did not finish one observation in {number(s.get('limit'))} s, compilation "
+        "not counted.",
         f"* Ours: backend `{s['backend']}`, float64; the clock is that of the "
         f"{' or the '.join(clock) or 'stream'}."
         + (" Peer: one jit around its scan, no states stacked." if with_peer else ""),

@@ -8,6 +8,7 @@ answers with one line each:
     {"do": "prepare", "cell": ..., "var": ..., "alpha": ..., "target": ..., "most": ...}   compiles, chooses how many observations one
                                                                      repeat has so that it takes
                                                                      about ``target`` seconds
+    {"do": "load", ...}, {"do": "once"}                              before it (the authors' side): compiles, and takes one observation
     {"do": "time"}                                                   one repeat: its seconds
     {"do": "mean"}                                                   the mean after one observation (not the authors' side)
     {"do": "done"}                                                   the peak of the resident set during the repeats
@@ -127,7 +128,11 @@ def how_many(seconds_for_one: float, target: float, most: int) -> int:
 
 
 class Lost(RuntimeError):
-    """A worker that ended, or did not answer in time."""
+    """A worker that ended."""
+
+
+class Late(RuntimeError):
+    """A worker that did not answer in time."""
 
 
 class Worker:
@@ -146,17 +151,17 @@ class Worker:
         self.env = {**os.environ, **(env or {})}
         self.log, self.timeout, self.process, self.buffer = log, timeout, None, b""
 
-    def ask(self, do: str, **request: Any) -> dict[str, Any]:
-        """The answer; {"error": ...} when there is none."""
+    def ask(self, do: str, timeout: float | None = None, **request: Any) -> dict[str, Any]:
+        """The answer; {"error": ...} when there is none, "late" when it took too long."""
         try:
             if self.process is None:
                 self._start()
             self.process.stdin.write(json.dumps({"do": do, **request}).encode() + b"\n")
             self.process.stdin.flush()
-            return json.loads(self._line())
-        except (Lost, OSError) as error:
+            return json.loads(self._line(self.timeout if timeout is None else timeout))
+        except (Late, Lost, OSError) as error:
             self.close()
-            return {"error": short(error)}
+            return {"error": short(error), **({"late": True} if isinstance(error, Late) else {})}
 
     def _start(self) -> None:
         self.buffer = b""
@@ -170,14 +175,14 @@ class Worker:
             start_new_session=True,
         )
 
-    def _line(self) -> bytes:
-        end = time.monotonic() + self.timeout
+    def _line(self, timeout: float) -> bytes:
+        end = time.monotonic() + timeout
         while b"\n" not in self.buffer:
             ready, _, _ = select.select(
                 [self.process.stdout], [], [], max(0.0, end - time.monotonic())
             )
             if not ready:
-                raise Lost(f"no answer within {self.timeout:.0f} s")
+                raise Late(f"no answer within {timeout:.0f} s")
             more = os.read(self.process.stdout.fileno(), 65536)
             if not more:
                 raise Lost(f"the process ended with code {self.process.wait()}")
