@@ -168,7 +168,9 @@ class Writer:
         self.path = self.folder / NAME
         self._lock = _locked(self.folder)
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+            self._file = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666
+            )
             found = scan(self.path.read_bytes(), str(self.path))
             self.notes = _notes(found, str(self.path))
             os.ftruncate(self._file, found.good)
