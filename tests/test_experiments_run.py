@@ -301,6 +301,8 @@ BAD = {
     ("--seeds", "0"): "seeds must be",
     ("--seeds", "2", "--seed", "3"): "must not both be given",
     ("--at", "5", "--every", "5"): "must not both be given",
+    ("--at", "10,50"): "at must be steps of the stream, 1 to 30, got 50",
+    ("--metric", "rmse@50"): "metric must be steps of the stream, 1 to 30, got 50",
     ("--adapter", "nothing"): "adapter must be given as module:Name",
     ("--out", "/dev/null/x"): "out must be a folder",
 }  # fmt: skip
@@ -541,3 +543,13 @@ def test_without_loky_or_dask_it_is_said_what_to_install(monkeypatch):
         workers.pool(n_workers=2)
     with pytest.raises(ImportError, match=r"pip install 'bongref\[experiments\]'"):
         workers.pool(scheduler="tcp://127.0.0.1:1")
+
+
+def test_the_table_of_costs_is_that_of_the_results():
+    from validation.bench import experiments
+
+    path = experiments.RESULTS / "experiments.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    page = experiments.PAGE.read_text(encoding="utf-8")
+    assert page.count("\n| ") == experiments.with_section(page, "").count("\n| ") + 5
+    assert experiments.with_section(page, experiments.section(found)) == page

@@ -347,7 +347,7 @@ def test_a_study_in_small(study, tmp_path, monkeypatch):
         if words[0] == "run":
             seen[folder.name] = (words, folder)
     words, folder = next(iter(seen.values()))
-    if words[1] in ("mnist", "sarcos-4449") and not Path(data).is_dir():
+    if words[1].startswith(("mnist", "sarcos", "uci-")) and not Path(data).is_dir():
         pytest.skip(f"{words[1]} needs BONGREF_DATA")
     if "--params" in words:  # of the tuning, which another test runs
         at = words.index("--params")
