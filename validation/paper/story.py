@@ -152,8 +152,8 @@ def _other_seeds(runs: Sequence[Run]) -> str:
         return ""
     tuning = [r for r in of_study(runs, "c") if r["part"] == "valid"]
     again = [*tuning, *({**r, "study": "c-full"} for r in new)]
-    first, second = ({k.label: k for c in CONCLUSIONS if "c" in c.studies for k in c.compared(some)}
-                     for some in (runs, again))  # fmt: skip
+    of_c = [c for c in CONCLUSIONS if c.studies in ("c", "ac")]
+    first, second = ({k.label: k for c in of_c for k in c.compared(some)} for some in (runs, again))
     both = [(first[label], k) for label, k in second.items() if k.n >= 2 and first[label].n >= 2]
     same = sum(a.answer == b.answer for a, b in both)
     against = sum({a.answer, b.answer} == {"yes", "no"} for a, b in both)
