@@ -253,6 +253,24 @@ def test_a_foreign_implementation_on_the_same_streams(tmp_path):
     assert failed["status"] == "failed" and "use --n-iter 1" in failed["reason"]
 
 
+def test_a_foreign_state_of_another_shape_is_a_mistake_and_no_divergence(monkeypatch):
+    from bongref.conformance import Reference
+
+    monkeypatch.setattr(Reference, "run", lambda self, *given: NotImplemented)
+    adapter, one = "bongref.conformance:Reference", one_spec(method="bong-lin-hess-diag")
+    one = one._replace(adapter=adapter, versions=specs.versions(adapter))
+    for state, what in (
+        (
+            {"mu": np.zeros(2), "var": np.ones(3)},
+            r"mu of the adapter must have shape \(3,\), got \(2,\)",
+        ),
+        ({"mu": np.zeros(3), "var": -np.eye(3)}, r"var of the adapter must have .* got \(3, 3\)"),
+    ):
+        monkeypatch.setattr(Reference, "update", lambda self, *given, made=state: made)
+        failed = execute.execute(one)
+        assert failed["status"] == "failed" and re.search(what, failed["reason"]), failed
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 

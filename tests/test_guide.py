@@ -512,7 +512,9 @@ def test_settings_are_tried_for_a_short_time(monkeypatch):
     """A step may take minutes, as that of mc-hess with a dense Hessian for each sample."""
     tried = []
     monkeypatch.setattr(advice, "SECONDS", 0.01)
-    monkeypatch.setattr(advice, "_succeeds", lambda m, q, *rest: tried.append(m) or time.sleep(0.02))
+    monkeypatch.setattr(
+        advice, "_succeeds", lambda m, q, *rest: tried.append(m) or time.sleep(0.02)
+    )
     failure = types.SimpleNamespace(t=0)
     assert advice._first(lambda f: (f, None), failure, None) is None
     assert tried == [advice.FRACTIONS[0]]
