@@ -253,6 +253,24 @@ def test_a_foreign_implementation_on_the_same_streams(tmp_path):
     assert failed["status"] == "failed" and "use --n-iter 1" in failed["reason"]
 
 
+def test_a_foreign_state_of_another_shape_is_a_mistake_and_no_divergence(monkeypatch):
+    from bongref.conformance import Reference
+
+    monkeypatch.setattr(Reference, "run", lambda self, *given: NotImplemented)
+    adapter, one = "bongref.conformance:Reference", one_spec(method="bong-lin-hess-diag")
+    one = one._replace(adapter=adapter, versions=specs.versions(adapter))
+    for state, what in (
+        (
+            {"mu": np.zeros(2), "var": np.ones(3)},
+            r"mu of the adapter must have shape \(3,\), got \(2,\)",
+        ),
+        ({"mu": np.zeros(3), "var": -np.eye(3)}, r"var of the adapter must have .* got \(3, 3\)"),
+    ):
+        monkeypatch.setattr(Reference, "update", lambda self, *given, made=state: made)
+        failed = execute.execute(one)
+        assert failed["status"] == "failed" and re.search(what, failed["reason"]), failed
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 
@@ -301,6 +319,8 @@ BAD = {
     ("--seeds", "0"): "seeds must be",
     ("--seeds", "2", "--seed", "3"): "must not both be given",
     ("--at", "5", "--every", "5"): "must not both be given",
+    ("--at", "10,50"): "at must be steps of the stream, 1 to 30, got 50",
+    ("--metric", "rmse@50"): "metric must be steps of the stream, 1 to 30, got 50",
     ("--adapter", "nothing"): "adapter must be given as module:Name",
     ("--out", "/dev/null/x"): "out must be a folder",
 }  # fmt: skip
@@ -541,3 +561,13 @@ def test_without_loky_or_dask_it_is_said_what_to_install(monkeypatch):
         workers.pool(n_workers=2)
     with pytest.raises(ImportError, match=r"pip install 'bongref\[experiments\]'"):
         workers.pool(scheduler="tcp://127.0.0.1:1")
+
+
+def test_the_table_of_costs_is_that_of_the_results():
+    from validation.bench import experiments
+
+    path = experiments.RESULTS / "experiments.json"
+    found = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    page = experiments.PAGE.read_text(encoding="utf-8")
+    assert page.count("\n| ") == experiments.with_section(page, "").count("\n| ") + 5
+    assert experiments.with_section(page, experiments.section(found)) == page

@@ -330,6 +330,13 @@ def test_a_mistake_in_a_file_is_named(case, tmp_path):
         tasks.load(write(tmp_path / "t.csv", ["x", "y"], rows), params)
 
 
+def test_a_class_that_the_training_rows_have_alone_is_named(tmp_path):
+    rows = [[k, "no" if k < 25 else "yes"] for k in range(30)]
+    path = write(tmp_path / "t.csv", ["x", "y"], rows)
+    with pytest.raises(InvalidValue, match=r"all 24 training rows of .* the same class \(no\)"):
+        tasks.load(path, {"target": "y", "order": "given"})
+
+
 def test_rows_with_missing_values_are_left_out_when_asked(tmp_path):
     path = write(tmp_path / "t.csv", ["x", "y"], [*GOOD, ["", 1.5]])
     task = tasks.load(path, {"target": "y", "missing": "drop"})

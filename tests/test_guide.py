@@ -4,6 +4,8 @@ recommend predicts.
 
 import json
 import re
+import time
+import types
 import warnings
 from fnmatch import fnmatchcase
 
@@ -506,3 +508,15 @@ def test_small_steps_of_full_covariances_have_a_least_time():
     measured = {"blr-lin-hess-fc": 550e-6, "bong-mc-ef-fc": 170e-6, "bong-lin-hess-fc": 2.6e-6}
     for name, seconds in measured.items():
         assert 1 / 3 < each[name] / seconds < 3, name
+
+
+def test_settings_are_tried_for_a_short_time(monkeypatch):
+    """A step may take minutes, as that of mc-hess with a dense Hessian for each sample."""
+    tried = []
+    monkeypatch.setattr(advice, "SECONDS", 0.01)
+    monkeypatch.setattr(
+        advice, "_succeeds", lambda m, q, *rest: tried.append(m) or time.sleep(0.02)
+    )
+    failure = types.SimpleNamespace(t=0)
+    assert advice._first(lambda f: (f, None), failure, None) is None
+    assert tried == [advice.FRACTIONS[0]]

@@ -366,6 +366,26 @@ def test_learning_rates_that_diverge_are_in_their_figure():
     assert "2/2" in drawn.svg and "bong" in drawn.svg
 
 
+def test_methods_that_diverge_at_one_rate_have_a_cross_each(monkeypatch):
+    from bongref.experiments.report import figures as plots
+
+    names = ("bog-lin-hess-diag", "bbb-lin-hess-diag")
+    rates = ((0.01, None), (0.9, 60))  # the second diverges
+    runs = [fake.record(n, s, alpha=a, diverges=d) for n in names for a, d in rates for s in (0, 1)]
+    (results,) = by_task(runs)
+    seen = []
+    monkeypatch.setattr(plots, "picture", lambda *a, **k: seen.append(a[5]))
+    plots.learning_rates(results, "error")
+    figure = pytest.importorskip("matplotlib.figure").Figure()
+    axis = figure.subplots()
+    seen[0](figure, [axis])
+    crosses = [line for line in axis.lines if line.get_marker() == "x"]
+    (a,), (b,) = (line.get_xdata() for line in crosses)
+    shift = axis.transAxes.inverted().transform(axis.transData.transform([(a, 1), (b, 1)]))[:, 0]
+    assert len({line.get_color() for line in crosses}) == 2
+    assert np.diff(abs(shift)) == pytest.approx(plots.BESIDE, rel=1e-9)
+
+
 # --- what is refused ------------------------------------------------------------------------------
 
 

@@ -72,7 +72,8 @@ def test_every_effect_is_that_of_scipy_on_the_result_lines(c, k):
     )
     np.testing.assert_allclose([k.low, k.high], again, rtol=1e-9, atol=1e-12)
     printed = f"| {k.n} | {story._number(a.mean())} | {story._number(b.mean())} | {(b - a).mean():+.4f} ± "
-    line = next(x for x in PAGE.splitlines() if x.startswith(f"| {k.label} |"))
+    tables = PAGE.partition("## The comparisons")[2].splitlines()
+    line = next(x for x in tables if x.startswith(f"| {k.label} |"))
     assert printed in line or "-0.0000" in line
 
 
@@ -165,6 +166,33 @@ def test_figures_and_files_are_small_and_there():
         assert 0 < (story.DOCS / name).stat().st_size < 200_000, name
     assert sum(p.stat().st_size for p in collect.RESULTS.glob("*.jsonl.gz")) < 1_500_000
     assert all("/work" not in r["command"] and r["command"].startswith("bongref run") for r in RUNS)
+
+
+def test_the_correction_for_many_comparisons_is_bonferronis():
+    """Intervals of a higher level again, by scipy from the result lines."""
+    some = [k for _, k in COMPARED if k.n >= 2 and not math.isnan(k.error)]
+    level, kept = 1 - 0.05 / len(some), 0
+    for k in some:
+        sides = [_last(i, *read) for i, read in zip(_halves(k.ids), k.read, strict=True)]
+        d = np.subtract(sides[1], sides[0])
+        d[abs(d) <= evidence.ROUNDING] = 0
+        low, high = stats.ttest_1samp(d, 0).confidence_interval(level) if np.ptp(d) else (0.0, 0.0)
+        m = evidence.MARGIN[k.read[0][0].partition("-")[0]]
+        edge = m if k.question == "much less" else 0.0
+        one_sided = low > edge or high <= edge
+        two_sided = (low >= -m and high <= m) or low > m or high < -m
+        kept += {"similar": two_sided, "diverges": True}.get(k.question, one_sided)
+    assert f"{len(some)} comparisons are by an interval" in PAGE and f", {kept} still are:" in PAGE
+
+
+def test_runs_with_other_seeds_are_apart():
+    new = [r for r in RUNS if r["study"] == story.OTHER_SEEDS]
+    assert {r["seed"] for r in new} == {5, 6, 7, 8, 9} and len(new) > 200
+    assert not {r["id"] for r in new} & {r["id"] for r in conclusions.of_study(RUNS, "c")}
+    told = re.search(r"the same in (\d+) of (\d+) comparisons, the opposite in (\d+)", PAGE)
+    same, of, opposite = map(int, told.groups())
+    listed = PAGE.partition("seeds 0 to 4 | seeds 5 to 9")[2].partition("\n## ")[0]
+    assert len(re.findall("^[|] SARCOS", listed, re.M)) == of - same and opposite <= of - same
 
 
 # --- the rule -------------------------------------------------------------------------------------
@@ -355,7 +383,7 @@ def test_a_study_in_small(study, tmp_path, monkeypatch):
         if words[0] == "run":
             seen[folder.name] = (words, folder)
     words, folder = next(iter(seen.values()))
-    if words[1] in ("mnist", "sarcos-4449") and not Path(data).is_dir():
+    if words[1].startswith(("mnist", "sarcos", "uci-")) and not Path(data).is_dir():
         pytest.skip(f"{words[1]} needs BONGREF_DATA")
     if "--params" in words:  # of the tuning, which another test runs
         at = words.index("--params")

@@ -78,7 +78,7 @@ def _states(
             m.name, model, lik, state._asdict(), X, Y, None, {"kind": "static"}, params
         )
         if out is not NotImplemented:
-            return [_state(kind, one) for one in out]
+            return [_state(kind, one, state) for one in out]
     if "n_samples" in params and m.n_iter > 1:
         raise InvalidValue(
             f"{m.name} with n_iter = {m.n_iter} draws samples of its inner iterates, which an "
@@ -91,13 +91,20 @@ def _states(
         out = adapter.update(*args) if hasattr(adapter, "update") else NotImplemented
         if out is NotImplemented:
             raise InvalidValue(f"{adapter.name} does not offer {m.name}")
-        state = _state(kind, out)
+        state = _state(kind, out, state)
         states.append(state)
     return states
 
 
-def _state(kind: Any, given: Any) -> State:
+def _state(kind: Any, given: Any, like: State) -> State:
+    """The state that an adapter returned; a wrong shape is a mistake and no divergence."""
     state: State = kind(*(np.asarray(given[name], float) for name in kind._fields))
+    for name, part, old in zip(kind._fields, state, like, strict=True):
+        wanted = (len(old), *part.shape[1:2]) if name == "W" else old.shape  # any rank
+        if part.shape != wanted:
+            raise InvalidValue(
+                f"{name} of the adapter must have shape {old.shape}, got {part.shape}"
+            )
     return state
 
 

@@ -270,6 +270,8 @@ def check_metric(name: str, kind: str) -> None:
 
 def _steps(name: str, text: str, T: int) -> list[int]:
     values = sorted({checks.integer(name, v, 1) for v in _values(name, text, int)})
+    if values and values[-1] > T:
+        raise InvalidValue(f"{name} must be steps of the stream, 1 to {T}, got {values[-1]}")
     return _until(values, T)
 
 

@@ -168,7 +168,9 @@ class Writer:
         self.path = self.folder / NAME
         self._lock = _locked(self.folder)
         try:
-            self._file = os.open(self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0))
+            self._file = os.open(
+                self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666
+            )
             found = scan(self.path.read_bytes(), str(self.path))
             self.notes = _notes(found, str(self.path))
             os.ftruncate(self._file, found.good)
@@ -264,7 +266,7 @@ def _locked(folder: Path) -> int:
     """The open lock file of a folder. The system unlocks it when the process ends, however."""
     path = folder / LOCK
     try:
-        file = os.open(path, os.O_RDWR | os.O_CREAT)
+        file = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
     except OSError as error:
         raise InvalidValue(
             f"out must be a folder that you can write to, got {str(folder)!r} "

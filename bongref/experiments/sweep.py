@@ -296,5 +296,9 @@ def _cell(values: Any) -> str:
     if len(values) == 0:
         return "-"
     if len(values) == 1 or not np.all(np.isfinite(values)):
-        return f"{np.mean(values):.4f}"
-    return f"{np.mean(values):.4f} ± {np.std(values, ddof=1) / np.sqrt(len(values)):.4f}"
+        return _short(np.mean(values))
+    return f"{_short(np.mean(values))} ± {_short(np.std(values, ddof=1) / np.sqrt(len(values)))}"
+
+
+def _short(x: Any) -> str:
+    return f"{x:.4f}" if abs(x) < 1e6 else f"{x:.4g}"

@@ -206,7 +206,7 @@ def _prepared(raw: Raw, source: Source, split: dict[str, Any]) -> Task:
             f"and {len(rest)}"
         )
     X, X_test, Y, Y_test = raw.X[train], raw.X[rest], raw.Y[train], raw.Y[rest]
-    check_target(raw.kind, Y, source.name)
+    check_target(raw, Y, source.name)
     X, X_test, Y, Y_test, scales = _standardised(raw, X, X_test * raw.unit, Y, Y_test)
     obs_var = raw.obs_var
     if raw.kind == REGRESSION and obs_var is None:
@@ -258,7 +258,7 @@ def _test_rows(raw: Raw, split: dict[str, Any]) -> tuple[Array, dict[str, Any]]:
     return np.isin(np.arange(N), chosen), {"test": f"{n} random rows", "split_seed": seed}
 
 
-def check_target(kind: str, Y: Array, name: str) -> None:
+def check_target(raw: Raw, Y: Array, name: str) -> None:
     """Refuse a training part from which nothing can be learned.
 
     Raises
@@ -267,10 +267,11 @@ def check_target(kind: str, Y: Array, name: str) -> None:
         If the target is constant.
     """
     if np.all(Y == Y[0]):
-        what = "value" if kind == REGRESSION else "class"
+        what = "value" if raw.kind == REGRESSION else "class"
+        value = raw.classes[int(Y[0])] if raw.classes else f"{Y[0]:g}"
         raise InvalidValue(
             f"target must vary, and all {len(Y)} training rows of {name} have the same {what} "
-            f"({Y[0]:g}); check the column that --target names"
+            f"({value}); check the column that --target names"
         )
 
 

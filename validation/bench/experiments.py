@@ -1,7 +1,7 @@
 """What the harness of the experiments costs: python -m validation.bench.experiments [--quick]
 
 Four numbers, each with its limit; the exit status is 1 if one is beyond it. They go to
-validation/results/experiments.json.
+validation/results/experiments.json, and from there into docs/experiments.md.
 
 overhead   the time of a grid through ``bongref run``'s sweep, over that of the same ``bongref.run`` calls in a loop       at most 1.05
 speedup    the time of a grid with one worker, over that with two worker processes, their start included                  at least 1.7
@@ -29,6 +29,14 @@ from bongref.experiments import execute, records, specs, store, sweep, tasks
 from bongref.experiments.threads import one_thread
 
 RESULTS = Path(__file__).resolve().parents[1] / "results"
+PAGE = RESULTS.parents[1] / "docs" / "experiments.md"
+BEGIN, END = "<!-- costs: made by validation/bench/experiments.py -->", "<!-- end of costs -->"
+WORDS = {
+    "overhead": ("time of a grid over that of the same `br.run` calls", "at most {:g}"),
+    "speedup": ("time with one worker over that with two on two cores", "at least {:g}"),
+    "opening": ("seconds to open 100,000 results for resuming", "below {:g}"),
+    "report": ("seconds for a report of 1,000 runs", "below {:g}"),
+}
 LIMITS = {"overhead": 1.05, "speedup": 1.7, "opening": 2.0, "report": 20.0}
 
 
@@ -168,10 +176,27 @@ def main(argv: list[str] | None = None) -> int:
         "versions": specs.versions(),
     }
     before = json.loads(args.out.read_text()) if args.out.exists() and args.only else {}
-    args.out.write_text(
-        json.dumps({**before, **found, "about": about}, indent=1) + "\n", encoding="utf-8"
-    )
+    every = {**before, **found, "about": about}
+    args.out.write_text(json.dumps(every, indent=1) + "\n", encoding="utf-8")
+    if args.out == RESULTS / "experiments.json" and not args.quick:
+        text = PAGE.read_text(encoding="utf-8")
+        PAGE.write_text(with_section(text, section(every)), encoding="utf-8")
     return 0 if args.quick or all(one["ok"] for one in found.values()) else 1
+
+
+def section(found: dict[str, Any]) -> str:
+    """The numbers as a table."""
+    lines = ["| what | measured | limit |", "|---|---:|---|"]
+    for name, (words, limit) in WORDS.items():
+        value = f"{found[name]['value']:.2f}" if name in found else "not measured"
+        lines.append(f"| {words} | {value} | {limit.format(LIMITS[name])} |")
+    return "\n".join(lines)
+
+
+def with_section(page: str, made: str) -> str:
+    """The page with another section between the two comments."""
+    before, rest = page.split(BEGIN)
+    return f"{before}{BEGIN}\n{made}\n{END}{rest.split(END)[1]}"
 
 
 def judged(name: str, value: float) -> bool:

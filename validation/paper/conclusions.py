@@ -404,23 +404,37 @@ def prior_variance(runs: Sequence[Run]) -> list[Compared]:
     return [small, large]
 
 
+PROBED = f"{SARCOS}-mc-hess-probes"  # diag(G) by one Hutchinson probe for each sample
+MC_HESS = (  # folder, words, prior variance, samples, probes
+    (f"{KIN40K}-mc-hess", "kin40k, P = 211", 1.0, 100, None),
+    (PROBED, "SARCOS-4449, one probe a sample", 0.001, 100, 1),
+    (PROBED, "SARCOS-4449, one probe a sample", 0.001, 1000, 1),
+    (PROBED, "SARCOS-4449, one probe a sample", 0.01, 100, 1),
+    (PROBED, "SARCOS-4449, one probe a sample", 0.01, 1000, 1),
+    (f"{SARCOS}-mc-hess", "SARCOS-4449", 1.0, 100, None),
+    (f"{SARCOS}-mc-hess", "SARCOS-4449", 1.0, 1000, None),
+)
+
+
 def mc_hess(runs: Sequence[Run]) -> list[Compared]:
-    own = [r for r in of_study(runs, "c") if r["folder"] == f"{SARCOS}-mc-hess"]
-    lin = by_seed(matching(own, method="bong-lin-hess-diag"), "nlpd-plugin")
+    """bong in the diagonal family, at the same prior variance."""
     out = []
-    for n in (100, 1000):
-        mc = by_seed(matching(own, method="bong-mc-hess-diag", n_samples=n), "nlpd-plugin")
-        label = f"SARCOS-4449: bong-lin-hess-diag far below bong-mc-hess-diag, M = {n}"
-        out.append(compare(label, "much less", lin, mc, "nlpd"))
+    for folder, said, var, n_samples, n_probes in MC_HESS:
+        own = matching(of_study(runs, "c"), folder=folder, prior_var=var)
+        how = {"n_samples": n_samples, "n_probes": n_probes}
+        lin = by_seed(matching(own, method="bong-lin-hess-diag"), "nlpd-plugin")
+        mc = by_seed(matching(own, method="bong-mc-hess-diag", **how), "nlpd-plugin")
+        label = f"{said}, σ₀² = {var:g}: bong-lin-hess-diag far below bong-mc-hess-diag, M = "
+        out.append(compare(f"{label}{n_samples}", "much less", lin, mc, "nlpd"))
     return out
 
 
 def blr_slower(runs: Sequence[Run]) -> list[Compared]:
-    """Seconds of the steps, in study d."""
+    """Seconds of 2,000 steps, in study d: one method after the other, seed by seed."""
     out = []
     for h in ("lin-hess", "mc-ef"):
         for P in (99, 498, 2003):
-            own = matching(of_study(runs, "d"), folder=f"dlr-{P}")
+            own = matching(of_study(runs, "d"), folder=f"one-step-{P}")
             bong = by_seed(matching(own, method=f"bong-{h}-dlr"), "seconds")
             blr = by_seed(matching(own, method=f"blr-{h}-dlr", n_iter=1), "seconds")
             label = f"P = {P}, DLR-10: bong-{h} takes less time than blr-{h} with I = 1 (seconds)"

@@ -123,6 +123,18 @@ def _of_interval(question: str, low: float, high: float, margin: float) -> str:
     return "yes" if low > above else "no" if high <= above else "?"
 
 
+def decided_at(c: Compared, level: float) -> bool:
+    """Whether an interval of another level decides a comparison too; its margin is that of ``c``.
+
+    >>> c = compare("x", "less", {}, {}, "nlpd")._replace(n=3, mean=1.0, error=0.2, read=(("nlpd", 9),))
+    >>> decided_at(c, 0.95), decided_at(c, 0.999)
+    (True, False)
+    """
+    half = float(stats.t.ppf((1 + level) / 2, c.n - 1)) * c.error
+    margin = MARGIN[str(c.read[0][0]).partition("-")[0]]
+    return _of_interval(c.question, c.mean - half, c.mean + half, margin) != "?"
+
+
 def _of_pairs(question: str, d: Any, a: Any, b: Any) -> str:
     bad_a, bad_b = int(np.isinf(a).sum()), int(np.isinf(b).sum())
     if question == "diverges":

@@ -19,13 +19,25 @@ from typing import Any
 
 from . import collect, load
 from .conclusions import CONCLUSIONS, PAPERS_RATES, SARCOS, Conclusion, of_study
-from .evidence import LEVEL, MARGIN, Compared, Run, best_rate, matching, value, verdict
+from .evidence import (
+    LEVEL,
+    MARGIN,
+    Compared,
+    Run,
+    best_rate,
+    decided_at,
+    matching,
+    value,
+    verdict,
+)
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "story.md"
 LEDGER = DOCS.parent / "bongref" / "paper" / "claims.json"
 EVIDENCE = "tests/test_story.py::test_the_verdicts_of_the_ledger_are_those_of_the_page"
 ANSWERS = {"yes": "yes", "no": "**no**", "?": "open"}
+TIMED = ("faster", "a tenth")
+OTHER_SEEDS = "other-seeds"  # study c with lin-hess and the seeds 5 to 9
 COMMANDS = {"bench": "python -m validation.bench"}
 
 
@@ -35,6 +47,7 @@ def page(runs: Sequence[Run]) -> str:
     parts = [
         _opening(runs),
         _summary(judged),
+        _other_seeds(runs),
         _grid(runs),
         _starts(runs),
         _lin_mc(runs),
@@ -101,7 +114,7 @@ How to read it:
 * "below" is confirmed where the interval lies above 0; "far below" where it lies above a margin ({margins}); "≈" where it lies within ± the margin.
   A run that diverged, or whose NLPD is infinite (∞), counts as worse than any other, and then only the direction of the pairs counts.
 * The **verdict** follows from the comparisons by a rule, which is code (`validation/paper/evidence.py`): all confirmed, *holds*; some, *holds with
-  a condition*; none, and at least one refuted, *does not hold*; else *cannot be told*. Intervals are not corrected for the number of comparisons.
+  a condition*; none, and at least one refuted, *does not hold*; else *cannot be told*. Intervals are not corrected for the number of comparisons; below the verdicts stands what a correction leaves.
 * Learning rates are those with the least NLPD on held-out training rows. Where all rates diverged there, the smallest one is used.
 * On MNIST an NLPD of 2.303 = log 10 and an error of 0.9 are those of guessing, whose ECE is small: a comparison with a method there says that it has not learnt.
 * The paper's SARCOS training file is not among the data here: `sarcos-4449` has the same network, prior, observation variance and rates on the
@@ -114,7 +127,46 @@ def _summary(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
     for c, found in judged:
         said = f"[{c.sentence}](#{c.id}) ({c.line})"
         lines.append(f"| {said} | **{verdict(found)}** | {_counts(found)} |")
+    return "\n".join([*lines, "", _corrected([k for _, found in judged for k in found])])
+
+
+def _corrected(found: Sequence[Compared]) -> str:
+    """How many comparisons are decided where all intervals are to hold together (Bonferroni)."""
+    by_interval = [c for c in found if c.n >= 2 and not math.isnan(c.error)]
+    decided = [c for c in by_interval if c.answer != "?"]
+    if not by_interval:
+        return "No comparison has an interval yet."
+    level = 1 - (1 - LEVEL) / len(by_interval)
+    kept = sum(decided_at(c, level) for c in decided)
+    return (
+        f"{len(by_interval)} comparisons are by an interval over seeds, and {len(decided)} of them are confirmed or refuted. With intervals that hold all "
+        f"together with {LEVEL:.0%} (Bonferroni: {level:.3%} each), {kept} still are: with three to five seeds, a single comparison of a small effect is "
+        "a hint, and a conclusion rests on several that agree."
+    )
+
+
+def _other_seeds(runs: Sequence[Run]) -> str:
+    """The comparisons of lin-hess in study c again, with runs of other seeds."""
+    new = [r for r in runs if r["study"] == OTHER_SEEDS]
+    if not new:
+        return ""
+    tuning = [r for r in of_study(runs, "c") if r["part"] == "valid"]
+    again = [*tuning, *({**r, "study": "c-full"} for r in new)]
+    of_c = [c for c in CONCLUSIONS if c.studies in ("c", "ac")]
+    first, second = ({k.label: k for c in of_c for k in c.compared(some)} for some in (runs, again))
+    both = [(first[label], k) for label, k in second.items() if k.n >= 2 and first[label].n >= 2]
+    same = sum(a.answer == b.answer for a, b in both)
+    against = sum({a.answer, b.answer} == {"yes", "no"} for a, b in both)
+    lines = ["## The same with other seeds", "",
+             "The runs of study c with lin-hess once more, with the seeds 5 to 9 and the rates that were chosen before. The answer is the same in "
+             f"{same} of {len(both)} comparisons, the opposite in {against}, and open in one of the two in {len(both) - same - against}:", "",
+             "| comparison | seeds 0 to 4 | seeds 5 to 9 |", "|---|---|---|"]  # fmt: skip
+    lines += [f"| {a.label} | {_told(a)} | {_told(b)} |" for a, b in both if a.answer != b.answer]
     return "\n".join(lines)
+
+
+def _told(c: Compared) -> str:
+    return f"{_effect(c)}: {ANSWERS[c.answer]}"
 
 
 def _counts(found: Sequence[Compared]) -> str:
@@ -147,16 +199,17 @@ def _details(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
 
 
 def _line(c: Compared) -> str:
-    timed = c.question in ("faster", "a tenth")
-    if timed:
-        effect = f"ratio {c.mean:.3g} [{c.low:.3g}, {c.high:.3g}]"
-    elif math.isnan(c.mean):
-        effect = c.why
-    else:
-        effect = f"{c.mean:+.4f} ± {c.error:.4f} [{c.low:+.4f}, {c.high:+.4f}]"
-    unit = " µs" if timed else ""
-    return (f"| {c.label} | {c.n} | {_number(c.a)}{unit} | {_number(c.b)}{unit} | {effect} | "
+    unit = " µs" if c.question in TIMED else ""
+    return (f"| {c.label} | {c.n} | {_number(c.a)}{unit} | {_number(c.b)}{unit} | {_effect(c)} | "
             f"{ANSWERS[c.answer]} |")  # fmt: skip
+
+
+def _effect(c: Compared) -> str:
+    if c.question in TIMED:
+        return f"ratio {c.mean:.3g} [{c.low:.3g}, {c.high:.3g}]"
+    if math.isnan(c.mean):
+        return c.why
+    return f"{c.mean:+.4f} ± {c.error:.4f} [{c.low:+.4f}, {c.high:+.4f}]"
 
 
 def _number(x: float) -> str:
@@ -395,6 +448,8 @@ def _computed(runs: Sequence[Run]) -> str:
 
 def _fewer(own: Sequence[Run], study: str, size: str) -> str:
     """What a study has fewer of than the paper, and what of its setting has not been computed."""
+    if f"{study}-{size}" == OTHER_SEEDS:
+        return "study c on SARCOS-4449 with lin-hess alone"
     if size not in ("full", "reduced"):
         return "the authors' code through `--adapter`, lin-hess with I = 1 alone"
     settings = load(study, size)
@@ -414,6 +469,7 @@ def _fewer(own: Sequence[Run], study: str, size: str) -> str:
     if missing:
         gaps = "; ".join(f"{k} ({len(v)} method{'s' if v[1:] else ''})" for k, v in missing.items())
         text += f"; not computed yet: {gaps}"
+        text += f". {settings['rest'].rstrip('.')}" if "rest" in settings else ""
     return text
 
 

@@ -35,6 +35,7 @@ from .drawing import (
 from .statistics import Group, Point, TaskResults, number
 
 SMALL = (2.75, 2.0)  # inches of one of many panels
+BESIDE = 0.045  # of the width of a panel: between the crosses of two methods at one rate
 ROWS = 60  # of the figure of runs that diverged
 
 
@@ -78,7 +79,7 @@ def curves(
             legend(figure, axes[0])
 
     outside = sum(any(p.mean > top for p in ps) for ps in lines.values())
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(results.groups))}
+    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(shown))}
     return picture(
         f"curve-{metric}",
         f"{metric_title(metric)} against observations",
@@ -186,7 +187,7 @@ def calibration(
             legend(figure, axes[0])
 
     over = "too sure" if classes else "intervals too narrow"
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(lines))}
+    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(shown))}
     return picture(
         f"calibration-{kind}",
         f"Calibration ({kind})",
@@ -322,8 +323,10 @@ def learning_rates(results: TaskResults, metric: str) -> Picture | None:
                     level.mean, color=INK, linewidth=1.2, linestyle=(0, (4, 2)),
                     label="bong, which has none" if not k else "_",
                 )  # fmt: skip
-            for label, groups in by_label.items():
-                _series(axis, groups, ends, style[label], label)
+            left, right = axis.get_xlim()
+            for k, (label, groups) in enumerate(by_label.items()):
+                aside = (right / left) ** (BESIDE * (k - (len(by_label) - 1) / 2))
+                _series(axis, groups, ends, style[label], label, aside)
             axis.set_title(f"{hess}-{family}", loc="left", y=1.0)
         axes[0].set_ylabel(metric_title(metric))
         if many:
@@ -350,8 +353,14 @@ def learning_rates(results: TaskResults, metric: str) -> Picture | None:
 
 
 def _series(
-    axis: Any, groups: Sequence[Group], ends: Mapping[str, Point], look: Look, label: str
+    axis: Any,
+    groups: Sequence[Group],
+    ends: Mapping[str, Point],
+    look: Look,
+    label: str,
+    aside: float,
 ) -> None:
+    """The means of one method; its crosses are ``aside`` times the rate from the left."""
     alpha = np.array([float(g.params["alpha"]) for g in groups])
     mean = np.array([ends[g.id].mean for g in groups])
     error = np.nan_to_num(np.array([ends[g.id].error for g in groups]))
@@ -367,11 +376,11 @@ def _series(
         lost, n = ends[g.id].diverged, ends[g.id].of
         if lost:
             axis.plot(
-                [a], [top], "x", color=look.colour, markersize=7, markeredgewidth=1.8,
+                [a * aside], [top], "x", color=look.colour, markersize=7, markeredgewidth=1.8,
                 clip_on=False, label="_",
             )  # fmt: skip
             axis.annotate(
-                f"{lost}/{n}", (a, top), xytext=(0, 6), textcoords="offset points",
+                f"{lost}/{n}", (a * aside, top), xytext=(0, 6), textcoords="offset points",
                 fontsize=7, ha="center", color=look.colour, annotation_clip=False,
             )  # fmt: skip
 
