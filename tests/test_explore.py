@@ -88,6 +88,43 @@ def test_a_far_prior_and_separable_data_still_converge():
         assert out["exact"]["error"] < 1e-6 and out["exact"]["nodes"] < 300_000, model
 
 
+WIDE = {"mean": [1000.0, 0.0], "cov": [[1000.0, 500.0], [500.0, 1000.0]]}
+
+
+def test_every_allowed_request_is_answered_in_finite_numbers():
+    """Priors and data of the largest sizes: numbers, a status or a refusal, never a loop or NaN."""
+    rng = np.random.default_rng(0)
+    ends = {"logistic": (0, 1), "linear": (-1000, 0, 1000), "poisson": (0, 5, 1000)}
+    said = set()
+    for model in MODELS * 12:
+        a, c = 10 ** rng.uniform(-7.9, 3, 2)
+        b = float(rng.choice([0, 0.5, -0.9, 0.99999]) * np.sqrt(a * c))
+        cov, n = [[a, b], [b, c]], int(rng.integers(1, 5))
+        answer = respond({
+            "model": model, "t": n, "noise": float(rng.choice([1e-4, 1.0])),
+            "prior": {"mean": rng.choice([0.0, 1e3, -1e3], 2).tolist(), "cov": cov},
+            "stream": {"x": [[1, float(u)] for u in rng.choice([-10, 0, 3, 10], n)],
+                       "y": rng.choice(ends[model], n).tolist()},
+            "methods": [{"rule": str(rng.choice(["bong", "blr", "bog", "bbb"])), "n_iter": 2,
+                         "hess": "lin-ef", "family": str(rng.choice(["fc", "diag", "dlr"]))}],
+        })  # fmt: skip
+        json.dumps(answer, allow_nan=False)
+        said.add("error" if "error" in answer else method_of(answer)["status"])
+    assert {"ok", "error", "not positive definite"} <= said
+
+
+def test_a_posterior_that_no_grid_resolves_is_refused():
+    stream = {"x": [[1, 10], [1, -10]], "y": [0, 5]}
+    error = respond({"model": "poisson", "prior": WIDE, "stream": stream, "t": 2})["error"]
+    assert error["argument"] == "prior" and "exact posterior" in error["allowed"]
+    assert "smaller variances" in error["remedy"]
+
+
+def test_a_guess_at_an_infinite_divergence_is_refused():
+    request = {"model": "poisson", "t": 1, "guess": {"mean": [900.0, 0.0]}}
+    assert respond(request)["error"]["argument"] == "guess"
+
+
 # --- KL -------------------------------------------------------------------------------------------
 
 
