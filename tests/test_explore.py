@@ -90,6 +90,53 @@ def test_a_far_prior_and_separable_data_still_converge():
         assert out["exact"]["error"] < 1e-6 and out["exact"]["nodes"] < 300_000, model
 
 
+WIDE = {"mean": [1000.0, 0.0], "cov": [[1000.0, 500.0], [500.0, 1000.0]]}
+
+
+@pytest.mark.parametrize(
+    ("model", "second", "cov", "method", "status"),
+    [
+        (  # Σ of diag(Υ) + W Wᵀ has a negative eigenvalue after rounding
+            "linear",
+            0.8306869443195767,
+            [
+                [1.7172574932707005e-07, -0.0029174707665951317],
+                [-0.0029174707665951317, 61.191709637160656],
+            ],
+            {"rule": "bbb", "hess": "lin-ef", "family": "dlr", "alpha": 1, "n_iter": 1},
+            "not positive definite",
+        ),
+        (  # E_q[exp(o)] overflows
+            "poisson",
+            -0.7027548951803383,
+            [[8.475671080316669, 92.0624872993481], [92.0624872993481, 1000.0]],
+            {"rule": "bog", "hess": "mc-ef", "family": "dlr", "alpha": 0.1, "n_samples": 1},
+            "not finite",
+        ),
+    ],
+)
+def test_the_largest_allowed_sizes_have_a_status(model, second, cov, method, status):
+    answer = respond({
+        "model": model, "noise": 1e-4, "prior": {"mean": [-1000.0, second], "cov": cov}, "t": 1,
+        "stream": {"x": [[1, 10]], "y": [0]}, "methods": [method],
+    })  # fmt: skip
+    json.dumps(answer, allow_nan=False)
+    m = method_of(answer)
+    assert m["status"] == status and m["reason"] and "kl" not in m
+
+
+def test_a_posterior_that_no_grid_resolves_is_refused():
+    stream = {"x": [[1, 10], [1, -10]], "y": [0, 5]}
+    error = respond({"model": "poisson", "prior": WIDE, "stream": stream, "t": 2})["error"]
+    assert error["argument"] == "prior" and "exact posterior" in error["allowed"]
+    assert "smaller variances" in error["remedy"]
+
+
+def test_a_guess_at_an_infinite_divergence_is_refused():
+    request = {"model": "poisson", "t": 1, "guess": {"mean": [900.0, 0.0]}}
+    assert respond(request)["error"]["argument"] == "guess"
+
+
 # --- KL -------------------------------------------------------------------------------------------
 
 

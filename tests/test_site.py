@@ -109,7 +109,7 @@ def test_lessons_run(page, tmp_path, monkeypatch):
     longer than most of the lessons.
     """
     monkeypatch.chdir(tmp_path)
-    cells = re.findall(r"```\{code-cell\} python\n(?::tags:[^\n]*\n\n)?(.*?)```",
+    cells = re.findall(r"```\{code-cell\} python\n(?::tags:[^\n]*\n\n|---\n.*?---\n\n)?(.*?)```",
                        page.read_text(encoding="utf-8"), re.DOTALL)  # fmt: skip
     assert len(cells) >= 4
     script = tmp_path / "cells.py"

@@ -15,7 +15,7 @@ import numpy as np
 
 from .. import models
 from .._version import __version__
-from ..errors import NotDerived, NotFinite
+from ..errors import InvalidValue, NotDerived, NotFinite
 from ..filter import update
 from ..gaussians import covariance, kl
 from ..grid import Method, method
@@ -24,13 +24,16 @@ from ..linalg import Array, inv
 from ..states import DLR, FC, Diag, State
 from ..theory.posteriors import kl_to_posterior
 from .equations import equations, number, sources
-from .exact import Exact, Target, exact
+from .exact import Exact, Target, Unresolved, exact
 from .request import Choice, Gaussian, Refused, Request, checked, likelihood
 
 STOPS = 41  # points of the likelihood along its direction
 U = np.linspace(-4, 4, 61)  # the inputs at which predicted means are drawn
 SHOWN = 100  # samples that are drawn
 MODEL = models.linear(2)
+RESOLVED = "such that a grid resolves the exact posterior of it and the stream"
+FINITE = "a Gaussian whose KL from the exact posterior is finite"
+SMALLER = "take a mean nearer to the data, smaller variances, or smaller x and y"
 MARGINAL = "a diagonal family has no tilted ellipse: it starts from the prior's marginal variances"
 
 
@@ -67,9 +70,24 @@ def respond(request: Any) -> dict[str, Any]:
     """
     try:
         r = checked(request)
+        with np.errstate(over="ignore", invalid="ignore"):  # what is not finite is told
+            return _answer(r)
     except Refused as error:
         return {"error": error.data}
-    found = _exact(r.model, r.noise, _key(r.prior), _rows(r.x[: r.t]), tuple(r.y[: r.t].tolist()))
+
+
+def _answer(r: Request) -> dict[str, Any]:
+    """The answer to a checked request."""
+    try:
+        x, y = _rows(r.x[: r.t]), tuple(r.y[: r.t].tolist())
+        found = _exact(r.model, r.noise, _key(r.prior), x, y)
+    except Unresolved:
+        raise Refused("prior", _gaussian(*r.prior), RESOLVED, SMALLER) from None
+    guess = None
+    if r.guess is not None:
+        guess = {"kl": _kl(r, FC(*r.guess), found)}
+        if not math.isfinite(guess["kl"]):
+            raise Refused("guess", _gaussian(*r.guess), FINITE, SMALLER)
     return {
         "version": __version__,
         "model": r.model,
@@ -86,7 +104,7 @@ def respond(request: Any) -> dict[str, Any]:
         },
         "likelihood": _likelihood(r) if r.t else None,
         "methods": [_method(r, choice, found) for choice in r.methods],
-        "guess": None if r.guess is None else {"kl": _kl(r, FC(*r.guess), found)},
+        "guess": guess,
         "curve": _curve(r, found),
     }
 
@@ -126,8 +144,7 @@ def _likelihood(r: Request) -> dict[str, Any]:
     x0, x1, y0, y1 = r.view
     corners = np.array([[a, b] for a in (x0, x1) for b in (y0, y1)]) @ x
     o = np.linspace(corners.min(), corners.max(), STOPS)
-    with np.errstate(over="ignore"):
-        log_p = np.asarray(r.lik.log_prob(o[:, None], np.full((STOPS, 1), y))).reshape(STOPS)
+    log_p = np.asarray(r.lik.log_prob(o[:, None], np.full((STOPS, 1), y))).reshape(STOPS)
     relative = np.exp(log_p - np.max(log_p))
     return {"x": x.tolist(), "y": float(y), "o": o.tolist(), "relative": relative.tolist()}
 
@@ -155,8 +172,14 @@ def _method(r: Request, choice: Choice, found: Exact) -> dict[str, Any]:
             reason = f"after observation {t} q is {info.reason} (inner iteration {info.iteration})"
             failed = {"status": info.reason, "reason": reason, "step": t}
             return {**out, **failed} | _prior(before) | _of_trace(m, before, info, state)
-    out |= {"status": "ok", "reason": "", **_prior(before), "kl": _kl(r, state, found)}
-    out["kl_prior"] = _kl(r, before, found)
+    try:
+        kls = {"kl": _kl(r, state, found), "kl_prior": _kl(r, before, found)}
+    except InvalidValue as error:  # Σ of a DLR state is computed, and may round to another matrix
+        return {**out, "status": "not positive definite", "reason": str(error)} | _prior(before)
+    if not all(map(math.isfinite, kls.values())):
+        reason = "KL(q | exact) is not finite: exp(o) overflows under q"
+        return {**out, "status": "not finite", "reason": reason} | _prior(before)
+    out |= {"status": "ok", "reason": "", **_prior(before), **kls}
     out["posterior"] = _gaussian(state.mu, covariance(state))
     out["curve"] = _mean(r.lik, state.mu) if _has_curve(r) else None
     return out | (_of_trace(m, before, info, state) if info else _EMPTY)
@@ -252,7 +275,6 @@ def _curve(r: Request, found: Exact) -> dict[str, Any] | None:
 
 
 def _mean(lik: Likelihood, theta: Array) -> list[float]:
-    with np.errstate(over="ignore"):
-        at = lik.mean((theta[0] + theta[1] * U)[:, None])[:, 0]
+    at = lik.mean((theta[0] + theta[1] * U)[:, None])[:, 0]
     mean: list[float] = np.minimum(at, 1e6).tolist()
     return mean

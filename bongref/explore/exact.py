@@ -3,7 +3,8 @@
 The grid adapts: it lies in the coordinates z of the Laplace approximation θ = mode + A z, grows on
 each side until the density on its border is below 2⁻⁵³ of the largest value, and is refined until
 the sums over all nodes and over every second node agree. The log posterior is concave, so that what
-lies outside is below the border's values.
+lies outside is below the border's values. A posterior that so many values do not resolve is
+:class:`Unresolved`: with inputs and priors of the largest sizes a likelihood is a step function.
 
 :func:`bongref.theory.posteriors.posterior` computes the same by another grid; the tests compare.
 """
@@ -23,6 +24,11 @@ EDGE = -53 * math.log(2)  # the log density on the border, relative to the large
 AGREE = 1e-6  # of the sums with step h and 2h; the rule converges geometrically
 DROPS = (0.5, 2.0)  # of log p from the mode to a contour: 1 and 2 std of a Gaussian
 ANGLES = 96
+MOST = 6_000_000  # values of log p(y_n | θ): nodes times observations
+
+
+class Unresolved(Exception):
+    """The posterior has no finite mode, or needs too fine a grid."""
 
 
 class Exact(NamedTuple):
@@ -99,6 +105,8 @@ def _mode(target: Target) -> Array:
     value = float(target.log_joint(theta[None])[0])
     for _ in range(100):
         g, H = target.derivatives(theta)
+        if not (np.all(np.isfinite(g)) and np.all(np.isfinite(H)) and math.isfinite(value)):
+            raise Unresolved
         step = solve(H, g)
         while True:
             new = theta + step
@@ -116,10 +124,11 @@ def _mode(target: Target) -> Array:
 def _grid(target: Target, mode: Array, A: Array, sides: Array, h: float) -> tuple[Array, Array]:
     """Nodes (K, L, 2) and the log joint density there; K and L are odd."""
     k = 2 * np.ceil(sides / (2 * h)).astype(int)
+    if (k[0] + k[1] + 1) * (k[2] + k[3] + 1) * max(len(target.y), 1) > MOST:
+        raise Unresolved
     z = [h * np.arange(-k[0], k[1] + 1), h * np.arange(-k[2], k[3] + 1)]
     theta = mode + np.stack(np.meshgrid(*z, indexing="ij"), axis=-1) @ A.T
-    with np.errstate(over="ignore"):
-        return theta, target.log_joint(theta.reshape(-1, 2)).reshape(theta.shape[:2])
+    return theta, target.log_joint(theta.reshape(-1, 2)).reshape(theta.shape[:2])
 
 
 def _sums(theta: Array, log_p: Array, h: float, A: Array) -> tuple[float, Array, Array]:
@@ -149,12 +158,11 @@ def _contours(target: Target, mode: Array, A: Array, highest: float) -> tuple[Ar
     ray = np.stack([np.cos(angle), np.sin(angle)], axis=1) @ A.T
     level = highest - np.repeat(DROPS, ANGLES)
     low, high = np.zeros(len(ray)), np.full(len(ray), 4.0)
-    with np.errstate(over="ignore"):
-        while np.any(inside := target.log_joint(mode + high[:, None] * ray) > level):
-            high = np.where(inside, 2 * high, high)
-        for _ in range(16):
-            mid = (low + high) / 2
-            inside = target.log_joint(mode + mid[:, None] * ray) > level
-            low, high = np.where(inside, mid, low), np.where(inside, high, mid)
+    while np.any(inside := target.log_joint(mode + high[:, None] * ray) > level):
+        high = np.where(inside, 2 * high, high)
+    for _ in range(16):
+        mid = (low + high) / 2
+        inside = target.log_joint(mode + mid[:, None] * ray) > level
+        low, high = np.where(inside, mid, low), np.where(inside, high, mid)
     points = mode + ((low + high) / 2)[:, None] * ray
     return tuple(points.reshape(len(DROPS), ANGLES, 2))

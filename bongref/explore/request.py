@@ -22,7 +22,8 @@ from ..linalg import Array
 MODELS = ("logistic", "linear", "poisson")
 TRUTH = {"logistic": (0.5, 1.5), "linear": (0.5, 1.0), "poisson": (0.3, 0.6)}
 LONGEST = 50  # observations of a stream
-SIZE = 1e3  # the largest number of a prior or an observation
+SIZE = 1e3  # the largest number of a prior or an observation y
+INPUT = 10.0  # the largest entry of x; the page has them in -4 ... 4
 ALPHA, N_ITER, N_SAMPLES, RANK = 0.5, 10, 10, 1  # defaults
 I_MAX, M_MAX, DRAWS = 50, 200, 1000  # the most iterations, samples, and their product
 KEYS = ("model", "noise", "prior", "stream", "t", "methods", "seed", "guess", "view")
@@ -198,7 +199,7 @@ def _given(x: Any, y: Any, model: str) -> tuple[Array, Array]:
         raise Refused("stream.x", x, f"a list of 1 to {LONGEST} pairs", "send [[1, u], ...]")
     if not isinstance(y, list) or len(y) != len(x):
         raise Refused("stream.y", y, f"a list of {len(x)} numbers", "send one y for each x")
-    xs = np.array([_numbers(f"stream.x[{i}]", row, 2) for i, row in enumerate(x)])
+    xs = np.array([_numbers(f"stream.x[{i}]", row, 2, INPUT) for i, row in enumerate(x)])
     ys = np.array(_numbers("stream.y", y, len(x)))
     for i, v in enumerate(ys.tolist()):
         if model == "logistic" and v not in (0.0, 1.0):
@@ -260,10 +261,10 @@ def _integer(name: str, value: Any, low: int, high: int) -> int:
     return int(value)
 
 
-def _numbers(name: str, value: Any, n: int) -> list[float]:
+def _numbers(name: str, value: Any, n: int, size: float = SIZE) -> list[float]:
     if not isinstance(value, list) or len(value) != n:
         raise Refused(name, value, f"a list of {n} numbers", f"send {n}")
-    return [_number(f"{name}[{i}]", v) for i, v in enumerate(value)]
+    return [_number(f"{name}[{i}]", v, -size, size) for i, v in enumerate(value)]
 
 
 def _short(value: Any) -> str:

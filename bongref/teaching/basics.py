@@ -56,7 +56,13 @@ LESSON1 = (
          "b counts every toss, not the failures": lambda a, b, y: (a + y, b + 1),
          "y is subtracted from b: a failure adds 1 - y": lambda a, b, y: (a + y, b - y),
          "1 is subtracted from both counts": lambda a, b, y: (a + y - 1, b - y),
-         "the counts are multiplied: they add up": lambda a, b, y: (a * y, b * (1 - y))},
+         "the counts are multiplied: they add up": lambda a, b, y: (a * y, b * (1 - y)),
+         "y is added to b as to a: a failure adds 1 - y": lambda a, b, y: (a + y, b + y),
+         "divided by the total: a and b are counts, not shares":
+             lambda a, b, y: ((a + y) / (a + b + 1), (b + 1 - y) / (a + b + 1)),
+         "the total in place of b": lambda a, b, y: (a + y, a + b + 1),
+         "the prior is left out: only this toss is counted": lambda a, b, y: (y, 1 - y),
+         "a flat prior, Beta(1, 1), in place of Beta(a, b)": lambda a, b, y: (1 + y, 2 - y)},
     ),
     Exercise(
         "normal_update", 6,
@@ -83,7 +89,18 @@ LESSON1 = (
          "(1 - K)^2 var: the noise's part, K^2 noise_var, is missing":
              lambda m, v, y, n: (normal_update(m, v, y, n)[0], v * (n / (v + n)) ** 2),
          "mu and y have equal weights: they are weighted by their precisions":
-             lambda m, v, y, n: ((m + y) / 2, normal_update(m, v, y, n)[1])},
+             lambda m, v, y, n: ((m + y) / 2, normal_update(m, v, y, n)[1]),
+         "the prior is left out: y and noise_var alone": lambda m, v, y, n: (y, n),
+         "mu and y are weighted by their variances: precisions are the weights":
+             lambda m, v, y, n: ((m * v + y * n) / (1 / v + 1 / n), 1 / (1 / v + 1 / n)),
+         "the prior's part of the mean, mu / var, is left out":
+             lambda m, v, y, n: (y / n / (1 / v + 1 / n), 1 / (1 / v + 1 / n)),
+         "1 / noise_var is left out in the mean":
+             lambda m, v, y, n: (m + (y - m) / (1 / v + 1 / n), 1 / (1 / v + 1 / n)),
+         "the sums of natural parameters are returned, not mean and variance":
+             lambda m, v, y, n: (m / v + y / n, 1 / v + 1 / n),
+         "the observation is counted twice":
+             lambda m, v, y, n: normal_update(m, v, y, n / 2)},
     ),
 )  # fmt: skip
 
@@ -125,6 +142,12 @@ def _kl_wrong_metric(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array) -> floa
     return float(right + d @ np.linalg.solve(Sigma, d) / 2)
 
 
+def _kl_trace(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array, ratio: Array) -> float:
+    """KL with the trace of another matrix than Σ₀⁻¹ Σ."""
+    right = np.trace(np.linalg.solve(Sigma0, Sigma))
+    return kl(mu, Sigma, mu0, Sigma0) + float(np.trace(ratio) - right) / 2
+
+
 def _kl_sign(mu: Array, Sigma: Array, mu0: Array, Sigma0: Array) -> float:
     logdet = float(np.linalg.slogdet(Sigma0)[1] - np.linalg.slogdet(Sigma)[1])
     return kl(mu, Sigma, mu0, Sigma0) - logdet
@@ -144,7 +167,9 @@ LESSON2 = (
              lambda m, S: (natural(m, S)[0], 4 * natural(m, S)[1]),
          "psi1 is not the mean: it is Sigma^-1 mu": lambda m, S: (m, natural(m, S)[1]),
          "a division by Sigma is elementwise: a matrix is inverted by np.linalg.inv":
-             lambda m, S: (m / S, -0.5 / S)},
+             lambda m, S: (m / S, -0.5 / S),
+         "psi2 has the covariance in place of the precision":
+             lambda m, S: (natural(m, S)[0], -S / 2)},
     ),
     Exercise(
         "moments", 3,
@@ -158,7 +183,9 @@ LESSON2 = (
              lambda a, b: (a, moments(a, b)[1]),
          "the precision is returned in place of Sigma": lambda a, b: (moments(a, b)[0], -2 * b),
          "psi2 is inverted as it is: psi2 = -1/2 Sigma^-1":
-             lambda a, b: (np.linalg.solve(b, a), np.linalg.inv(b))},
+             lambda a, b: (np.linalg.solve(b, a), np.linalg.inv(b)),
+         "mu is Sigma psi1, not the precision times psi1":
+             lambda a, b: (-2 * b @ a, moments(a, b)[1])},
     ),
     Exercise(
         "kl", 4,
@@ -174,7 +201,15 @@ LESSON2 = (
          "Sigma in place of Sigma0 between the means: (mu - mu0)^T Sigma0^-1 (mu - mu0)":
              _kl_wrong_metric,
          "the term of the means is left out":
-             lambda m, S, m0, S0: kl(m, S, m, S0)},
+             lambda m, S, m0, S0: kl(m, S, m, S0),
+         "the log-determinants are not halved":
+             lambda m, S, m0, S0: 2 * kl(m, S, m0, S0) - _kl_without_logdet(m, S, m0, S0),
+         "the trace of Sigma^-1 Sigma0: it is that of Sigma0^-1 Sigma":
+             lambda m, S, m0, S0: _kl_trace(m, S, m0, S0, np.linalg.inv(S) @ S0),
+         "the product in the trace is elementwise: @ multiplies matrices":
+             lambda m, S, m0, S0: _kl_trace(m, S, m0, S0, np.linalg.inv(S0) * S),
+         "Sigma0^-1 is left out between the means":
+             lambda m, S, m0, S0: kl(m, S, m, S0) + (m - m0) @ (m - m0) / 2},
     ),
 )  # fmt: skip
 
@@ -218,7 +253,11 @@ LESSON3 = (
              lambda a, b, c, m, v: (bonnet_price(a, b, 0.0, m, v)[0], 3 * a * m + b),
          "E[f] itself is returned, not its gradient in mu":
              lambda a, b, c, m, v: (a * (m**3 + 3 * m * v) + b * (m**2 + v) + c * m,
-                                    3 * a * m + b)},
+                                    3 * a * m + b),
+         "the derivatives of b theta^2 are left out of grad_var":
+             lambda a, b, c, m, v: (bonnet_price(a, b, c, m, v)[0], 3 * a * m),
+         "E[theta^2] = mu var in place of mu^2 + var":
+             lambda a, b, c, m, v: (3 * a * m * v + 2 * b * m + c, 3 * a * m + b)},
     ),
     Exercise(
         "bong_fc", 5,
@@ -228,7 +267,12 @@ LESSON3 = (
         wrong={"mu is left out: the new mean is mu + Sigma_new g":
                    lambda m, S, g, G: (_new(S, G), _new(S, G) @ g),
                "the precision in place of the covariance in the mean":
-                   lambda m, S, g, G: (_new(S, G), m + np.linalg.solve(_new(S, G), g))},
+                   lambda m, S, g, G: (_new(S, G), m + np.linalg.solve(_new(S, G), g)),
+               "g is added to Sigma^-1 mu: in these parameters the step is g - G mu":
+                   lambda m, S, g, G: (_new(S, G), _new(S, G) @ (np.linalg.solve(S, m) + g)),
+               "the precision returned in place of the covariance, also in the mean":
+                   lambda m, S, g, G: (np.linalg.inv(_new(S, G)),
+                                       m + np.linalg.solve(_new(S, G), g))},
         method="bong-mc-hess-fc",
     ),
 )  # fmt: skip
@@ -282,7 +326,11 @@ LESSON4 = (
          "divided by M - 1, not by M": lambda A: -A.T @ A / (len(A) - 1),
          "divided by M twice": lambda A: -A.T @ A / len(A) ** 2,
          "Ghat Ghat^T, which is M x M: the gradients are the rows":
-             lambda A: -A @ A.T / len(A)},
+             lambda A: -A @ A.T / len(A),
+         "the outer product of the sum of the gradients":
+             lambda A: -np.outer(A.sum(0), A.sum(0)) / len(A),
+         "only the diagonal: the squares of the gradients, not their outer products":
+             lambda A: -np.mean(A**2, axis=0)},
     ),
     Exercise(
         "gauss_newton", 6,
@@ -301,7 +349,11 @@ LESSON4 = (
          "a sigmoid of each logit in place of the softmax":
              lambda F, f: -F.T @ np.diag(_sigmoid(f) * (1 - _sigmoid(f))) @ F,
          "the logits f in place of p = softmax(f)":
-             lambda F, f: -F.T @ (np.diag(f) - np.outer(f, f)) @ F},
+             lambda F, f: -F.T @ (np.diag(f) - np.outer(f, f)) @ F,
+         "p @ p is a number: the matrix p p^T is np.outer(p, p)":
+             lambda F, f: -F.T @ (np.diag(_p(f)) - _p(f) @ _p(f)) @ F,
+         "exp(f) is not divided by its sum":
+             lambda F, f: -F.T @ (np.diag(np.exp(f)) - np.outer(np.exp(f), np.exp(f))) @ F},
     ),
 )  # fmt: skip
 
@@ -348,7 +400,8 @@ LESSON5 = (
          "H Sigma H^T is left out of the innovation's covariance":
              lambda S, H, R: S @ H.T @ np.linalg.inv(R),
          "H in place of H^T on the left: this is the transpose of K":
-             lambda S, H, R: kalman_gain(S, H, R).T},
+             lambda S, H, R: kalman_gain(S, H, R).T,
+         "the sign of R: the noise is added": lambda S, H, R: kalman_gain(S, H, -R)},
     ),
     Exercise(
         "kalman_update", 4,
@@ -374,7 +427,21 @@ LESSON5 = (
          "K R K^T in place of K H Sigma":
              lambda m, S, H, R, y, h: (
                  kalman_update(m, S, H, R, y, h)[0],
-                 S - kalman_gain(S, H, R) @ R @ kalman_gain(S, H, R).T)},
+                 S - kalman_gain(S, H, R) @ R @ kalman_gain(S, H, R).T),
+         "the gain is computed anew from the new covariance":
+             lambda m, S, H, R, y, h: (
+                 m + kalman_gain(S - kalman_gain(S, H, R) @ H @ S, H, R) @ (y - h),
+                 kalman_update(m, S, H, R, y, h)[1]),
+         "Sigma is left out after K H":
+             lambda m, S, H, R, y, h: (kalman_update(m, S, H, R, y, h)[0],
+                                       S - kalman_gain(S, H, R) @ H),
+         "mu is left out: this is the change of the mean":
+             lambda m, S, H, R, y, h: kalman_update(0 * m, S, H, R, y, h),
+         "(I - K H) Sigma (I - K H)^T: K R K^T is missing":
+             lambda m, S, H, R, y, h: (
+                 kalman_update(m, S, H, R, y, h)[0],
+                 kalman_update(m, S, H, R, y, h)[1]
+                 - kalman_gain(S, H, R) @ R @ kalman_gain(S, H, R).T)},
     ),
     Exercise(
         "bong_fc", 3,
@@ -385,7 +452,10 @@ LESSON5 = (
                    lambda m, P, g, S: (_new(P, -S @ S.T), _new(P, -S @ S.T) @ g),
                "the precision in place of the covariance in the mean":
                    lambda m, P, g, S: (_new(P, -S @ S.T),
-                                       m + np.linalg.solve(_new(P, -S @ S.T), g))},
+                                       m + np.linalg.solve(_new(P, -S @ S.T), g)),
+               "g is added to Sigma^-1 mu: in these parameters the step is g - G mu":
+                   lambda m, P, g, S: (_new(P, -S @ S.T),
+                                       _new(P, -S @ S.T) @ (np.linalg.solve(P, m) + g))},
         method="bong-lin-hess-fc",
     ),
 )  # fmt: skip

@@ -14,7 +14,7 @@ from ..linalg import Array
 from .table import Exercise, Trial, arrays
 
 #: what a diagnosis says besides mistakes
-REMARK = re.compile(r"is the first to differ$")
+REMARK = re.compile(r"is the first to differ$|is off by ")
 #: names of the package's code and what an exercise calls them, where bare ones are the prior's
 LOCAL = tuple(
     (re.compile(rf"(?<![\w.]){old}(?!\w)"), new)
@@ -31,6 +31,7 @@ FIELDS = (
     (re.compile(r"\b(?:prior|curv)\.(\w+)"), r"\1"),
     (re.compile(r"\bcurrent\.(\w+)"), r"\1_i"),
 )
+NEAR = 2e-3  # a relative difference in every entry that is rather of rounding than of a formula
 LOOSE = 100.0  # a wrong form is computed in another order: so many tolerances are the same number
 
 
@@ -136,6 +137,8 @@ def _relations(
             factors = [c for v, r in pairs if (c := _factor(v, r)) is not None]
             if len(factors) == len(pairs) and np.allclose(factors, factors[0], rtol=1e-8):
                 yield f"{name} is {factors[0]:.4g} times what it should be"
+            elif all(np.allclose(v, r, rtol=NEAR, atol=0) for v, r in pairs):
+                yield f"{name} is near: is something rounded, or an iteration stopped too early?"
 
 
 def _exchanged(exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) -> str:

@@ -33,7 +33,11 @@ LESSON6 = (
         wrong={"the covariance of the natural form, (Sigma^-1 + S S^T)^-1":
                    lambda m, P, g, S: (m + P @ g, np.linalg.inv(np.linalg.inv(P) + S @ S.T)),
                "Sigma on both sides of G is left out":
-                   lambda m, P, g, S: (m + P @ g, P - S @ S.T)},
+                   lambda m, P, g, S: (m + P @ g, P - S @ S.T),
+               "Sigma on the right of G is left out":
+                   lambda m, P, g, S: (m + P @ g, P - P @ S @ S.T),
+               "Sigma on the left of G is left out":
+                   lambda m, P, g, S: (m + P @ g, P - S @ S.T @ P)},
         method="bong-lin-hess-fc_mom",
     ),
     Exercise(
@@ -55,7 +59,11 @@ LESSON6 = (
              lambda Sigma, S: np.linalg.eigvalsh(S.T @ Sigma @ S),
          "eigvalsh of Sigma S S^T, which is not symmetric":
              lambda Sigma, S: float(np.linalg.eigvalsh(Sigma @ S @ S.T)[-1]),
-         "one minus the eigenvalue": lambda Sigma, S: 1 - largest_loss(Sigma, S)},
+         "one minus the eigenvalue": lambda Sigma, S: 1 - largest_loss(Sigma, S),
+         "Sigma twice: S^T Sigma Sigma S": lambda Sigma, S: largest_loss(Sigma @ Sigma, S),
+         "the product of the eigenvalues of Sigma and S^T S is only a bound":
+             lambda Sigma, S: float(np.linalg.eigvalsh(Sigma)[-1])
+             * largest_loss(np.eye(len(S)), S)},
     ),
 )  # fmt: skip
 
@@ -110,6 +118,17 @@ def _root_of_singular(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
     return A @ A.T, project(Ups, W, rank)[1]
 
 
+def _kept_too(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    kept = _split(W, rank)[0]
+    return kept @ kept.T, Ups + np.sum(kept**2, axis=1)
+
+
+def _squared_singular(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    U, s, _ = np.linalg.svd(W, full_matrices=False)
+    A = U[:, :rank] * s[:rank] ** 2
+    return A @ A.T, project(Ups, W, rank)[1]
+
+
 def _matrix(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
     lost = _split(W, rank)[1]
     return project(Ups, W, rank)[0], Ups + lost @ lost.T
@@ -128,6 +147,14 @@ _BONG_DIAG: dict[str, Form] = {
     "mu is left out: the new mean is mu + var_new g": lambda m, v, g, d: (
         1 / (1 / v - d),
         g / (1 / v - d),
+    ),
+    "d is squared: it is the second derivative itself": lambda m, v, g, d: (
+        1 / (1 / v - d**2),
+        m + g / (1 / v - d**2),
+    ),
+    "var is left out beside d: the new variance is var / (1 - var d)": lambda m, v, g, d: (
+        v / (1 - d),
+        m + v / (1 - d) * g,
     ),
 }
 
@@ -153,7 +180,11 @@ LESSON7 = (
              lambda u, W, r: (project(u, W, r)[0], 2 * u - project(u, W, r)[1]),
          "the smallest singular directions are kept, not the largest": _smallest,
          "the square roots of the singular values in W_new": _root_of_singular,
-         "the whole matrix of what is discarded is added to Ups, not its diagonal": _matrix},
+         "the whole matrix of what is discarded is added to Ups, not its diagonal": _matrix,
+         "what is kept is added to Ups, not what is discarded": _kept_too,
+         "the squares of the singular values in W_new": _squared_singular,
+         "Ups itself is left out of the new one":
+             lambda u, W, r: (project(u, W, r)[0], project(u, W, r)[1] - u)},
     ),
 )  # fmt: skip
 
@@ -171,6 +202,14 @@ def _blr_fc(
     return new, (mu_i if front is None else front) + alpha * new @ rise
 
 
+def _blr_covariances(
+    mu: Array, Sigma: Array, mu_i: Array, Sigma_i: Array, g: Array, S: Array, alpha: float
+) -> tuple[Array, Array]:
+    inv = np.linalg.inv
+    new = (1 - alpha) * Sigma_i + alpha * inv(inv(Sigma) + S @ S.T)
+    return new, mu_i + alpha * new @ (inv(Sigma) @ (mu - mu_i) + g)
+
+
 LESSON8 = (
     Exercise(
         "blr_fc", 6,
@@ -186,14 +225,21 @@ LESSON8 = (
                "1 - alpha is left out in front of the iterate's precision":
                    lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, keep=1.0),
                "alpha is left out in front of S S^T":
-                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, weight=1.0)},
+                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g, S, a, weight=1.0),
+               "covariances are averaged, not precisions": _blr_covariances,
+               "Sigma in place of Sigma^-1 in the mean":
+                   lambda m, P, mi, Pi, g, S, a: _blr_fc(m, P, mi, Pi, g + (P - np.linalg.inv(P))
+                                                         @ (m - mi), S, a)},
         method="blr-lin-hess-fc",
     ),
     Exercise(
         "bog_diag_mom", 4,
         """BOG with a diagonal covariance in moment parameters: one plain gradient step of rate
         alpha on the expected log-likelihood: mu + alpha g, var + alpha d / 2 with d = diag(G).""",
-        ("mu", "var", "g", "d", "alpha"), ("mu", "var"), method="bog-lin-hess-diag_mom",
+        ("mu", "var", "g", "d", "alpha"), ("mu", "var"),
+        wrong={"d is squared: it is the second derivative itself":
+                   lambda m, v, g, d, a: (m + a * g, v + a * d**2 / 2)},
+        method="bog-lin-hess-diag_mom",
     ),
 )  # fmt: skip
 
@@ -243,7 +289,14 @@ LESSON9 = (
          "what is drawn anew, (1 - gamma^2) Sigma0, is left out":
              lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S),
          "Sigma0 is added whole, without 1 - gamma^2":
-             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + S0)},
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + S0),
+         "sqrt(gamma) in place of gamma^2 in the covariance":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0],
+                                      g**0.5 * S + (1 - g**0.5) * S0),
+         "the mean is not moved":
+             lambda m, S, m0, S0, g: (m, ou_predict(m, S, m0, S0, g)[1]),
+         "1 + gamma^2 in place of 1 - gamma^2":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + (1 + g * g) * S0)},
     ),
     Exercise(
         "steady_variance", 4,
@@ -306,7 +359,14 @@ LESSON10 = (
          "the precision in place of the covariance":
              lambda m, S, H, r: predictive(m, np.linalg.inv(S), H, r),
          "arrays in place of numbers: take the entry of H mu and of H Sigma H^T":
-             lambda m, S, H, r: (H @ m, H @ S @ H.T + r)},
+             lambda m, S, H, r: (H @ m, H @ S @ H.T + r),
+         "the noise's standard deviation is added, not its variance":
+             lambda m, S, H, r: predictive(m, S, H, r**0.5),
+         "the variances are multiplied: independent terms add them":
+             lambda m, S, H, r: (predictive(m, S, H, r)[0], predictive(m, S, H, 0.0)[1] * r),
+         "precisions are added: that is for two sources about one quantity":
+             lambda m, S, H, r: (predictive(m, S, H, r)[0],
+                                 1 / (1 / predictive(m, S, H, 0.0)[1] + 1 / r))},
     ),
     Exercise(
         "nlpd", 5,
@@ -327,7 +387,11 @@ LESSON10 = (
          "the mean squared error, which does not see var":
              lambda y, m, v: float(np.mean((y - m) ** 2)),
          "one number for each observation: take their mean":
-             lambda y, m, v: np.log(2 * np.pi * v) / 2 + (y - m) ** 2 / (2 * v)},
+             lambda y, m, v: np.log(2 * np.pi * v) / 2 + (y - m) ** 2 / (2 * v),
+         "the absolute error in place of the squared one":
+             lambda y, m, v: float(np.mean(np.log(2 * np.pi * v) / 2 + abs(y - m) / (2 * v))),
+         "the median over the observations, not the mean":
+             lambda y, m, v: float(np.median(np.log(2 * np.pi * v) / 2 + (y - m) ** 2 / (2 * v)))},
     ),
 )  # fmt: skip
 
@@ -371,7 +435,22 @@ LESSON11 = (
                    lambda m, v, mi, vi, g, d, a: (mi + a * (g - (mi - m) / v), vi + a * d / 2),
                "the signs of the gradient of the KL term: it is subtracted":
                    lambda m, v, mi, vi, g, d, a: (mi + a * (g + (mi - m) / v),
-                                                  vi + a * (d + 1 / v - 1 / vi) / 2)},
+                                                  vi + a * (d + 1 / v - 1 / vi) / 2),
+               "mu and var of the prior in front, in place of mu_i and var_i":
+                   lambda m, v, mi, vi, g, d, a: (m + a * (g - (mi - m) / v),
+                                                  v + a * (d - 1 / v + 1 / vi) / 2),
+               "1/var_i is left out: the gradient of the entropy of q":
+                   lambda m, v, mi, vi, g, d, a: (mi + a * (g - (mi - m) / v),
+                                                  vi + a * (d - 1 / v) / 2),
+               "var_i in place of var under mu_i - mu":
+                   lambda m, v, mi, vi, g, d, a: (mi + a * (g - (mi - m) / vi),
+                                                  vi + a * (d - 1 / v + 1 / vi) / 2),
+               "the gradient of the KL term in var is not halved":
+                   lambda m, v, mi, vi, g, d, a: (mi + a * (g - (mi - m) / v),
+                                                  vi + a * (d / 2 - 1 / v + 1 / vi)),
+               "1/var and 1/var_i exchanged":
+                   lambda m, v, mi, vi, g, d, a: (mi + a * (g - (mi - m) / v),
+                                                  vi + a * (d - 1 / vi + 1 / v) / 2)},
         method="bbb-lin-hess-diag_mom",
     ),
 )  # fmt: skip
