@@ -341,6 +341,9 @@ def test_a_predictive_of_the_mean_alone_is_in_part():
     assert part.ok and {o.partial for o in part.outcomes} == {True}
     assert findings.standing(part.outcomes) == "part"
     assert not any(o.partial for o in whole.outcomes)
+    n = len(part.outcomes)
+    assert f"; {n} of them in part (the mean alone); none fails" in findings.verdict_line(part)
+    assert "in part" not in findings.verdict_line(whole)
 
 
 @pytest.mark.parametrize("family", ["fc", "diag", "dlr"])
