@@ -207,7 +207,8 @@ def copied(case: Case, got: Any) -> str:
     if case.level != "draw" or case.input["normals"] is not None:
         return ""
     n, distinct = case.input["n"], len(np.unique(number("the samples", got), axis=0))
-    return f"only {distinct:,} of {n:,} samples are distinct: each is to be drawn" * (distinct < n)
+    few = f"only {distinct:,} of {n:,} samples are distinct: each is to be drawn"
+    return few if distinct < n else ""
 
 
 # --- comparing ------------------------------------------------------------------------------------
