@@ -1,5 +1,9 @@
 """Naming a mistake: small wrong implementations, written here, and what is said of them."""
 
+import importlib
+import itertools
+import re
+
 import numpy as np
 import pytest
 
@@ -13,11 +17,15 @@ from bongref.conformance import (
     pipeline,
     runner,
     vectors,
+    wording,
 )
 from bongref.conformance.adapter import Reference
+from bongref.conformance.diagnosis import matching
 from bongref.conformance.mistakes import NAMED, SCALED
+from bongref.grid import FAMILIES, HESSIANS, RULES
 from bongref.routes import compare
 
+edited = importlib.import_module("bongref.conformance.mistakes.edited")  # a function has its name
 CASES = {case.id: case for case in vectors.load() if case.result == "value"}
 
 
@@ -127,6 +135,60 @@ def test_a_wrong_step_is_named(fn, methods, words):
     lines, failed = said(step_adapter(fn), ["L0"], [methods])
     assert any(words in line for line in lines), lines
     assert all(o.gap is not None for o in failed)
+
+
+def bog_fc_in_vech(prior, current, curv, alpha):
+    """BOG in FC by the chain rule in the entries of vech(ψ⁽²⁾): off the diagonal twice as far."""
+    Sigma, mu, g = prior["Sigma"], prior["mu"], curv["g"]
+    prec = np.linalg.inv(Sigma)
+    D = 2 * alpha * np.outer(Sigma @ g, mu) + alpha * Sigma @ curv["G"] @ Sigma
+    D = D + D.T - np.diag(np.diag(D))
+    new = np.linalg.inv(prec - 2 * D)
+    return {"mu": new @ (prec @ mu + alpha * Sigma @ g), "Sigma": (new + new.T) / 2}
+
+
+def test_the_gradient_in_vech_is_named():
+    lines, failed = said(step_adapter(bog_fc_in_vech), ["L0"], ["bog-*-fc"])
+    assert len(failed) >= 12 and any("psi2-vech" in line for line in lines), lines
+
+
+def every_edit():
+    """What the search may say of an edit, of all rules, families, estimators and the prediction."""
+    for family, rule in itertools.product(FAMILIES, RULES):
+        yield from (m.text for m in edited.edited_steps(rule, family))
+    for hess in HESSIANS:
+        yield from (m.text for m in edited.edited_estimates(hess))
+    yield from (m.text for m in edited.edited_predictions())
+
+
+def test_no_name_of_our_own_code_is_said():
+    """Only fields of the arguments, letters of the paper and functions of linear algebra."""
+    private = {"m", "r", "v", "v0", "prec", "prec0", "curv", "one", "lost", "rank", "delta", "Sg"}
+    texts, plain = set(every_edit()), 0
+    assert len(texts) > 2000
+    for text in texts:
+        words = wording.said(f"matches {text}")
+        place, code = words.split(" with ", 1)
+        ids = place.removeprefix("matches ")
+        assert ids in ("the step", "the prediction") or text.startswith(f"{ids} with"), words
+        plain += wording.ONE_PLACE in words
+        for piece in re.findall("`([^`]*)`", code):
+            names = set(re.findall(r"(?<![\w.])[A-Za-z_]\w*", piece))
+            assert not names & private, words
+            assert not any("_" in name for name in names), words
+        assert " has it" not in words
+    assert plain < len(texts) / 4  # the others say what stands in place of what
+
+
+def test_two_forms_with_the_same_slip_are_said_once():
+    edit = "eq:bbb-dlr-Ups with `diag_0` instead of `diag_0 - diag_i`"
+    words = wording.all_said([edit, f"{edit}, as dlr.bbb_woodbury has it"])
+    assert words == [
+        "eq:bbb-dlr-Ups with `diag(Sigma W0 W0.T Sigma)` instead of "
+        "`diag(Sigma W0 W0.T Sigma) - diag(Sigma W W.T Sigma)`"
+    ]
+    unknown = "bong_woodbury with `solve(M2, X)` instead of `M2`"
+    assert wording.said(unknown) == f"the step {wording.ONE_PLACE}"
 
 
 def test_the_sentence_names_the_equation():
@@ -630,3 +692,13 @@ def test_the_derivatives_of_an_activation(name):
             rtol=0,
             atol=h**2 * 4 + 8e-16 / h,
         )
+
+
+def test_a_factor_near_one_is_not_said_to_be_one():
+    """Two digits are shown where they are right to 1e-3; 1.001 and 0.9995 are not 1."""
+    assert [matching.number(matching.nice(c)) for c in (1.001, 0.9995, 2.0004, 0.5)] == [
+        "1.001",
+        "0.9995",
+        "2",
+        "1/2",
+    ]

@@ -341,6 +341,26 @@ def test_a_predictive_of_the_mean_alone_is_in_part():
     assert part.ok and {o.partial for o in part.outcomes} == {True}
     assert findings.standing(part.outcomes) == "part"
     assert not any(o.partial for o in whole.outcomes)
+    n = len(part.outcomes)
+    assert f"; {n} of them in part (the mean alone); none fails" in findings.verdict_line(part)
+    assert "in part" not in findings.verdict_line(whole)
+
+
+@pytest.mark.parametrize("family", ["fc", "diag_mom", "dlr"])
+def test_draws_that_come_twice_are_seen(family):
+    """Their mean and covariance are within 6 standard errors, and half of them are copies."""
+
+    class Twice(Reference):
+        def draw(self, family, state, n, seed, normals):
+            out = super().draw(family, state, n, seed, normals)
+            if normals is None:
+                out[n // 2 :] = out[: n - n // 2]
+            return out
+
+    case_id = f"draw/{family}/moments"
+    assert run_case(Reference(), CASES[case_id], diagnose=False).status == "pass"
+    found = run_case(Twice(), CASES[case_id], diagnose=False)
+    assert found.status == "fail" and "are distinct: each is to be drawn" in found.message
 
 
 @pytest.mark.parametrize("family", ["fc", "diag", "dlr"])

@@ -204,6 +204,19 @@ def test_every_parameter_has_an_influence():
             assert cases_more.has_influence(case) or extreme, case.id
 
 
+def test_most_parameters_have_an_influence_in_an_update():
+    """x = 0 leaves nothing of a softmax; units that are saturated on purpose are left out."""
+    updates = [case for case in CASES if case.level == "update" and case.result == "value"]
+    for case in updates:
+        saturated = "saturated" in case.flags
+        assert saturated or cases_more.share_of_influence(case) >= 0.5, case.id
+    blind = updates[0]._replace(input={**updates[0].input, "x": 0 * updates[0].input["x"]})
+    assert cases_more.share_of_influence(blind) == 0
+    ids = {case.id for case in updates}
+    for redrawn in ("update/blr-lin-ef-diag/softmax", "update/bog-lin-hess-dlr/line"):
+        assert f"{redrawn}-redrawn" in ids and redrawn not in ids
+
+
 def test_dead_units_are_seen():
     """θ with every ReLU off: no weight of the first layer has an influence."""
     model, lik, _ = cases_more.known("kinks")

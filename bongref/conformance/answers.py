@@ -202,6 +202,15 @@ def _draws(case: Case, got: Any) -> dict[str, Array]:
     return {"mean": theta[0], "covariance": moves.T @ moves, "not affine": rest}
 
 
+def copied(case: Case, got: Any) -> str:
+    """What is wrong with draws that come twice, which their moments do not show; or nothing."""
+    if case.level != "draw" or case.input["normals"] is not None:
+        return ""
+    n, distinct = case.input["n"], len(np.unique(number("the samples", got), axis=0))
+    few = f"only {distinct:,} of {n:,} samples are distinct: each is to be drawn"
+    return few if distinct < n else ""
+
+
 # --- comparing ------------------------------------------------------------------------------------
 
 

@@ -73,11 +73,7 @@ def influential(
     With Y (for mc-hess, and a model that is not linear) the second derivatives of the outputs must
     also make up a hundredth of G, so that the Gauss–Newton matrix is told from the Hessian.
     """
-    moved = np.zeros(model.n_params, dtype=bool)
-    for theta in points:
-        for x in X:
-            moved |= np.any(model.jac(theta, x) != 0, axis=0)
-    if not np.all(moved):
+    if not np.all(moving(model, points, X)):
         return False
     if Y is None or model.kind == "linear":
         return True
@@ -92,11 +88,33 @@ def influential(
     return part > 0.01 * whole
 
 
+def moving(model: ParametricModel, points: Sequence[Array], X: Array) -> Array:
+    """Which parameters move some output, at one of the points and inputs at least."""
+    moved = np.zeros(model.n_params, dtype=bool)
+    for theta in points:
+        for x in X:
+            moved |= np.any(model.jac(theta, x) != 0, axis=0)
+    return moved
+
+
 def has_influence(case: Case) -> bool:
     """Whether every parameter has an influence on the outputs in a case; True without a model."""
-    given = case.input
-    if "model" not in given:
+    if "model" not in case.input:
         return True
+    model, thetas, X = _seen(case)
+    second = case.subject.get("hess") == "mc-hess" and "zero-gradient" not in case.flags
+    Y = np.reshape(case.input["y"], (len(X), -1)) if second else None
+    return influential(model, case.input["likelihood"], thetas, X, Y)
+
+
+def share_of_influence(case: Case) -> float:
+    """The share of the parameters with an influence on the outputs in a case with a model."""
+    return float(np.mean(moving(*_seen(case))))
+
+
+def _seen(case: Case) -> tuple[ParametricModel, list[Array], Array]:
+    """The model of a case, the θ and the inputs that it is evaluated at."""
+    given = case.input
     model = vectors.model(given["model"])
     mu = given["theta"] if "theta" in given else given.get("state", given.get("prior", {}))["mu"]
     samples = given["samples"]
@@ -105,9 +123,7 @@ def has_influence(case: Case) -> bool:
     shape = tuple(model.in_shape or ())
     rows = [x for one in xs for x in np.reshape(one, (-1, *shape))] if "X" in given else None
     X = np.reshape(xs, (-1, *shape)) if rows is None else np.array(rows)
-    second = case.subject.get("hess") == "mc-hess" and "zero-gradient" not in case.flags
-    Y = np.reshape(given["y"], (len(X), -1)) if second else None
-    return influential(model, given["likelihood"], thetas, X, Y)
+    return model, thetas, X
 
 
 # --- L0 -------------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 
 from ..grid import HESSIANS, NAMES, RULES
 from ..reports import clip, plural
-from . import vectors
+from . import vectors, wording
 from .answers import Gap
 from .diagnosis import common, unexplained, verdict
 from .runner import METHOD_OF, NOT_RUN, STATUSES, Outcome, Report
@@ -152,31 +152,8 @@ def explained(report: Report) -> tuple[list[str], dict[str, list[str]]]:
     reasons = verdict(report.outcomes)
     names = {subject(o): " ".join(o.case.subject.values()) for o in report.failures}
     mine = {name: reasons[key] for name, key in names.items() if reasons.get(key)}
-    shown = {name: [in_words(line) for line in lines] for name, lines in mine.items()}
-    return [in_words(line) for line in common(report.outcomes)], shown
-
-
-# what the code calls its intermediate results, in the letters of the paper
-WORDS = {
-    "prec0": "Sigma0^-1",
-    "prec": "Sigma^-1",
-    "SGS": "Sigma @ G @ Sigma",
-    "Sg": "Sigma @ g",
-    "dense(curv)": "G",
-    "diagonal(curv)": "diag(G)",
-    "curv.g": "g",
-    "curv.S": "S",
-    "_pull": "the pull to the prior",
-    "woodbury_solve": "the solution by Woodbury",
-}
-
-
-def in_words(sentence: str) -> str:
-    """A diagnosis without the names of functions and variables of bongref's own code."""
-    said = re.sub(r", as [a-z_]+\.[a-z_0-9]+ has it", "", sentence)
-    for name, words in WORDS.items():
-        said = re.sub(rf"(?<![\w.]){re.escape(name)}(?![\w.])", words, said)
-    return said
+    shown = {name: wording.all_said(lines) for name, lines in mine.items()}
+    return wording.all_said(common(report.outcomes)), shown
 
 
 def one_mistake(report: Report, whole: Sequence[str]) -> str:
@@ -353,7 +330,9 @@ def verdict_line(report: Report) -> str:
         known = counts.get("xfail", 0)
         but = f" but {plural(known, 'known failure')}" if known else ""
         none = f"none {'else ' if known else ''}fails"
-        head = f"CONFORMS{but} in {share(report)}; {none}"
+        part = sum(o.partial for o in report.outcomes)
+        half = f"; {part:,} of them in part (the mean alone)" if part else ""
+        head = f"CONFORMS{but} in {share(report)}{half}; {none}"
     return f"{head} ({said or 'no case was run'}; {report.seconds:.1f} s)"
 
 

@@ -35,7 +35,7 @@ from ..reports import (
     plain,
     plural,
 )
-from . import findings, vectors
+from . import findings, vectors, wording
 from .findings import LEVELS, OF_METHODS, place, standing, subject, verdict_line, xfails
 from .flags import FLAGS, meaning
 from .runner import NOT_RUN, STATUSES, Outcome, Report
@@ -187,7 +187,7 @@ def case_fields(
         fields.append(("only with", "; ".join(f"{flag}: {meaning(flag)}" for flag in only)))
     fields += findings.details(o)
     if o.diagnosis and not explained:
-        fields.append(("diagnosis", "; or ".join(map(findings.in_words, o.diagnosis))))
+        fields.append(("diagnosis", "; or ".join(wording.all_said(o.diagnosis))))
     return fields
 
 
@@ -455,7 +455,7 @@ def _case_json(o: Outcome) -> dict[str, Any]:
         "relative": gap and gap.relative,
         "tolerance": gap and gap.tolerance,
         "units": o.units,
-        "diagnosis": list(o.diagnosis),
+        "diagnosis": wording.all_said(o.diagnosis),
         "seconds": round(o.seconds, 6),
     }
 
@@ -464,7 +464,7 @@ def _junit(o: Outcome) -> writer.Case:
     """A test case: known failures and what is not offered are skipped."""
     status = o.status if o.status in ("pass", "fail", "error") else "skip"
     fields = [("flags", ", ".join(o.case.flags)), *findings.details(o)]
-    fields.append(("diagnosis", "; ".join(o.diagnosis)))
+    fields.append(("diagnosis", "; ".join(wording.all_said(o.diagnosis))))
     message = o.message
     if o.status == "xpass":
         status, message = "pass", "now passes: remove it from the file of known failures"

@@ -348,6 +348,8 @@ def judge(
         worst = max(worst, answers.units(q, values[q.name], tolerance))
     if denied:
         return Outcome(case, "fail", lost)
+    if copies := answers.copied(case, got):
+        return Outcome(case, "fail", copies)
     if not compared:
         names = ", ".join(q.name for q in case.expected if q.role == "result")
         return Outcome(case, "error", f"returned nothing that can be compared; wanted {names}")

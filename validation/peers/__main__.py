@@ -208,7 +208,7 @@ def listing() -> str:
             lines.append(
                 f"{name:16}{peer.title} {module.Adapter.version}: {', '.join(peer.adapters)}"
             )
-        except ImportError as error:
+        except Exception as error:  # what a peer imports may fail in any way
             lines.append(f"{name:16}{peer.title}: not installed ({error})")
     return "\n".join(lines)
 

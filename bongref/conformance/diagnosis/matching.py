@@ -209,7 +209,7 @@ def nice(c: float) -> float:
     if abs(float(fraction) - c) <= 1e-6 * abs(c):
         return float(fraction)
     short = float(f"{c:.2g}")
-    return short if abs(short - c) <= 1e-3 * abs(c) else c
+    return short if short != 1 and abs(short - c) <= 1e-3 * abs(c) else c  # 1.001 is not 1
 
 
 def number(c: float) -> str:

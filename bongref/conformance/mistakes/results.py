@@ -10,7 +10,7 @@ import numpy as np
 from ...curvature import Curv
 from ...families import dlr, fc_nat
 from ...grid import method
-from ...linalg import Array, finite, solve
+from ...linalg import Array, finite, inv, solve
 from ...paper import printed
 from ...states import DLR, State
 from .. import vectors
@@ -238,6 +238,16 @@ def first_gradient(right: Any) -> Callable[..., State]:
     return wrong
 
 
+def in_vech(name: str, prior: Any, current: Any, curv: Curv, result: Any) -> State:
+    """A GD rule in FC whose gradient is taken in the P(P+1)/2 entries of vech(ψ⁽²⁾)."""
+    begin: Any = start(name, prior, current)
+    prec, new = finite(inv(begin.Sigma)), finite(inv(result.Sigma))
+    move = new - prec
+    Sigma = finite(inv(new + move - np.diag(np.diag(move))))  # twice the move off the diagonal
+    state: State = result._replace(mu=Sigma @ (new @ result.mu), Sigma=Sigma)
+    return state
+
+
 BOG_FC, BBB_FC = (both(in_rules(rule), in_families("fc")) for rule in ("bog", "bbb"))
 BLR_STEP = both(in_rules("blr"), NOT_LOW, lambda case: case.level == "step")
 
@@ -251,6 +261,10 @@ PRINTED: tuple[Mistake, ...] = (
         "eq:bbb-FC-nat-prec as printed, without its symmetric part (erratum bog-FC-symmetry)",
         ("Sigma",), lambda right: lambda name, p, q, c, a: printed.bbb_fc(p, q, c, a),
         BBB_FC),
+    step("E84",
+        "the gradient in the entries of vech(psi2), twice that of symmetric matrices off the "
+        "diagonal (erratum psi2-vech)",
+        ALL, on_result(in_vech), both(in_rules("bog", "bbb"), in_families("fc"))),
     step("E39",
         "Sigma_{t|t-1} G Sigma_{t|t-1} as printed in sec:FC-Nat#39, in place of the iterate's "
         "Sigma (erratum bbb-FC-psi2-G)",
