@@ -27,6 +27,7 @@ explains, half of it from the rows since the last renewal and half from the olde
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -37,9 +38,10 @@ from . import checks, defaults, likelihoods, stream
 from .backends import Problem, StepFailed, choose
 from .checks import Observations
 from .dynamics import OU, Linear, Static, propagate
-from .errors import InvalidValue, StreamEnded
+from .errors import Diverging, InvalidValue, StreamEnded
 from .gaussians import covariance_times, marginal_variance
 from .grid import Method
+from .guide import divergence
 from .likelihoods import Likelihood
 from .linalg import Array
 from .models import ParametricModel, linear, mlp
@@ -101,7 +103,8 @@ class Scale(NamedTuple):
     def forward(self, A: Array) -> Array:
         """The standardised rows of A (n, D); 0 in columns that have not varied."""
         safe = np.where(self.std > 0, self.std, 1.0)
-        return np.where(self.std > 0, (A - self.mean) / safe, 0.0)
+        with np.errstate(over="ignore"):  # clipped afterwards
+            return np.where(self.std > 0, (A - self.mean) / safe, 0.0)
 
     def clipped(self, A: Array) -> Array:
         """The same, no further than CLIP from 0."""
@@ -181,6 +184,7 @@ class Learner:
         )
         self.X, self.Y = np.zeros((0, D)), np.zeros((0, C))
         self.now: Committed | None = None
+        self.warned = False
 
     @property
     def rows(self) -> int:
@@ -202,24 +206,24 @@ class Learner:
                 first = self._segment(X, Y, first, stop)
             self._wait(X[first:], Y[first:])
             self.current()
-        except StreamEnded as error:
-            self._keep_good_rows()
-            text = f"{self.rows} of the rows are learned, the one after them cannot be. "
-            text += error.message + "".join(
-                f" {how}." for what, how in SET_BY.items() if what in error.message
-            )
+        except StreamEnded as failed:
+            error = self._keep_good_rows(failed)
+            text = f"The first {self.rows} rows are learned, the next one cannot be. "
+            text += error.message + _set_by(error.message)
             state = self.current().state
             raise type(error)(text, self.rows + 1, state, [], error.name) from None
 
-    def _keep_good_rows(self) -> None:
-        """Leave out waiting rows from the end until the others can be learned."""
+    def _keep_good_rows(self, error: StreamEnded) -> StreamEnded:
+        """Leave out waiting rows from the end until the others can be learned: the last error."""
         while len(self.X):
             try:
                 self.current()
-                return
-            except StreamEnded as error:
+                return error
+            except StreamEnded as another:
+                error = another
                 good = min(error.step - 1 - self.committed.rows, len(self.X) - 1)
                 self._wait(self.X[:good], self.Y[:good])
+        return error
 
     def current(self) -> Committed:
         """With the waiting rows too; recomputed where there are new ones."""
@@ -248,8 +252,12 @@ class Learner:
                 self._wait(X[first + at : good], Y[first + at : good])
                 raise
             new = self._measured(c, new, X[rows], Y[rows])
-            c = self.committed = new
+            due, c = new.renewal > c.renewal, new
+            self.committed = new
             self._wait(X[:0], Y[:0])
+            if due and not self.warned and (text := filtered.fault(new, at, at + BLOCK)):
+                self.warned = True
+                warnings.warn(text + _set_by(text), Diverging, stacklevel=5)
         return stop
 
     def _scaled(self, c: Committed, X: Array, Y: Array) -> Committed:
@@ -402,6 +410,8 @@ class Learner:
         )
         if len(made.X) != len(made.Y) or len(made.X) >= BLOCK:
             raise Damaged(f"X and Y must have the same number of rows below {BLOCK}")
+        if made.kind != "gaussian" and not _is_label(made.Y):
+            raise Damaged("Y must be 0 or 1, with one 1 in each row of several classes")
         return made
 
     def __getstate__(self) -> dict[str, Any]:
@@ -453,6 +463,12 @@ def _committed(
     )  # fmt: skip
 
 
+def _is_label(Y: Array) -> bool:
+    """Whether the rows are labels as :meth:`Learner.learn` takes them."""
+    coded = bool(np.all((Y == 0) | (Y == 1)))
+    return coded and (Y.shape[1] == 1 or bool(np.all(Y.sum(axis=1) == 1)))
+
+
 def _check_ou(dynamics: OU, P: int) -> None:
     """What a file says of the forgetting: as the estimators make it."""
     gamma, mu0, var0 = (np.asarray(v) for v in dynamics)
@@ -491,13 +507,28 @@ class _Segment:
             raise self._error(c, first, stop, failure) from None
         return c._replace(state=state, rng=self.rng.bit_generator.state)
 
-    def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
-        """The error of a row, counted from the first one ever learned."""
+    def fault(self, c: Committed, first: int, stop: int) -> str:
+        """Whether the state after the rows first, …, stop − 1 has run away from them."""
+        p = self._problem(first, stop)
+        xs, ys = (np.asarray(a) for a in p.data[:2])
+        return divergence.fault(p, c.rows, c.state, [xs], [ys], False)
+
+    def _problem(self, first: int, stop: int) -> Problem:
+        """Of the rows first, …, stop − 1, with the prior before the first row ever learned."""
         xs, ys, seen = self.problem.data
         data = Observations(xs[first:stop], ys[first:stop], seen[first:stop])
-        p = self.problem._replace(data=data, prior=self.learner.prior)
+        return self.problem._replace(data=data, prior=self.learner.prior)
+
+    def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
+        """The error of a row, counted from the first one ever learned."""
+        p = self._problem(first, stop)
         failure.t, failure.before = failure.t - first, c.rows
         return stream.ended(failure, p, None, "the state before it is in .state")
+
+
+def _set_by(text: str) -> str:
+    """The settings of the estimators that do what a text advises."""
+    return "".join(f" {how}." for what, how in SET_BY.items() if what in text)
 
 
 def network(n_in: int, hidden: Sequence[int], n_out: int, activation: str) -> ParametricModel:

@@ -17,8 +17,9 @@ True
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from . import checks, defaults, linearised, predictive
 from .dynamics import OU, Static, propagate
 from .errors import InvalidType, InvalidValue
 from .gaussians import normals
-from .grid import PARAMETERS, Method, method
+from .grid import Method
 from .learner import Learner, network
 from .linalg import Array
 from .models import ParametricModel
@@ -38,9 +39,17 @@ from .states import State
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
-    from sklearn.utils import check_random_state
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
+
+    from .estimator_arguments import (
+        encoded,
+        in_range,
+        labels_of,
+        method_of,
+        random_state_of,
+        refuse_unknown,
+    )
 except ImportError as error:
     raise ImportError(
         f"bongref.sklearn needs scikit-learn >= 1.6 ({error}): pip install 'bongref[sklearn]'"
@@ -48,9 +57,7 @@ except ImportError as error:
 
 __all__ = ["BongClassifier", "BongRegressor"]
 
-FULL = 10**6  # outputs × P² up to which "auto" takes the full covariance: about 1 ms a row
 SETTINGS = "method hidden_layer_sizes activation prior_var noise_var gamma method_params".split()
-LARGEST = 1e100  # magnitude of a number in X and y
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "everyday.md"
 DOCUMENTATION = PAGE.as_uri() if PAGE.exists() else "https://arxiv.org/abs/2405.19681"
 
@@ -111,6 +118,17 @@ class _Bong(BaseEstimator):
 
     # --- learning
 
+    @contextlib.contextmanager
+    def _as_before(self) -> Iterator[None]:
+        """Where an argument is refused, nothing has changed."""
+        before = dict(vars(self))
+        try:
+            yield
+        except BaseException:
+            self.__dict__.clear()
+            self.__dict__.update(before)
+            raise
+
     def _settings(self, n_in: int, n_out: int) -> tuple[Method, ParametricModel, float, float]:
         """Method, network, prior_var and gamma; every setting is checked here."""
         sizes: Any = self.hidden_layer_sizes
@@ -123,7 +141,7 @@ class _Bong(BaseEstimator):
         hidden = [checks.integer("hidden_layer_sizes", size, 1) for size in sizes]
         checks.choice("activation", self.activation, tuple(ACTIVATIONS))
         model = network(n_in, hidden, n_out, self.activation)
-        m = _method(self.method, self.method_params, model)
+        m = method_of(self.method, self.method_params, model)
         scale, gamma = (checks.scalar(k, getattr(self, k)) for k in ("prior_var", "gamma"))
         if not scale > 0:
             raise InvalidValue(f"prior_var must be > 0, got {self.prior_var!r}")
@@ -138,7 +156,7 @@ class _Bong(BaseEstimator):
     def _start(self, n_in: int, n_out: int, kind: str) -> Learner:
         """A learner before its first row."""
         m, model, scale, gamma = self._settings(n_in, n_out)
-        seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
+        seed = int(random_state_of(self.random_state).randint(np.iinfo(np.int32).max))
         mu, var = model.init(seed), scale * defaults.fan_in(model)
         dynamics = Static() if gamma == 1 else OU(gamma, mu, var)
         prior = m.prior(mu, var, rng=seed)
@@ -168,7 +186,7 @@ class _Bong(BaseEstimator):
         """Outputs of the linearised network for draws of its parameters, (n_samples, N, C)."""
         learner = self._fitted()
         X = validate_data(self, X, reset=False, dtype=np.float64)
-        rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1))
+        rng = np.random.default_rng(random_state_of(random_state).randint(2**31 - 1))
         c = learner.current()
         prior = propagate(c.state, learner.dynamics)
         lik, n = learner.likelihood(c), checks.integer("n_samples", n_samples, 1)
@@ -268,7 +286,7 @@ class BongRegressor(RegressorMixin, _Bong):
         -------
         self
         """
-        _none("fit", unknown)
+        refuse_unknown("fit", unknown)
         return self._learn(X, y, first=True)
 
     def partial_fit(self, X: Any, y: Any, **unknown: Any) -> BongRegressor:
@@ -283,16 +301,17 @@ class BongRegressor(RegressorMixin, _Bong):
         -------
         self
         """
-        _none("partial_fit", unknown)
+        refuse_unknown("partial_fit", unknown)
         return self._learn(X, y, first=not hasattr(self, "learner_"))
 
     def _learn(self, X: Any, y: Any, first: bool) -> BongRegressor:
-        X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
-        y = _in_range("y", column_or_1d(y, warn=True).astype(np.float64))
-        X = _in_range("X", X)
-        if first:
-            self.learner_ = self._start(X.shape[1], 1, "gaussian")
-        self._check_unchanged(X.shape[1], 1)
+        with self._as_before():
+            X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
+            y = in_range("y", column_or_1d(y, warn=True).astype(np.float64))
+            X = in_range("X", X)
+            if first:
+                self.learner_ = self._start(X.shape[1], 1, "gaussian")
+            self._check_unchanged(X.shape[1], 1)
         self.learner_.learn(X, y[:, None])
         return self
 
@@ -412,7 +431,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         self
         """
-        _none("fit", unknown)
+        refuse_unknown("fit", unknown)
         return self._learn(X, y, None, first=True)
 
     def partial_fit(self, X: Any, y: Any, classes: Any = None, **unknown: Any) -> BongClassifier:
@@ -429,7 +448,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         self
         """
-        _none("partial_fit", unknown)
+        refuse_unknown("partial_fit", unknown)
         first = not hasattr(self, "learner_")
         if first and classes is None:
             raise InvalidValue(
@@ -437,29 +456,31 @@ class BongClassifier(ClassifierMixin, _Bong):
                 "partial_fit(X, y, classes=[all labels that will come])"
             )
         if classes is not None and not first:
-            again = np.unique(classes).tolist()
+            again = labels_of(classes).tolist()
             if again != (known := self.classes_.tolist()):
                 raise InvalidValue(f"classes must be those of the first call, {known}, got {again}")
         return self._learn(X, y, classes, first)
 
     def _learn(self, X: Any, y: Any, classes: Any, first: bool) -> BongClassifier:
-        X, y = validate_data(self, X, y, reset=first, dtype=np.float64)
-        X = _in_range("X", X)
-        check_classification_targets(y)
-        y = column_or_1d(y, warn=True)
-        labels = self.classes_ if not first else np.unique(y if classes is None else classes)
-        if len(labels) < 2:
-            raise InvalidValue(
-                f"y must have at least 2 classes, got only one class, {labels.tolist()}; "
-                "partial_fit(X, y, classes=...) takes labels that come later"
-            )
-        U = _encoded(y, labels)
-        n_out = 1 if len(labels) == 2 else len(labels)
-        if first:
-            kind = "bernoulli" if n_out == 1 else "categorical"
-            self.learner_ = self._start(X.shape[1], n_out, kind)
-            self.classes_ = labels
-        self._check_unchanged(X.shape[1], n_out)
+        with self._as_before():
+            X, y = validate_data(self, X, y, reset=first, dtype=np.float64)
+            X = in_range("X", X)
+            check_classification_targets(y)
+            y = column_or_1d(y, warn=True)
+            if first:
+                labels = np.unique(y) if classes is None else labels_of(classes)
+                if len(labels) < 2:
+                    raise InvalidValue(
+                        f"{'y' if classes is None else 'classes'} must have at least 2 classes, got "
+                        f"only one class, {labels.tolist()}; partial_fit(X, y, classes=[all labels "
+                        "that will come]) takes labels that come later"
+                    )
+                n_out = 1 if len(labels) == 2 else len(labels)
+                kind = "bernoulli" if n_out == 1 else "categorical"
+                self.learner_ = self._start(X.shape[1], n_out, kind)
+                self.classes_ = labels
+            U = encoded(y, self.classes_)
+            self._check_unchanged(X.shape[1], self.learner_.model.n_outputs or 1)
         self.learner_.learn(X, U)
         return self
 
@@ -520,7 +541,7 @@ class BongClassifier(ClassifierMixin, _Bong):
         self._fitted()
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64)
         lik, _, m, V = self.learner_.outputs(X)
-        return linearised.log_density(lik, m, V, _encoded(column_or_1d(y), self.classes_))
+        return linearised.log_density(lik, m, V, encoded(column_or_1d(y), self.classes_))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = 0) -> Array:
         """Draws of labels: of the parameters, with the network linearised, and of the class.
@@ -543,58 +564,3 @@ class BongClassifier(ClassifierMixin, _Bong):
         drawn = (np.cumsum(p, axis=-1) <= below).sum(axis=-1)
         labels: Array = self.classes_[np.minimum(drawn, p.shape[-1] - 1)].T
         return labels
-
-
-# --- small helpers --------------------------------------------------------------------------------
-
-
-def _method(name: Any, params: Any, model: ParametricModel) -> Method:
-    """The method of that name; its rank is min(10, P) where none is given."""
-    if params is not None and not isinstance(params, Mapping):
-        raise InvalidType(f"method_params must be a dict or None, got {checks.describe(params)}")
-    given, P = dict(params or {}), model.n_params
-    if isinstance(name, str) and name.strip().lower() == "auto":
-        family = "fc" if (model.n_outputs or 1) * P**2 <= FULL and "rank" not in given else "dlr"
-        name = f"bong-lin-hess-{family}"
-    try:
-        m = method(name, **given)
-    except (InvalidType, InvalidValue) as error:  # bongref.method calls it name
-        raise type(error)(str(error).replace("name must", "method must", 1)) from None
-    if "rank" in m.params and "rank" not in given:
-        m = method(m, rank=min(PARAMETERS["rank"][1], P))
-    return m
-
-
-def _none(call: str, unknown: Mapping[str, Any]) -> None:
-    """Refuse what fit and partial_fit do not take; check_estimator weights what names it."""
-    for key in unknown:
-        how = "settings belong in the constructor or in set_params"
-        if key == "sample_weight":
-            how = "rows have no weights: leave it out, or repeat a row k times for the weight k"
-        raise InvalidType(f"{call} has no argument {key!r}; {how}")
-
-
-def _in_range(name: str, A: Array) -> Array:
-    """Refuse numbers whose squares overflow: no standard deviation could be computed."""
-    largest = float(np.abs(A).max(initial=0.0))
-    if largest > LARGEST:
-        raise InvalidValue(
-            f"{name} must have numbers of at most {LARGEST:.0e} in magnitude, got {largest:.3g}; "
-            "measure it in another unit, or look for a code that stands for a missing value"
-        )
-    return A
-
-
-def _encoded(y: Array, classes: Array) -> Array:
-    """0 and 1 for two classes, (n, 1); one-hot rows for more."""
-    unknown = ~np.isin(y, classes)
-    if np.any(unknown):
-        got = y[unknown].tolist()[0]
-        raise InvalidValue(
-            f"y must have labels of classes_, {classes.tolist()}, got {got!r}; "
-            "give all labels to the first partial_fit(X, y, classes=...)"
-        )
-    at = np.searchsorted(classes, y)
-    if len(classes) == 2:
-        return at[:, None].astype(np.float64)
-    return np.eye(len(classes))[at]

@@ -308,6 +308,38 @@ def test_labels_that_come_later_must_be_announced(iris):
     with pytest.raises(ValueError, match="classes must be those of the first call"):
         est.partial_fit(X[:3], y[:3] > 0, classes=[0, 1, 2])
     np.testing.assert_array_equal(est.predict_proba(X), before)
+    for bad in ({0, 1, 2}, 3, "012", [0, 1, None], [0, 1, np.nan], [2]):
+        with pytest.raises(ValueError if bad == [2] else br.BongrefError, match=r"^classes must"):
+            BongClassifier(**CHEAP).partial_fit(X, y, classes=bad)
+
+
+@pytest.mark.parametrize("settings", [{}, {"activation": "none"}, {"random_state": "none"}])
+def test_a_fit_that_is_refused_changes_nothing(settings, iris):
+    """Another number of columns, and settings or targets that are refused."""
+    X, y = iris
+    for est, bad in (
+        (BongRegressor(**CHEAP).fit(X, X[:, 0]), np.full(150, 1e200)),
+        (BongClassifier(**CHEAP).fit(X, y), np.zeros(150)),
+    ):
+        before, named = est.predict(X), dict(vars(est))
+        est.set_params(**settings)
+        with pytest.raises(ValueError, match=next(iter(settings), "y") + " must"):
+            est.fit(X[:, :2], y if settings else bad)
+        assert est.n_features_in_ == 4 and set(vars(est)) == set(named)
+        np.testing.assert_array_equal(est.predict(X), before)
+
+
+def test_a_fit_that_runs_away_warns_once(iris):
+    """bong in diag with a prior far too wide; the defaults and sorted labels are no alarm."""
+    X, y = iris
+    wild = BongRegressor("bong-lin-hess-diag", prior_var=100.0, noise_var=1e-6, **CHEAP)
+    with pytest.warns(br.Diverging, match="worse than a constant.*prior_var sets") as seen:
+        wild.fit(X, X[:, 0] ** 2)
+    assert len(seen) == 1 and seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        BongRegressor(**CHEAP).fit(X, X[:, 0] ** 2).predict(np.full((1, 4), 1.7e308))
+        BongClassifier(**CHEAP).fit(*(a[np.argsort(y)] for a in iris))
 
 
 @pytest.mark.parametrize("first", [90, 33, 37, 1])
@@ -316,7 +348,7 @@ def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
     X, y = (a[:90] for a in diabetes)
     make = lambda: BongRegressor("bog-lin-hess-diag", method_params={"alpha": 0.1}, **CHEAP)
     est = make()
-    with pytest.raises(br.NotPositiveDefinite, match="38 of the rows are learned") as caught:
+    with pytest.raises(br.NotPositiveDefinite, match=r"The first 38 rows .* step 39") as caught:
         in_chunks(est, X, y, (first,))
     assert est.n_samples_seen_ == 38 and caught.value.step == 39
     np.testing.assert_array_equal(est.predict(X), make().fit(X[:38], y[:38]).predict(X))
@@ -458,7 +490,8 @@ FORGED = {
 
 @pytest.mark.parametrize("what", FORGED)
 def test_a_file_with_impossible_parts_is_refused(what, diabetes, tmp_path):
-    est = BongRegressor("bong-lin-hess-diag", gamma=0.9, **CHEAP).fit(*(a[:70] for a in diabetes))
+    rows = (a[:70] for a in diabetes)
+    est = BongRegressor("bong-lin-hess-diag", prior_var=0.1, gamma=0.9, **CHEAP).fit(*rows)
     arrays, data = estimators.saved(est)
     data = json.loads(json.dumps(data))
     files.write(tmp_path / "forged.npz", "BongRegressor", arrays, data)
@@ -468,6 +501,18 @@ def test_a_file_with_impossible_parts_is_refused(what, diabetes, tmp_path):
     with pytest.raises(br.InvalidValue, match=r"forged\.npz") as caught:
         br.load(tmp_path / "forged.npz")
     assert "Error" not in str(caught.value) and len(str(caught.value).partition(" (")[2]) > 20
+
+
+@pytest.mark.parametrize("labels", [-2.0, 0.0, 1.0, 0.5])
+def test_a_file_whose_waiting_labels_are_none_is_refused(labels, iris, tmp_path):
+    """Also with the right checksums: two or no labels of a row, and numbers that are none."""
+    arrays, data = estimators.saved(BongClassifier(**CHEAP).fit(iris[0][:40], iris[1][:40]))
+    path = tmp_path / "forged.npz"
+    files.write(path, "BongClassifier", arrays, data)
+    assert br.load(path).n_samples_seen_ == 40
+    files.write(path, "BongClassifier", {**arrays, "Y": np.full_like(arrays["Y"], labels)}, data)
+    with pytest.raises(br.InvalidValue, match=r"forged\.npz.*Y must be 0 or 1"):
+        br.load(path)
 
 
 @pytest.mark.parametrize("classes", [[2, 1, 0], [0, 0, 1], [0, 1], ["a", 1, 2], [0.0, 1.0, {}]])

@@ -88,15 +88,26 @@ class Watch:
         p = self.problem
         steps = np.flatnonzero(p.data.seen[:t])[-WINDOW:]
         xs, ys = [p.data.xs[k] for k in steps], [p.data.ys[k] for k in steps]
-        found = losses(p.model, p.lik, state.mu, xs, ys)
-        prior = losses(p.model, p.lik, p.prior.mu, xs, ys)
-        if found is None or prior is None:
-            return
-        worse = WORSE if isinstance(p.dynamics, Static) else WORSE_MOVING
-        verdict = judged(found, prior.plugin, worse, end)
-        if verdict:
+        if text := fault(p, t, state, xs, ys, end):
             self.warned = True
-            warnings.warn(_message(p, t, state, found, verdict), Diverging, stacklevel=3)
+            warnings.warn(text, Diverging, stacklevel=3)
+
+
+def fault(p: Problem, t: int, state: State, xs: list[Array], ys: list[Array], end: bool) -> str:
+    """What is wrong with the state after step t, and what to try; empty where nothing is.
+
+    Its predictions for observations that it has learned, single ones or batches, are compared with
+    a constant and with those of the prior of the problem.
+    """
+    found = losses(p.model, p.lik, state.mu, xs, ys)
+    if found is None:
+        return ""
+    worse = WORSE if isinstance(p.dynamics, Static) else WORSE_MOVING
+    if not clearly_worse(found.plugin, found.constant, worse):
+        return ""
+    prior = losses(p.model, p.lik, p.prior.mu, xs, ys)
+    verdict = "" if prior is None else judged(found, prior.plugin, worse, end)
+    return verdict and _message(p, t, state, found, verdict)
 
 
 def judged(found: Losses, prior: Array, worse: float, end: bool) -> str:
@@ -124,8 +135,7 @@ def losses(
         return None
     best = _best(lik, Y)
     with np.errstate(all="ignore"):
-        plugin = best - np.array([lik.log_prob(o, y) for o, y in zip(O, Y, strict=True)])
-        constant = best - np.array([lik.log_prob(_constant(lik, Y), y) for y in Y])
+        plugin, constant = (best - np.asarray(lik.log_prob(o, Y)) for o in (O, _constant(lik, Y)))
     return Losses(plugin, constant)
 
 
@@ -143,7 +153,7 @@ def _constant(lik: Likelihood, Y: Array) -> Array:
 def _best(lik: Likelihood, Y: Array) -> Array:
     """log p(y) under the outputs that fit each observation perfectly."""
     if lik.name == "gaussian":
-        return np.array([lik.log_prob(y, y) for y in Y])
+        return np.asarray(lik.log_prob(Y, Y))
     if lik.name == "poisson":
         return np.asarray((xlogy(Y, Y) - Y - gammaln(Y + 1)).sum(axis=1))
     return np.zeros(len(Y))

@@ -152,6 +152,8 @@ def _members(archive: zipfile.ZipFile, size: int) -> dict[str, zipfile.ZipInfo]:
         found[name] = info
     if sum(info.file_size for info in found.values()) > size:
         raise Damaged("the members are larger than the file")
+    if min((info.header_offset for info in found.values()), default=0) != 0:
+        raise Damaged("something stands before the archive's first member")
     return found
 
 
