@@ -17,22 +17,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, defaults, linearised
+from . import checks
 from .backends import BACKENDS, Problem, Reference, StepFailed, compiled
 from .checks import Observations
 from .dynamics import Dynamics, Static, propagate
 from .errors import Interrupted, InvalidType, InvalidValue, StreamEnded
 from .filter import as_method, checked_draws, checked_prior
 from .grid import PARAMETERS, Method, method
-from .inputs import Inputs
+from .guide import defaults
 from .likelihoods import Likelihood
 from .linalg import Array
-from .linearised import Prediction
 from .models import Model
+from .predictive import linearised
+from .predictive.linearised import Prediction
 from .recording.results import Continuation, Result, RunInfo
 from .states import State
 from .stream import ended
 from .tables import is_missing
+from .tables.inputs import Inputs
 
 NOTHING = Observations([], [], np.zeros(0, dtype=bool))
 OTHERS = {
@@ -55,7 +57,7 @@ class Filter:
     lik : Likelihood
         One of :mod:`bongref.likelihoods`.
     prior : FC, Diag or DLR, optional
-        The state before the first observation; by default :func:`bongref.defaults.prior`.
+        The state before the first observation; by default :func:`bongref.guide.defaults.prior`.
     dynamics : Static, OU or Linear, optional
         How θ moves between observations; by default it does not move, and nothing is forgotten.
     rng : numpy.random.Generator or int, optional
@@ -309,7 +311,7 @@ impute what is missing
         It is the distribution of y_{t+1} under the prior q_{t+1|t}, so that it includes what the
         dynamics forget, and the variance includes the observation noise. It is computed from the
         network linearised at the mean of the state, in closed form and without random numbers:
-        :mod:`bongref.linearised` has the formulas.
+        :mod:`bongref.predictive.linearised` has the formulas.
 
         Parameters
         ----------
@@ -418,7 +420,7 @@ impute what is missing
         C = p.lik.check_outputs(checks.n_outputs(p.model, old.state.mu, x))
 
         def make(problem: Problem) -> Any:
-            from .live import Live
+            from .backends.live import Live
 
             return Live(problem, old.state, old.t, x, C)
 

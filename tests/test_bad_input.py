@@ -157,7 +157,7 @@ def test_the_tables_drive_all_public_functions():
         wanted |= {
             f"{alias}.{n}"
             for n in own
-            if getattr(module, n).__module__ in (module.__name__, "bongref.autodiff")
+            if getattr(module, n).__module__ in (module.__name__, "bongref.models.autodiff")
         }
     assert len(wanted) > 25
     assert [name for name in sorted(wanted) if f"{name}(" not in calls] == []

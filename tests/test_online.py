@@ -15,8 +15,8 @@ from problems import least_growth
 from scipy import integrate, special, stats
 
 import bongref as br
-from bongref import linearised
 from bongref.gaussians import covariance
+from bongref.predictive import linearised
 from bongref.routes import compare
 
 GAUSS = br.likelihoods.Gaussian(var=0.3)
@@ -60,7 +60,7 @@ NAMES = (
 def test_any_split_takes_the_steps_of_run_bit_for_bit(name, moves, monkeypatch):
     """In the full-covariance family too, where updates are deferred: the stream stays open.
     A buffer of 8 rows, so that it is emptied several times."""
-    monkeypatch.setattr("bongref.live.ROWS_OF_SMALL", 8)
+    monkeypatch.setattr("bongref.backends.live.ROWS_OF_SMALL", 8)
     name, _, backend = name.partition(" ")
     m = make(name)
     q = prior_of(m)
@@ -351,7 +351,7 @@ def interrupted_at(k, call, files):
 )
 def test_ctrl_c_at_any_line_leaves_the_state_before_or_after(name, backend, monkeypatch):
     """At every line of the code that takes the steps; the next call goes on with the right bits."""
-    monkeypatch.setattr("bongref.live.ROWS_OF_SMALL", 3)
+    monkeypatch.setattr("bongref.backends.live.ROWS_OF_SMALL", 3)
     m = make(name)
     q, rng = prior_of(m), np.random.default_rng(3)
     states, draws = [q], [rng.bit_generator.state]

@@ -26,9 +26,9 @@ from sklearn.pipeline import make_pipeline  # noqa: E402
 from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
-from bongref import defaults  # noqa: E402
-from bongref.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
+from bongref.guide import defaults  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
+from bongref.sklearn.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
 from bongref.storage import estimators, files  # noqa: E402
 
 CHEAP = {"hidden_layer_sizes": (4,), "random_state": 0}
@@ -432,7 +432,10 @@ def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
         joblib.dump(est, tmp_path / "est.joblib")
         dumped = sio.dumps(est)
         trusted = sio.get_untrusted_types(data=dumped)
-        assert set(trusted) <= {"bongref.learner.Learner", f"bongref.sklearn.{type(est).__name__}"}
+        assert set(trusted) <= {
+            "bongref.sklearn.learner.Learner",
+            f"bongref.sklearn.{type(est).__name__}",
+        }
         arrays, plain = estimators.saved(est)
         plain = json.loads(json.dumps(plain))  # it is plain JSON
         assert all(isinstance(a, np.ndarray) and a.dtype == float for a in arrays.values())

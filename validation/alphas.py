@@ -19,8 +19,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bongref as br
-from bongref import defaults, linearised
-from bongref.learner import output_moments
+from bongref.guide import defaults
+from bongref.predictive import linearised
+from bongref.sklearn.learner import output_moments
 
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 1e-5)
 SEEDS = (0, 1)

@@ -369,8 +369,8 @@ def like_weights(model: Any) -> Any:
 
 # variant -> what is replaced in the package: there is no setting for it
 REPLACED: dict[str, tuple[str, Any]] = {
-    "biases as weights": ("bongref.defaults.fan_in", like_weights),
-    "inputs not clipped": ("bongref.learner.CLIP", math.inf),
+    "biases as weights": ("bongref.guide.defaults.fan_in", like_weights),
+    "inputs not clipped": ("bongref.sklearn.learner.CLIP", math.inf),
 }
 
 

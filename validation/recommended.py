@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 import bongref as br
-from bongref import defaults, linearised
-from bongref.learner import output_moments
+from bongref.guide import defaults
+from bongref.predictive import linearised
+from bongref.sklearn.learner import output_moments
 
 TEST, RUNS, FACTOR, BEST = 500, 5, 3.0, 3
 

@@ -21,8 +21,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .. import checks, defaults, likelihoods, models
+from .. import checks, likelihoods, models
 from ..errors import InvalidValue
+from ..guide import defaults
 from ..linalg import Array, lstsq
 from .data import files, published
 from .data.generated import GENERATORS

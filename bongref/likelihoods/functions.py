@@ -18,8 +18,8 @@ import numpy as np
 from autograd.extend import defjvp, defvjp
 from autograd.numpy.numpy_vjps import unbroadcast_f
 
-from ..autodiff import primitive
 from ..linalg import Array
+from ..models.autodiff import primitive
 from ..special import gammaln
 
 LOG_2PI = math.log(2 * math.pi)

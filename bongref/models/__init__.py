@@ -24,8 +24,8 @@ from typing import Any
 import numpy as np
 
 from .. import checks
-from ..autodiff import grad, hessian, hvp
 from ..errors import InvalidValue
+from .autodiff import grad, hessian, hvp
 from .layers import ACTIVATIONS
 from .parametric import Model, Param, ParametricModel
 

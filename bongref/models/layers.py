@@ -18,9 +18,9 @@ import autograd.numpy as anp
 import numpy as np
 from autograd.extend import defjvp, defvjp
 
-from ..autodiff import primitive
 from ..linalg import Array
 from ..special import ndtr
+from .autodiff import primitive
 
 # --- activations ----------------------------------------------------------------------------------
 

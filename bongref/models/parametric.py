@@ -19,11 +19,11 @@ from autograd.core import make_vjp
 from autograd.tracer import getval, isbox
 
 from .. import checks
-from ..autodiff import tape
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
 from ..show import model_html, model_text, remedy_for_inputs
 from ..tables import IMPUTE, as_array, describe
+from .autodiff import tape
 from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, take
 
 

@@ -14,11 +14,11 @@ from typing import Any
 
 import numpy as np
 
-from . import checks
-from .errors import InvalidType, InvalidValue
-from .linalg import Array
-from .models import Model
-from .tables import IMPUTE, describe, is_missing, is_table, length_of
+from .. import checks
+from ..errors import InvalidType, InvalidValue
+from ..linalg import Array
+from ..models import Model
+from . import IMPUTE, describe, is_missing, is_table, length_of
 
 EXACT = 2**53  # integers up to here are numbers of float64
 

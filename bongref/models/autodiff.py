@@ -1,7 +1,7 @@
 """Derivatives of scalar functions of θ, by autograd in reverse mode.
 
 >>> import autograd.numpy as np
->>> from bongref.autodiff import grad, hessian, hvp
+>>> from bongref.models.autodiff import grad, hessian, hvp
 >>> f = lambda theta: np.sum(theta**3)
 >>> grad(f)(np.array([1.0, 2.0]))
 array([ 3., 12.])
@@ -21,8 +21,8 @@ import numpy as np
 from autograd.core import make_vjp
 from autograd.extend import vspace
 
-from .errors import InvalidType
-from .linalg import Array
+from ..errors import InvalidType
+from ..linalg import Array
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Scalar = Callable[[Any], Any]  # a function of θ with one number as its result

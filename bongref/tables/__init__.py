@@ -2,6 +2,8 @@
 
 Data frames and series of pandas, polars and the like are recognised by their methods, so that none
 of these packages is imported. Labels of an index are never used: row t is observation t.
+``inputs.py`` reads the inputs of a model that takes one at a time. What is not here: what a single
+argument may be (``checks``), and files of data (``experiments``).
 
 >>> from bongref import tables
 >>> tables.values("X", ((1.0, 2.0), (3.0, 4.0)))
@@ -19,8 +21,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from .errors import InvalidType, InvalidValue
-from .linalg import Array
+from ..errors import InvalidType, InvalidValue
+from ..linalg import Array
 
 IMPUTE = "; impute missing inputs, only y may be missing"
 USE_NONE = (

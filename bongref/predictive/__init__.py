@@ -11,7 +11,8 @@ lin_mc   the same with the mean h(x, θ) replaced by its linearisation h̄(x, θ
 h̄ can leave the range of means (a probability below 0 or above 1, a negative rate). It is used as
 it is: a class is given the mass h̄_y, and where the average over the samples is not positive the
 log-density is −inf. Nothing is clipped. A mean or variance beyond the largest float is inf (with a
-warning for the variance).
+warning for the variance). ``linearised.py`` has the same predictive distribution in closed form.
+What is not here: scores of predictions (``metrics``).
 
 >>> import numpy as np, bongref as br
 >>> model, lik = br.models.linear(2), br.likelihoods.Gaussian(var=0.5)
@@ -32,16 +33,16 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from . import checks
-from .errors import BongrefWarning, InvalidValue
-from .gaussians import draw
-from .grid import Method
-from .likelihoods import Likelihood
-from .linalg import Array
-from .models import Model
-from .show import fields_html, interval
-from .states import State
-from .tables import as_array
+from .. import checks
+from ..errors import BongrefWarning, InvalidValue
+from ..gaussians import draw
+from ..grid import Method
+from ..likelihoods import Likelihood
+from ..linalg import Array
+from ..models import Model
+from ..show import fields_html, interval
+from ..states import State
+from ..tables import as_array
 
 KINDS = ("plugin", "mc", "lin_mc", "lin_mc_f")
 POSITIVE = ("gaussian", "poisson")  # densities at any mean are >= 0: logarithms can be averaged
@@ -503,7 +504,7 @@ def _compiled(
 ) -> dict[str, Array]:
     """The values by the compiled path; None where there is none or a compilation does not pay."""
     try:
-        from .fast import Unavailable, predict
+        from ..fast import Unavailable, predict
     except ImportError:
         return {}
     try:

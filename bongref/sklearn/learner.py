@@ -34,20 +34,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks, defaults, likelihoods, stream
-from .backends import Problem, StepFailed, choose
-from .checks import Observations
-from .dynamics import OU, Linear, Static, propagate
-from .errors import Diverging, InvalidValue, StreamEnded
-from .gaussians import covariance_times, marginal_variance
-from .grid import Method
-from .guide import divergence
-from .likelihoods import Likelihood
-from .linalg import Array
-from .models import ParametricModel, linear, mlp
-from .states import FC, Diag, State
-from .storage import descriptions
-from .storage.files import Damaged, keys, plain
+from .. import checks, likelihoods, stream
+from ..backends import Problem, StepFailed, choose
+from ..checks import Observations
+from ..dynamics import OU, Linear, Static, propagate
+from ..errors import Diverging, InvalidValue, StreamEnded
+from ..gaussians import covariance_times, marginal_variance
+from ..grid import Method
+from ..guide import defaults, divergence
+from ..likelihoods import Likelihood
+from ..linalg import Array
+from ..models import ParametricModel, linear, mlp
+from ..states import FC, Diag, State
+from ..storage import descriptions
+from ..storage.files import Damaged, keys, plain
 
 KINDS = ("gaussian", "bernoulli", "categorical")
 BLOCK = 32  # rows that the filter takes at once
@@ -555,7 +555,7 @@ def output_moments(model: ParametricModel, q: State, X: Array) -> tuple[Array, A
 def outputs_and_jacobians(model: ParametricModel, mu: Array, X: Array) -> tuple[Array, Array]:
     """f(x_n, μ), (N, C), and ∂f/∂θ, (N, C, P), in compiled code where there is any."""
     try:
-        from .fast import Unavailable, predict
+        from ..fast import Unavailable, predict
     except ImportError:
         return model(mu, X), model.jac(mu, X)
     try:

@@ -33,13 +33,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .gaussians import covariance_times
-from .likelihoods import Likelihood
-from .likelihoods.functions import LOG_2PI, logsumexp
-from .linalg import Array, cholesky, solve
-from .models import Model
-from .special import gammaln
-from .states import FC, Diag, State
+from ..gaussians import covariance_times
+from ..likelihoods import Likelihood
+from ..likelihoods.functions import LOG_2PI, logsumexp
+from ..linalg import Array, cholesky, solve
+from ..models import Model
+from ..special import gammaln
+from ..states import FC, Diag, State
 
 PROBIT = math.pi / 8  # E σ(f) ≈ σ(m / √(1 + PROBIT v))
 NODES, TAIL = 201, 40.0  # of the quadrature for Poisson: to e^−40 of the largest value

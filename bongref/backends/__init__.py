@@ -5,7 +5,8 @@
 
 :class:`Reference` takes one step at a time with :func:`bongref.update`; :class:`Compiled` hands
 many steps to ``bongref.fast`` and gives the reference every step that the compiled path refuses, so
-that an error is always the reference's. Rows, scores and checkpoints are in ``recording``.
+that an error is always the reference's. ``live.py`` keeps a compiled stream open for observations
+that come one at a time. What is not here: rows, scores and checkpoints (``recording``).
 """
 
 from __future__ import annotations
@@ -17,16 +18,16 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from .checks import Observations
-from .dynamics import Dynamics, Overflow, propagate
-from .errors import BongrefWarning, InvalidValue, NotFinite
-from .filter import NOT_FINITE, NOT_PD, Draws, unchecked_update
-from .grid import Method
-from .likelihoods import Likelihood
-from .linalg import Array
-from .models import Model
-from .states import State
-from .trace import Symbol, Trace, recording
+from ..checks import Observations
+from ..dynamics import Dynamics, Overflow, propagate
+from ..errors import BongrefWarning, InvalidValue, NotFinite
+from ..filter import NOT_FINITE, NOT_PD, Draws, unchecked_update
+from ..grid import Method
+from ..likelihoods import Likelihood
+from ..linalg import Array
+from ..models import Model
+from ..states import State
+from ..trace import Symbol, Trace, recording
 
 BACKENDS = ("auto", "reference", "fast")
 RAISED = "an exception"  # the reason of a step in which the model or the likelihood raised one
@@ -164,7 +165,7 @@ class Compiled:
         """Some of the steps t, …, stop − 1: as many as fit into a time slice."""
         if self.name == "reference":
             return self.reference.advance(state, t, stop)
-        from .fast import Unavailable
+        from ..fast import Unavailable
 
         rng = self.reference.problem.rng
         drawn = None if rng is None else rng.bit_generator.state
@@ -201,7 +202,7 @@ def choose(backend: str, problem: Problem) -> Backend:
 
 
 def _stream(p: Problem) -> Any:
-    from .fast.stream import Stream
+    from ..fast.stream import Stream
 
     return Stream(p.m, p.model, p.lik, p.data, p.dynamics, p.rng, p.samples, p.prior)
 
@@ -221,8 +222,8 @@ def compiled(backend: str, p: Problem, make: Callable[[Problem], Any]) -> tuple[
 def _made(p: Problem, make: Callable[[Problem], Any]) -> tuple[Any, str, bool]:
     """What is made, or None, why there is nothing, and whether that is a failure of Numba."""
     try:
-        from .fast import stream  # noqa: F401  whether it can be imported
-        from .fast.support import why_not
+        from ..fast import stream  # noqa: F401  whether it can be imported
+        from ..fast.support import why_not
     except Exception as error:
         return None, _failure(error), True
     if reason := why_not(p.m, p.model, p.lik, p.prior, p.dynamics, trace=p.trace, form=p.form):

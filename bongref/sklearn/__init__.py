@@ -3,7 +3,8 @@
 ``fit`` is one pass over the rows in their order, ``partial_fit`` goes on from there, and **any
 chunking gives the same result** to the last bit: everything is counted by rows. Inputs and target
 are standardised inside by running statistics. See docs/everyday.md for the defaults and their
-evidence. scikit-learn >= 1.6 is needed: ``pip install 'bongref[sklearn]'``.
+evidence. scikit-learn >= 1.6 is needed: ``pip install 'bongref[sklearn]'``. ``learner.py`` learns,
+and needs no scikit-learn. What is not here: the filter itself (``online``).
 
 >>> import numpy as np
 >>> from bongref.sklearn import BongRegressor
@@ -26,30 +27,25 @@ from typing import Any
 import numpy as np
 from scipy.special import entr
 
-from . import checks, defaults, linearised, predictive
-from .dynamics import OU, Static, propagate
-from .errors import InvalidType, InvalidValue
-from .gaussians import normals
-from .grid import Method
+from .. import checks, predictive
+from ..dynamics import OU, Static, propagate
+from ..errors import InvalidType, InvalidValue
+from ..gaussians import normals
+from ..grid import Method
+from ..guide import defaults
+from ..linalg import Array
+from ..models import ParametricModel
+from ..models.layers import ACTIVATIONS
+from ..predictive import linearised
+from ..states import State
 from .learner import Learner, network
-from .linalg import Array
-from .models import ParametricModel
-from .models.layers import ACTIVATIONS
-from .states import State
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-    from .estimator_arguments import (
-        encoded,
-        in_range,
-        labels_of,
-        method_of,
-        random_state_of,
-        refuse_unknown,
-    )
+    from .arguments import encoded, in_range, labels_of, method_of, random_state_of, refuse_unknown
 except ImportError as error:
     raise ImportError(
         f"bongref.sklearn needs scikit-learn >= 1.6 ({error}): pip install 'bongref[sklearn]'"

@@ -19,20 +19,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from .backends import Problem, Reference
-from .checks import Observations
-from .dynamics import Static, propagate
-from .fast import families, threads
-from .fast.jit import Kernel, config
-from .fast.normals import restart, skip, state_of
-from .fast.predict import jacobians_of, network
-from .fast.status import OK
-from .fast.stream import Stream
-from .fast.tuning import TIME_SLICE
-from .gaussians import covariance, is_valid
-from .linalg import inv
-from .linearised import moments as reference_moments
-from .states import DLR, FC, Diag, State
+from ..checks import Observations
+from ..dynamics import Static, propagate
+from ..fast import families, threads
+from ..fast.jit import Kernel, config
+from ..fast.normals import restart, skip, state_of
+from ..fast.predict import jacobians_of, network
+from ..fast.status import OK
+from ..fast.stream import Stream
+from ..fast.tuning import TIME_SLICE
+from ..gaussians import covariance, is_valid
+from ..linalg import inv
+from ..predictive.linearised import moments as reference_moments
+from ..states import DLR, FC, Diag, State
+from . import Problem, Reference
 
 SMALL, ROWS_OF_SMALL, ROWS = 10_000, 512, 32  # parameters; rows of the buffer up to and above them
 # Products of this size OpenBLAS computes in one thread whatever its setting, which takes 40 µs

@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from . import checks
-from .errors import InvalidType, InvalidValue
-from .grid import PARAMETERS, Method, method
-from .linalg import Array
-from .models import ParametricModel
-from .tables import is_missing
+from .. import checks
+from ..errors import InvalidType, InvalidValue
+from ..grid import PARAMETERS, Method, method
+from ..linalg import Array
+from ..models import ParametricModel
+from ..tables import is_missing
 
 FULL = 10**6  # outputs × P² up to which "auto" takes the full covariance: about 1 ms a row
 LARGEST = 1e100  # magnitude of a number in X and y

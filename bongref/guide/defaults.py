@@ -15,10 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from .grid import Method
-from .linalg import Array
-from .models import Model
-from .states import State
+from ..grid import Method
+from ..linalg import Array
+from ..models import Model
+from ..states import State
 
 
 def prior(m: Method, model: Model, seed: int = 0) -> State:
