@@ -342,7 +342,8 @@ def test_diagonal_steps(rule, slow, family, size, alpha):
     m = br.method(f"{rule}-mc-ef-{family}", **({} if rule == "bong" else {"alpha": alpha}))
     (got, status), wanted = steps.step(m, prior, current, curv), getattr(slow, rule)(*args)
     assert (status == OK) == bool(np.all(wanted.var > 0))
-    # each entry is a problem of its own, of which the precision before and after tell the condition: sums whose terms may cancel
+    # each entry is a problem of its own, of which the precision before and after tell the
+    # condition: sums whose terms may cancel
     for key, a, b, terms in zip(("mu", "var"), got, wanted, _terms(rule, slow, *args), strict=True):
         assert np.all(np.abs(a - b) <= 64 * EPS * terms), (key, a, b)
     assert all(np.array_equal(a, b) for a, b in zip(before, (*prior, *current), strict=True))
@@ -394,7 +395,8 @@ def _terms(rule, module, prior, current, curv, alpha):
 FIRST = """
 import numpy as np, bongref as br
 m = br.method("bong-lin-ef-diag")
-res = br.run(m, br.models.linear(2), br.likelihoods.Gaussian(var=1.0), m.prior(mu=np.zeros(2)), np.eye(2), np.ones((2, 1)), backend="fast")
+model, lik, prior = br.models.linear(2), br.likelihoods.Gaussian(var=1.0), m.prior(np.zeros(2))
+res = br.run(m, model, lik, prior, np.eye(2), np.ones((2, 1)), backend="fast")
 print(res.state.mu.tolist(), res.state.var.tolist())
 """
 
