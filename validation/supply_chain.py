@@ -18,7 +18,6 @@ import importlib.util
 import json
 import os
 import shutil
-import site
 import subprocess
 import sys
 import tempfile
@@ -93,7 +92,8 @@ def tested(work: Path, kind: str, archive: Path) -> dict[str, Any]:
     home = work / f"venv-{kind}"
     run(sys.executable, "-m", "venv", "--without-pip", home, cwd=work)
     packages = next((home / "lib").glob("python*")) / "site-packages"
-    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    shared = [p for p in sys.path if p.endswith("site-packages")]  # not the folder of the source
+    (packages / "dependencies.pth").write_text("\n".join(shared) + "\n")
     install = (sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q")
     done = run(*install, "--target", packages, archive, cwd=work)
     if done.returncode:
