@@ -122,7 +122,7 @@ def _row(e: Entry) -> str:
     picture = f'<img class="vectors-badge" src="badges/{e.id}.svg" alt="{label(e)}: {said(e)}">'
     return (
         f'| <span id="{e.id}">{name}</span> | {picture} | {e.passed:,} | {e.offered:,} | '
-        f"{e.methods or ''} | {e.dtype} | version {e.vectors} |"
+        f"{e.methods or ''} | {e.dtype} | {e.vectors} |"
     )
 
 
