@@ -647,7 +647,7 @@ def test_a_network_is_warned_of_raw_columns_with_the_first_rows():
     mlp, lik = br.models.mlp([3, 2, 1]), br.likelihoods.Gaussian(var=0.1)
     make = lambda model=mlp: br.Filter("bong-lin-hess-diag", model, lik, backend="reference")
     for first in (
-        lambda f: f.learn_one(X[0], 1.0).learn_one(0 * X[1], 1.0),
+        lambda f: f.learn_one(X[0], 1.0).learn_one(X[1], 1.0),
         lambda f: f.learn_one(dict(zip("abc", X[0], strict=True)), None),
         lambda f: f.learn_one(0 * X[0], 1000.0),
         lambda f: f.learn_many(X, [None] * 5),
