@@ -24,6 +24,7 @@ from .dynamics import Dynamics, Static, propagate
 from .errors import Interrupted, InvalidType, InvalidValue, StreamEnded
 from .filter import as_method, checked_draws, checked_prior
 from .grid import PARAMETERS, Method, method
+from .guide import advice
 from .inputs import Inputs
 from .likelihoods import Likelihood
 from .linalg import Array
@@ -219,6 +220,11 @@ impute what is missing
         InvalidValue, InvalidType
             If x or y is refused; nothing has changed.
 
+        Warns
+        -----
+        Unscaled
+            If the first observation of a network is far from mean 0 and standard deviation 1.
+
         Examples
         --------
         >>> import bongref as br
@@ -228,6 +234,9 @@ impute what is missing
         """
         x = self._inputs.one(x)
         target = None if y is None or is_missing(y) else self._target(x, y)
+        if self._engine.t == 0:
+            ys = np.zeros((0, 1)) if target is None else target[None]
+            self._look(Observations(_one(x), ys, np.ones(len(ys), dtype=bool)))
         self._steps(x, lambda engine: engine.one(x, target))
         return self
 
@@ -263,6 +272,8 @@ impute what is missing
         X = self._inputs.many(X)
         data = checks.observations(p.model, p.lik, X, Y, self._engine.state.mu)
         self._inputs.refuse_batches(data.xs)
+        if self._engine.t == 0:
+            self._look(data)
         self._steps(data.xs[0], lambda engine: engine.advance(*data))
         return self
 
@@ -407,6 +418,10 @@ impute what is missing
     def _moments(self, xs: Any, x: Any) -> tuple[Array, Array]:
         found: tuple[Array, Array] = self._open(x).moments(xs)
         return found
+
+    def _look(self, data: Observations) -> None:
+        """Warn of first rows that a network is not made for."""
+        advice.warn_unscaled(self._problem._replace(data=data), stacklevel=4)
 
     # --- the stream that stays open
 

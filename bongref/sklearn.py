@@ -468,12 +468,14 @@ class BongClassifier(ClassifierMixin, _Bong):
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
             if first:
-                labels = np.unique(y) if classes is None else labels_of(classes)
+                name, labels = "y", np.unique(y)
+                if classes is not None:
+                    name, labels = "classes", labels_of(classes)
                 if len(labels) < 2:
                     raise InvalidValue(
-                        f"{'y' if classes is None else 'classes'} must have at least 2 classes, got "
-                        f"only one class, {labels.tolist()}; partial_fit(X, y, classes=[all labels "
-                        "that will come]) takes labels that come later"
+                        f"{name} must have at least 2 classes, got only one class, "
+                        f"{labels.tolist()}; partial_fit(X, y, classes=[all labels that will "
+                        "come]) takes labels that come later"
                     )
                 n_out = 1 if len(labels) == 2 else len(labels)
                 kind = "bernoulli" if n_out == 1 else "categorical"

@@ -4,6 +4,7 @@ input.
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -356,6 +357,16 @@ def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
         est.partial_fit(X[38:39], y[38:39])
     est.set_params(method="bong-lin-hess-diag", method_params=None).fit(X, y)
     assert est.n_samples_seen_ == 90
+
+
+def test_the_row_in_the_message_is_the_one_after_those_kept():
+    """Row 3 fails with the scales of a whole first block, row 2 with those of two rows."""
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    est = BongRegressor("bog-lin-hess-diag_mom", random_state=0)
+    with pytest.raises(br.NotPositiveDefinite) as caught:
+        est.fit(X, X @ [1.0, 2.0, 3.0])
+    found = re.findall(r"The first (\d+) rows|step (\d+):", str(caught.value))
+    assert found == [("1", ""), ("", "2")] and est.n_samples_seen_ == 1 == caught.value.step - 1
 
 
 @pytest.mark.parametrize(
