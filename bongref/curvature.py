@@ -185,7 +185,7 @@ def mc_ef(
     if virtual is not None:
         Ghat = np.stack([_gradient(model, lik, x, v, theta) for theta, v in zip(samples, virtual, strict=True)], axis=1)
     S = Ghat / np.sqrt(len(samples))  # sec:pseudocode#21, eq:GMCEF — G = −S Sᵀ
-    return Curv(g, S=S, e=None if virtual is not None else np.full(len(samples), 1 / np.sqrt(len(samples))))
+    return Curv(g, S=S, e=np.full(len(samples), len(samples) ** -0.5) if virtual is None else None)
 
 
 # --- linearised ----------------------------------------------------------------------------------------------------------

@@ -67,6 +67,7 @@ html_favicon = str(ROOT / "bongref" / "explore" / "page" / "icon.svg")
 html_context = {"default_mode": "auto"}
 html_static_path = [str(ROOT / "docs" / "_static")]
 html_css_files = ["site.css"]
+html_js_files = ["site.js"]
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options: dict[str, Any] = {

@@ -71,6 +71,7 @@ def step() -> None:
     figure, axes = plt.subplots(1, 2, figsize=(9.4, 4.6), sharex=True, sharey=True,
                                 layout="constrained")  # fmt: skip
     A, B = np.meshgrid(a, a)
+    box = {"facecolor": "white", "edgecolor": "none", "alpha": 0.85, "pad": 1.5}
     like = 1 / (1 + np.exp(-(x[0] * A + x[1] * B)))
     for axis in axes:
         axis.contourf(A, B, like, levels=np.linspace(0, 1, 6), cmap="Greys", alpha=0.28)
@@ -85,10 +86,12 @@ def step() -> None:
         state.mu[1] - 1.5,
         "one natural-\ngradient step",
         color=ORANGE,
+        weight="bold",
         va="bottom",
+        bbox=box,
     )
-    axes[0].text(-3.2, 2.45, "prior", color=BLUE, weight="bold")
-    axes[0].text(3.3, -2.7, "darker: more likely", color=INK, ha="right", alpha=0.7)
+    axes[0].text(-3.2, 2.45, "prior", color=BLUE, weight="bold", bbox=box)
+    axes[0].text(3.2, -2.7, "darker: more likely", color=INK, ha="right", bbox=box)
     axes[0].set_title("An observation arrives: y = 1 at x")
     _contour(axes[1], prior.mu, prior.Sigma, BLUE, ":", 1.2)
     density = w / w.max()
@@ -96,9 +99,9 @@ def step() -> None:
                     linestyles="--")  # fmt: skip
     axes[1].plot(*mean, "D", color=GREEN, ms=5)
     _contour(axes[1], state.mu, state.Sigma, ORANGE)
-    axes[1].text(-3.2, 2.45, "BONG's posterior", color=ORANGE, weight="bold")
-    axes[1].text(-3.2, 2.1, "exact posterior", color=GREEN, weight="bold")
-    axes[1].text(-3.2, 1.75, "prior", color=BLUE)
+    axes[1].text(-3.2, 2.45, "BONG's posterior", color=ORANGE, weight="bold", bbox=box)
+    axes[1].text(-3.2, 2.1, "exact posterior", color=GREEN, weight="bold", bbox=box)
+    axes[1].text(-3.2, 1.75, "prior", color=BLUE, bbox=box)
     axes[1].set_title(f"One step later (KL from the exact moments {kl:.4f})")
     figure.savefig(OUT / "step.png", dpi=120)
 

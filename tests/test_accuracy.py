@@ -167,13 +167,14 @@ def test_a_step_of_ordinary_numbers_is_accurate(rule, family):
         assert info.valid and info.accurate and info.lost < 3
 
 
+@pytest.mark.parametrize("e", [None, np.array([5.0])])
 @pytest.mark.parametrize("exponent", [0, 2, 4, 6, 8, 10, 12])
-def test_the_estimate_is_what_the_exact_route_says(exponent):
-    """g and S without e, of which Woodbury's difference loses digits with var · |S|²."""
+def test_the_estimate_is_what_the_exact_route_says(exponent, e):
+    """The variance along S loses digits with var · |S|²; with e it alone does, the mean keeps its."""
     for seed in range(6):
         rng = np.random.default_rng(seed)
         S, var = rng.standard_normal((3, 1)), 10.0**exponent
-        prior, curv = br.FC(np.zeros(3), var * np.eye(3)), br.Curv(5 * S[:, 0], S=S)
+        prior, curv = br.FC(np.zeros(3), var * np.eye(3)), br.Curv(5 * S[:, 0], S=S, e=e)
         state, info = br.step("bong-lin-ef-fc", prior, None, curv)
         if not info.valid:
             continue
@@ -212,3 +213,10 @@ def test_extreme_inputs_are_right_or_reported():
     said = [extremes.outcome(*case)[0] for case in SAMPLE]
     assert len(said) == 36 and "WRONG" not in said
     assert said.count("right") > 8 and said.count("reported") + said.count("not valid") > 3
+
+
+def test_units_of_any_size_are_no_loss_to_a_natural_gradient():
+    """In units of the prior's deviation this is g = 1e51, S = 1 and var = 1."""
+    prior, curv = br.Diag(np.zeros(1), np.array([1e-200])), br.Curv(np.array([1e151]), S=[[1e100]])
+    state, info = br.step("bong-lin-ef-diag", prior, None, curv)
+    assert info.accurate and state.var[0] == pytest.approx(5e-201, rel=1e-13)

@@ -149,7 +149,8 @@ def test_the_first_line_says_how_much_is_offered(capsys, adapter):
     n, total = 5, len(vectors.load())
     percent = f"{100 * n / total:.2g}"
     assert status == 0 and out.splitlines()[0].startswith(
-        f"little (float64) offers {n} of {total:,} cases ({percent} %), L0 step of bongref-vectors-2"
+        f"little (float64) offers {n} of {total:,} cases ({percent} %), "
+        "L0 step of bongref-vectors-2"
     )
     assert f"CONFORMS in {n} of {total:,} cases ({percent} %), L0 step; none fails" in out
     text = " ".join(out.split())
@@ -790,7 +791,8 @@ def test_without_mpmath_vectors_cannot_be_made_but_checked():
 import sys
 sys.modules["mpmath"] = None
 from bongref.cli import main
-print(main(["vectors", "--check", "--levels", "predict"]), main(["check", "bongref.conformance:Reference", "--levels", "predict", "-q"]))
+checked = main(["vectors", "--check", "--levels", "predict"])
+print(checked, main(["check", "bongref.conformance:Reference", "--levels", "predict", "-q"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.stdout.startswith("CONFORMS") and done.stdout.splitlines()[-1] == "2 0"

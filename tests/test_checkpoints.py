@@ -391,6 +391,11 @@ def hostile_archives(tmp):
         "comment|no archive directory at its end",
     )
     yield "duplicate", lambda p: pack(p, [*m.items(), ("mu", mu)]), "two members"
+    yield (
+        "something in front",
+        lambda p: (pack(p, m), p.write_bytes(b"x" + p.read_bytes())),
+        "before",
+    )
     yield "unknown member", lambda p: pack(p, {**m, "more": mu}), "not those that the document"
     yield "no member", lambda p: pack(p, {k: v for k, v in m.items() if k != "mu"}), "not those"
     yield "no document", lambda p: pack(p, {"mu": mu}), "no member 'bongref'"

@@ -571,3 +571,8 @@ def test_the_table_of_costs_is_that_of_the_results():
     page = experiments.PAGE.read_text(encoding="utf-8")
     assert page.count("\n| ") == experiments.with_section(page, "").count("\n| ") + 5
     assert experiments.with_section(page, experiments.section(found)) == page
+
+
+def test_numbers_of_the_table_fit_into_it():
+    assert sweep._cell(np.array([1.0, 2.0])) == "1.5000 ± 0.5000"
+    assert sweep._cell(np.array([1e70, 3e70])) == "2e+70 ± 1e+70"

@@ -193,7 +193,8 @@ def plane_width(page):
 
 def choose(page, selector, value):
     page.js(
-        f"(() => {{ const n = document.querySelector({json.dumps(selector)}); n.value = {json.dumps(value)};"
+        f"(() => {{ const n = document.querySelector({json.dumps(selector)});"
+        f"n.value = {json.dumps(value)};"
         "n.dispatchEvent(new Event('input', {bubbles: true})); })()"
     )
 
@@ -315,7 +316,8 @@ def test_equations_picture_and_code_light_up_each_other(page):
     assert "card" in lit and "likelihood" in lit and "posterior hot" not in lit
     x, y = page.middle("#planes path.posterior")
     box = page.js(
-        "(() => { const b = document.querySelector('#planes path.posterior').getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
+        "(() => { const b = document.querySelector('#planes path.posterior')"
+        ".getBoundingClientRect(); return [b.x, b.y, b.width, b.height]; })()"
     )
     del x, y
     page.call("Input.dispatchMouseEvent", type="mouseMoved", x=box[0] + box[2] / 2, y=box[1] + 1)
@@ -340,8 +342,8 @@ def test_nothing_is_wider_than_the_screen(browser, width):
         browser.wait(READY)
         assert browser.js("document.documentElement.scrollWidth") <= width
         unnamed = browser.js(
-            "[...document.querySelectorAll('button, select, input, [tabindex]')].filter((n) => !(n.ariaLabel"
-            " || n.textContent.trim() || n.closest('label'))).map((n) => n.outerHTML)"
+            "[...document.querySelectorAll('button, select, input, [tabindex]')]"
+            ".filter((n) => !(n.ariaLabel || n.textContent.trim() || n.closest('label'))).map((n) => n.outerHTML)"
         )
         assert unnamed == []
 

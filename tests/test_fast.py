@@ -28,6 +28,7 @@ from bongref.fast import (  # noqa: F401  families: all steps
     generic,
     jit,  # the module, for its settings
     normals,
+    small,
     steps,
 )
 from bongref.fast.jit import config, kernel
@@ -38,6 +39,31 @@ from bongref.fast.status import OK
 from bongref.routes import compare
 
 EPS = float(np.finfo(float).eps)
+
+
+# --- products of long rows ------------------------------------------------------------------------
+
+combine, add_products = kernel(small.combine), kernel(small.add_products)
+
+
+@pytest.mark.parametrize(
+    "m, n, width",
+    [(1, 1, 5), (1, 7, 9), (3, 3, 4), (11, 11, 33), (5, 9, 17), (12, 3, 6), (6, 4, 1)],
+)
+def test_products_of_long_rows_are_those_of_numpy(m, n, width):
+    """Rows in fours and pairs, and what is left over; at most n or ``width`` terms in each sum."""
+    rng = np.random.default_rng(m * n)
+    V, X, Y = (rng.standard_normal(shape) for shape in ((m, n), (n, width), (m, width)))
+    Z, out = np.full((m, width), np.nan), rng.standard_normal((m, n))
+    combine(V, X, Z)
+    assert np.all(np.abs(Z - V @ X) <= (n + 2) * EPS * (np.abs(V) @ np.abs(X)))
+    wanted, most = out + Y @ X.T, np.abs(out) + np.abs(Y) @ np.abs(X.T)
+    add_products(Y, X, out, False)
+    assert np.all(np.abs(out - wanted) <= (width + 3) * EPS * most)
+    u, gram = rng.random(width), np.zeros((m, m))
+    add_products(u * Y, Y, gram, True)
+    assert np.all(np.abs(gram - (u * Y) @ Y.T) <= (width + 3) * EPS * (np.abs(u * Y) @ np.abs(Y.T)))
+    assert np.array_equal(gram, gram.T)
 
 
 # --- elementary functions -------------------------------------------------------------------------
@@ -342,7 +368,8 @@ def test_diagonal_steps(rule, slow, family, size, alpha):
     m = br.method(f"{rule}-mc-ef-{family}", **({} if rule == "bong" else {"alpha": alpha}))
     (got, status), wanted = steps.step(m, prior, current, curv), getattr(slow, rule)(*args)
     assert (status == OK) == bool(np.all(wanted.var > 0))
-    # each entry is a problem of its own, of which the precision before and after tell the condition: sums whose terms may cancel
+    # each entry is a problem of its own, of which the precision before and after tell the
+    # condition: sums whose terms may cancel
     for key, a, b, terms in zip(("mu", "var"), got, wanted, _terms(rule, slow, *args), strict=True):
         assert np.all(np.abs(a - b) <= 64 * EPS * terms), (key, a, b)
     assert all(np.array_equal(a, b) for a, b in zip(before, (*prior, *current), strict=True))
@@ -394,7 +421,8 @@ def _terms(rule, module, prior, current, curv, alpha):
 FIRST = """
 import numpy as np, bongref as br
 m = br.method("bong-lin-ef-diag")
-res = br.run(m, br.models.linear(2), br.likelihoods.Gaussian(var=1.0), m.prior(mu=np.zeros(2)), np.eye(2), np.ones((2, 1)), backend="fast")
+model, lik, prior = br.models.linear(2), br.likelihoods.Gaussian(var=1.0), m.prior(np.zeros(2))
+res = br.run(m, model, lik, prior, np.eye(2), np.ones((2, 1)), backend="fast")
 print(res.state.mu.tolist(), res.state.var.tolist())
 """
 

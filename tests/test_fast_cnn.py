@@ -104,7 +104,8 @@ def assert_within(got, want, tol):
     gap = np.abs(got - want) - tol
     worst = np.unravel_index(np.argmax(gap), gap.shape)  # a NaN counts as the largest
     assert gap[worst] <= 0, (
-        f"at {tuple(map(int, worst))}: got {got[worst]!r}, wanted {want[worst]!r}, tolerance {tol[worst]:.3g}"
+        f"at {tuple(map(int, worst))}: got {got[worst]!r}, wanted {want[worst]!r}, "
+        f"tolerance {tol[worst]:.3g}"
     )
 
 

@@ -105,7 +105,8 @@ m = br.method("bong-mc-ef-diag", n_samples=9)
 
 def go(seed=1):
     prior = m.prior(mu=np.zeros(model.n_params), var=1.0)
-    return br.run(m, model, lik, prior, np.ones((4, 2)), np.arange(4) % 2, rng=np.random.default_rng(seed), backend="fast").state.mu
+    X, Y, rng = np.ones((4, 2)), np.arange(4) % 2, np.random.default_rng(seed)
+    return br.run(m, model, lik, prior, X, Y, rng=rng, backend="fast").state.mu
 
 if __name__ == "__main__":
     first = go()
@@ -123,12 +124,14 @@ TWO_THREADS = """
 """
 LOKY = """
     from joblib import Parallel, delayed
-    assert all(np.array_equal(a, first) for a in Parallel(n_jobs=2)(delayed(go)() for _ in range(4)))
+    found = Parallel(n_jobs=2)(delayed(go)() for _ in range(4))
+    assert all(np.array_equal(a, first) for a in found)
 """
 DASK = """
     import dask
     for how in ("threads", "processes"):
-        assert all(np.array_equal(a, first) for a in dask.compute(*[dask.delayed(go)() for _ in range(4)], scheduler=how))
+        found = dask.compute(*[dask.delayed(go)() for _ in range(4)], scheduler=how)
+        assert all(np.array_equal(a, first) for a in found)
 """
 DISTRIBUTED = """
     from dask.distributed import Client

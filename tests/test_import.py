@@ -70,7 +70,8 @@ X, Y = np.random.default_rng(0).standard_normal((3, 2)), [0, 1, 1]
 for name in ("bong-lin-hess-fc", "blr-mc-ef-diag", "bong-mc-ef-dlr"):
     m = br.method(name, **({"rank": 2} if "dlr" in name else {}))
     prior = m.prior(model.init(np.random.default_rng(1)), 0.1)
-    res = br.run(m, model, lik, prior, X, Y, rng=np.random.default_rng(2), metrics=br.metrics.on(X, Y, "nlpd-mc"))
+    metrics = br.metrics.on(X, Y, "nlpd-mc")
+    res = br.run(m, model, lik, prior, X, Y, rng=np.random.default_rng(2), metrics=metrics)
     assert res.rows[0]["nlpd-mc"] > 0
 """
 
@@ -91,7 +92,8 @@ import bongref as br
 from bongref.cli import main
 q = {"mu": [0.0, 0.0], "Ups": [1.0, 1.0], "W": [[1.0], [0.5]]}
 curv = {"g": [1.0, 1.0], "S": [[1.0], [0.0]]}
-fc = br.oracle.step("bong-lin-hess-fc", {"mu": [0.0], "Sigma": [[1.0]]}, None, {"g": [1.0], "S": [[1.0]]}, digits=30)
+prior, one = {"mu": [0.0], "Sigma": [[1.0]]}, {"g": [1.0], "S": [[1.0]]}
+fc = br.oracle.step("bong-lin-hess-fc", prior, None, one, digits=30)
 assert fc["Sigma"][0][0] == 0.5  # exact rationals need no package
 assert br.oracle.step("bog-lin-hess-dlr", q, None, curv, alpha=0.1, digits=30)["valid"]
 for name, params in (("bong-lin-hess-dlr", {}), ("blr-lin-hess-dlr", {"alpha": 0.5})):
@@ -121,7 +123,8 @@ with warnings.catch_warnings(record=True) as seen:
     br.run("bong-lin-ef-diag", *args, progress=False)
     result = br.run("bong-lin-hess-diag", *args, progress=False)
 assert result.info.backend == "reference" and "numba" in result.info.reason
-print([(w.category is br.errors.BongrefWarning, "the reference is used" in str(w.message)) for w in seen])
+said = [(w.category, str(w.message)) for w in seen]
+print([(c is br.errors.BongrefWarning, "the reference is used" in text) for c, text in said])
 """
     )
     assert python(code) == "[(True, True)]"

@@ -26,11 +26,12 @@ NAMES = [
     for family in ("fc", "fc_mom", "diag", "diag_mom", "dlr")
 ]
 MACROS = """
-bong Bong mcbong lbong bog Bog blr Blr bbb BBB fc dg dlr fcmom diagmom mc ef un hessmc hesslin efmc eflin
-mchess linhess mcef linef gMC gL gLEF GMCH GLH GMCEF GLEF gradmat gradmatT CMEKF VDEKF LOFI VON VOGN SLANG
-Slang RVGA nparam nsample rank nhutchinson kpm mj rev KLpq eat nparams nout niter diag Diag data real loss T
-trans myvec myvecsym gauss const expect expectQ var vchi vell veta vmu vlambda vLambda vpsi vrho vtheta vsigma
-vSigma vUpsilon vb vf vg vv vx vy vA vB vF vG vH vI vK vQ vR vS vU vV vW sR bm textsc xspace rm label nonumber
+bong Bong mcbong lbong bog Bog blr Blr bbb BBB fc dg dlr fcmom diagmom mc ef un hessmc hesslin
+efmc eflin mchess linhess mcef linef gMC gL gLEF GMCH GLH GMCEF GLEF gradmat gradmatT CMEKF VDEKF
+LOFI VON VOGN SLANG Slang RVGA nparam nsample rank nhutchinson kpm mj rev KLpq eat nparams nout
+niter diag Diag data real loss T trans myvec myvecsym gauss const expect expectQ var vchi vell
+veta vmu vlambda vLambda vpsi vrho vtheta vsigma vSigma vUpsilon vb vf vg vv vx vy vA vB vF vG vH
+vI vK vQ vR vS vU vV vW sR bm textsc xspace rm label nonumber
 """.split()
 
 needs_tex = pytest.mark.skipif(

@@ -7,6 +7,7 @@ import functools
 import math
 import pickle
 import sys
+import warnings
 
 import autograd.numpy as anp
 import numpy as np
@@ -638,3 +639,23 @@ def test_a_frame_with_the_columns_of_an_earlier_one_in_another_order_is_refused(
         with pytest.raises(br.InvalidValue, match=r"in the order of the first ones, \['a', 'b'\]"):
             call()
     assert f.t == 2 and f.predict_many(frame.rename(columns={"a": "c"})).mean.shape == (2, 1)
+
+
+def test_a_network_is_warned_of_raw_columns_with_the_first_rows():
+    """Once, whatever comes first; neither of scaled rows nor of a linear model."""
+    X = 1000 * np.random.default_rng(0).standard_normal((5, 3)) + 500
+    mlp, lik = br.models.mlp([3, 2, 1]), br.likelihoods.Gaussian(var=0.1)
+    make = lambda model=mlp: br.Filter("bong-lin-hess-diag", model, lik, backend="reference")
+    for first in (
+        lambda f: f.learn_one(X[0], 1.0).learn_one(X[1], 1.0),
+        lambda f: f.learn_one(dict(zip("abc", X[0], strict=True)), None),
+        lambda f: f.learn_one(0 * X[0], 1000.0),
+        lambda f: f.learn_many(X, [None] * 5),
+    ):
+        with pytest.warns(br.Unscaled, match="standardise") as seen:
+            first(make())
+        assert len(seen) == 1 and seen[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        make().learn_one(X[0] / 1000, 1.0).learn_many(X / 1000, X[:, 0] / 1000)
+        make(br.models.linear(3)).learn_one(X[0], None)

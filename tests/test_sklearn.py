@@ -4,6 +4,7 @@ input.
 
 import json
 import pickle
+import re
 import subprocess
 import sys
 import warnings
@@ -27,8 +28,8 @@ from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 from bongref.guide import defaults  # noqa: E402
+from bongref.online.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
-from bongref.sklearn.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
 from bongref.storage import estimators, files  # noqa: E402
 
 CHEAP = {"hidden_layer_sizes": (4,), "random_state": 0}
@@ -358,6 +359,16 @@ def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
     assert est.n_samples_seen_ == 90
 
 
+def test_the_row_in_the_message_is_the_one_after_those_kept():
+    """Row 3 fails with the scales of a whole first block, row 2 with those of two rows."""
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    est = BongRegressor("bog-lin-hess-diag_mom", random_state=0)
+    with pytest.raises(br.NotPositiveDefinite) as caught:
+        est.fit(X, X @ [1.0, 2.0, 3.0])
+    found = re.findall(r"The first (\d+) rows|step (\d+):", str(caught.value))
+    assert found == [("1", ""), ("", "2")] and est.n_samples_seen_ == 1 == caught.value.step - 1
+
+
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -433,7 +444,7 @@ def test_pickle_joblib_skops_and_clone(diabetes, iris, tmp_path):
         dumped = sio.dumps(est)
         trusted = sio.get_untrusted_types(data=dumped)
         assert set(trusted) <= {
-            "bongref.sklearn.learner.Learner",
+            "bongref.online.learner.Learner",
             f"bongref.sklearn.{type(est).__name__}",
         }
         arrays, plain = estimators.saved(est)

@@ -1,4 +1,4 @@
-"""Grading: right solutions get all points, typical mistakes get the right words, nothing escapes."""
+"""Grading: right solutions get all points, typical mistakes the right words, nothing escapes."""
 
 import json
 import sys
@@ -86,7 +86,10 @@ def test_wrong_forms_are_wrong_and_told_apart(e):
 
 
 def test_errors_of_the_student_have_their_line(tmp_path):
-    text = "import numpy as np\n\ndef kalman_gain(Sigma, H, R):\n    x = 1\n    return Sigma @ x_typo\n"
+    text = (
+        "import numpy as np\n\ndef kalman_gain(Sigma, H, R):\n    x = 1\n"
+        "    return Sigma @ x_typo\n"
+    )
     got = mark(teaching.grade(write(tmp_path, 5, text)), "kalman_gain")
     assert got.status == "error" and "line 5: return Sigma @ x_typo" in got.message
     assert "NameError" in got.message and "worker" not in got.message
@@ -99,14 +102,21 @@ def test_a_file_that_is_not_python(tmp_path):
 
 
 def test_endless_loops_are_stopped(tmp_path):
-    text = "def beta_update(a, b, y):\n    return a + y, b + 1 - y\n\ndef normal_update(*a):\n    while True: pass\n"
+    text = (
+        "def beta_update(a, b, y):\n    return a + y, b + 1 - y\n\n"
+        "def normal_update(*a):\n    while True: pass\n"
+    )
     found = teaching.grade(write(tmp_path, 1, text), seconds=8)
     assert [m.status for m in found.marks] == ["right", "too slow"]
 
 
 def test_a_function_that_never_returns_does_not_cost_the_others(tmp_path):
     """A loop, a killed process, a question at the keyboard: only that function loses its points."""
-    right = "def normal_update(mu, var, y, noise_var):\n    v = 1/(1/var + 1/noise_var)\n    return v*(mu/var + y/noise_var), v\n"
+    right = (
+        "def normal_update(mu, var, y, noise_var):\n"
+        "    v = 1/(1/var + 1/noise_var)\n"
+        "    return v*(mu/var + y/noise_var), v\n"
+    )
     for body, status, said in (
         ("while True: print('x' * 1000)", "too slow", "this call takes longer than 4 s"),
         ("import os; os.kill(os.getpid(), 9)", "error", "ended the process"),
@@ -144,12 +154,14 @@ def project(Ups, W, rank):
         (
             6,
             "largest_loss",
-            f"{INV}def largest_loss(Sigma, S):\n    return max(np.linalg.eigvals(S.T @ Sigma @ S))\n",
+            f"{INV}def largest_loss(Sigma, S):\n"
+            "    return max(np.linalg.eigvals(S.T @ Sigma @ S))\n",
         ),
         (
             4,
             "gauss_newton",
-            f"{INV}def gauss_newton(F, f):\n    p = np.exp(f) / np.exp(f).sum()\n    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()\n",
+            f"{INV}def gauss_newton(F, f):\n    p = np.exp(f) / np.exp(f).sum()\n"
+            "    return (-F.T @ (np.diag(p) - np.outer(p, p)) @ F).tolist()\n",
         ),
     ):
         assert mark(teaching.grade(write(tmp_path, lesson, text)), name).status == "right", text
@@ -169,14 +181,22 @@ def test_what_comes_back_is_told(tmp_path):
 
 def test_no_hint_is_given_that_holds_in_one_case_only(tmp_path):
     """Sigma^-1 plus g gᵀ is no mistake that is known: silence, not the factor of the first case."""
-    text = f"{INV}def bong_fc(mu, Sigma, g, S):\n    N = inv(inv(Sigma) + S@S.T + np.outer(g, g))\n    return N, mu + N@g\n"
+    text = (
+        f"{INV}def bong_fc(mu, Sigma, g, S):\n"
+        "    N = inv(inv(Sigma) + S@S.T + np.outer(g, g))\n"
+        "    return N, mu + N@g\n"
+    )
     assert mark(teaching.grade(write(tmp_path, 5, text)), "bong_fc").hints == ()
 
 
 def test_hints_use_the_names_of_the_exercise(tmp_path):
     """Not those of the package's code: prior.mu, current.mu, curv.g."""
     args = "mu, Sigma, mu_i, Sigma_i, g, S, alpha"
-    text = f"{INV}def blr_fc({args}):\n    A = inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*(A + S@S.T))\n    return N, mu_i + alpha*N@g\n"
+    text = (
+        f"{INV}def blr_fc({args}):\n"
+        "    A = inv(Sigma); N = inv((1-alpha)*inv(Sigma_i) + alpha*(A + S@S.T))\n"
+        "    return N, mu_i + alpha*N@g\n"
+    )
     (hint,) = mark(teaching.grade(write(tmp_path, 8, text)), "blr_fc").hints
     assert "no mu - mu_i" in hint and "prior." not in hint
 
@@ -191,14 +211,18 @@ def test_a_process_that_ends_itself_is_no_pass(tmp_path):
 def test_prints_and_changed_arguments_do_no_harm(tmp_path):
     """Output goes nowhere, and what a function does to its arguments stays in its process."""
     text = (
-        INV
-        + "print('hello')\ndef natural(mu, Sigma):\n    print('x')\n    P = inv(Sigma); a = P @ mu\n    Sigma[:] = 0; mu[:] = 0\n    return a, -P / 2\n"
+        INV + "print('hello')\ndef natural(mu, Sigma):\n    print('x')\n"
+        "    P = inv(Sigma); a = P @ mu\n    Sigma[:] = 0; mu[:] = 0\n"
+        "    return a, -P / 2\n"
     )
     assert mark(teaching.grade(write(tmp_path, 2, text)), "natural").status == "right"
 
 
 def test_what_is_no_number(tmp_path):
-    text = "def beta_update(a, b, y):\n    return 'a', 'b'\n\ndef normal_update(mu, var, y, noise_var):\n    return mu\n"
+    text = (
+        "def beta_update(a, b, y):\n    return 'a', 'b'\n\n"
+        "def normal_update(mu, var, y, noise_var):\n    return mu\n"
+    )
     first, second = teaching.grade(write(tmp_path, 1, text)).marks
     assert first.status == "error" and "not real numbers" in first.message
     assert "1 value was returned: return mu, var" in second.message

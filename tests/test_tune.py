@@ -186,6 +186,18 @@ def test_more_trials_go_on_from_fewer(reference, tmp_path):
     assert everything(tmp_path) == everything(reference[1])
 
 
+def test_methods_that_were_tuned_before_in_the_same_way_stay_in_the_file(reference, tmp_path):
+    def tuned(names, **changes):
+        tune.tune(plan(**changes)._replace(methods=names), tmp_path, Shuffled(2, 0))
+        return json.loads((tmp_path / "best.json").read_text())
+
+    bog, blr, bong = METHODS
+    assert list(tuned((bog, blr))["methods"]) == [bog, blr]
+    both = tuned((bog, bong))
+    assert chosen(both) == chosen(reference[0]) and set(both["methods"]) == set(METHODS)
+    assert list(tuned((bog, bong), trials=20)["methods"]) == [bog, bong]  # not in the same way
+
+
 def test_the_best_is_the_minimum_and_tpe_finds_a_better_one_than_chance(tmp_path):
     best = tune.tune(plan(trials=40), tmp_path, Shuffled(4, 0))
     for name, entry in best["methods"].items():

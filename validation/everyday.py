@@ -370,7 +370,7 @@ def like_weights(model: Any) -> Any:
 # variant -> what is replaced in the package: there is no setting for it
 REPLACED: dict[str, tuple[str, Any]] = {
     "biases as weights": ("bongref.guide.defaults.fan_in", like_weights),
-    "inputs not clipped": ("bongref.sklearn.learner.CLIP", math.inf),
+    "inputs not clipped": ("bongref.online.learner.CLIP", math.inf),
 }
 
 

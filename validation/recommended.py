@@ -18,8 +18,8 @@ import numpy as np
 
 import bongref as br
 from bongref.guide import defaults
+from bongref.online.learner import output_moments
 from bongref.predictive import linearised
-from bongref.sklearn.learner import output_moments
 
 TEST, RUNS, FACTOR, BEST = 500, 5, 3.0, 3
 

@@ -18,7 +18,6 @@ import importlib.util
 import json
 import os
 import shutil
-import site
 import subprocess
 import sys
 import tempfile
@@ -93,7 +92,8 @@ def tested(work: Path, kind: str, archive: Path) -> dict[str, Any]:
     home = work / f"venv-{kind}"
     run(sys.executable, "-m", "venv", "--without-pip", home, cwd=work)
     packages = next((home / "lib").glob("python*")) / "site-packages"
-    (packages / "dependencies.pth").write_text("\n".join(site.getsitepackages()) + "\n")
+    shared = [p for p in sys.path if p.endswith("site-packages")]  # not the folder of the source
+    (packages / "dependencies.pth").write_text("\n".join(shared) + "\n")
     install = (sys.executable, "-m", "pip", "install", "--no-deps", "--no-build-isolation", "-q")
     done = run(*install, "--target", packages, archive, cwd=work)
     if done.returncode:
@@ -110,10 +110,17 @@ def tested(work: Path, kind: str, archive: Path) -> dict[str, Any]:
 
 
 def audited() -> str:
-    """What pip-audit says, where it is installed."""
+    """What pip-audit says, where it is installed and knows of a vulnerability that is well known."""
     if importlib.util.find_spec("pip_audit") is None:
         return "not run: pip-audit is not installed"
-    done = run(sys.executable, "-m", "pip_audit", "--skip-editable", cwd=ROOT)
+    audit = (sys.executable, "-m", "pip_audit")
+    with tempfile.TemporaryDirectory() as folder:
+        known = Path(folder) / "known.txt"
+        known.write_text("jinja2==2.10\n")
+        done = run(*audit, "--no-deps", "--disable-pip", "-r", known, cwd=ROOT)
+    if "GHSA" not in done.stdout and "CVE" not in done.stdout and "PYSEC" not in done.stdout:
+        return "not run: no advisories within reach (it finds none for jinja2 2.10)"
+    done = run(*audit, "--skip-editable", cwd=ROOT)
     return "clean" if done.returncode == 0 else (done.stdout + done.stderr)[-1500:]
 
 

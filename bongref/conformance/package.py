@@ -9,8 +9,8 @@ import json
 import tarfile
 from pathlib import Path
 
-from ..errors import InvalidValue
 from ..cite import text, version
+from ..errors import InvalidValue
 from . import vectors
 
 VERSION = version("vectors")  # not that of the package; its first number is that of the schema

@@ -275,7 +275,7 @@ def renew(prior, state, g, rows, alpha, work):
             E = block(work.blocks[of.Z], n, w)
             combine(V[n:], X, Z[R : R + 1])
             combine(V[:R], X, Z[:R])
-            combine(V[:R, :n].T, Z[:R], E)
+            combine(np.ascontiguousarray(V[:R, :n].T), Z[:R], E)
             subtract(X, E)
             wrong += settle(state, Z, E, Z[R], alpha, at)
     return wrong

@@ -3,7 +3,7 @@ code. Reference: families.fc_nat, fc_mom.
 
 The covariance is kept as Σ = c·A + Diag(q) − Σₖ sₖ Vₖ Vₖᵀ, of A the upper triangle only. A step
 with few rows is one product with A for each of them and as many new rows of V; when V is full, A
-absorbs them at once (:func:`flush`). F = γI with a diagonal Q only changes c, q and V. As long as A is zero (a diagonal prior) it is not read.
+absorbs them (:func:`flush`). F = γI with a diagonal Q only changes c, q, V. A zero A is not read.
 
 fc_loop.py has blr and bbb, fc_many.py all rules with many rows (mc-ef), on BLAS and LAPACK from
 Python. Only Σ itself can tell whether bog in moments has kept it positive definite: Σ shrinks

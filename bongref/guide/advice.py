@@ -158,14 +158,14 @@ def scales(p: Problem) -> str:
     return " and ".join(filter(None, said))
 
 
-def warn_unscaled(p: Problem) -> None:
+def warn_unscaled(p: Problem, stacklevel: int = 3) -> None:
     """Warn where data are far from the scale that a network is made for."""
     if getattr(p.model, "kind", "") in ("mlp", "cnn") and (scale := scales(p)):
         warnings.warn(
             f"{scale}: a network learns little from data so far from mean 0 and standard deviation "
             "1; standardise, e.g. X = (X - X.mean(axis=0)) / X.std(axis=0), and Y likewise",
             Unscaled,
-            stacklevel=3,
+            stacklevel=stacklevel,
         )
 
 

@@ -3,8 +3,8 @@
 ``fit`` is one pass over the rows in their order, ``partial_fit`` goes on from there, and **any
 chunking gives the same result** to the last bit: everything is counted by rows. Inputs and target
 are standardised inside by running statistics. See docs/everyday.md for the defaults and their
-evidence. scikit-learn >= 1.6 is needed: ``pip install 'bongref[sklearn]'``. ``learner.py`` learns,
-and needs no scikit-learn. What is not here: the filter itself (``online``).
+evidence. scikit-learn >= 1.6 is needed: ``pip install 'bongref[sklearn]'``.
+What is not here: the learner below the estimators (``online``).
 
 >>> import numpy as np
 >>> from bongref.sklearn import BongRegressor
@@ -36,9 +36,9 @@ from ..guide import defaults
 from ..linalg import Array
 from ..models import ParametricModel
 from ..models.layers import ACTIVATIONS
+from ..online.learner import Learner, network
 from ..predictive import linearised
 from ..states import State
-from .learner import Learner, network
 
 try:
     from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
@@ -464,12 +464,14 @@ class BongClassifier(ClassifierMixin, _Bong):
             check_classification_targets(y)
             y = column_or_1d(y, warn=True)
             if first:
-                labels = np.unique(y) if classes is None else labels_of(classes)
+                name, labels = "y", np.unique(y)
+                if classes is not None:
+                    name, labels = "classes", labels_of(classes)
                 if len(labels) < 2:
                     raise InvalidValue(
-                        f"{'y' if classes is None else 'classes'} must have at least 2 classes, got "
-                        f"only one class, {labels.tolist()}; partial_fit(X, y, classes=[all labels "
-                        "that will come]) takes labels that come later"
+                        f"{name} must have at least 2 classes, got only one class, "
+                        f"{labels.tolist()}; partial_fit(X, y, classes=[all labels that will "
+                        "come]) takes labels that come later"
                     )
                 n_out = 1 if len(labels) == 2 else len(labels)
                 kind = "bernoulli" if n_out == 1 else "categorical"

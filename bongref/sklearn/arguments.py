@@ -1,6 +1,6 @@
 """Arguments of the estimators of ``bongref.sklearn``: methods, labels, random states, ranges.
 
->>> from bongref import estimator_arguments as arguments
+>>> from bongref.sklearn import arguments
 >>> arguments.labels_of(["no", "yes", "no"]).tolist()
 ['no', 'yes']
 >>> arguments.encoded(np.array([2, 0]), np.array([0, 1, 2]))

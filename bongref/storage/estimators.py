@@ -1,7 +1,7 @@
 """The estimators of ``bongref.sklearn`` as arrays and plain data, and back.
 
 ``saved`` gives what a file keeps; ``restored`` checks it as something that comes from outside: the
-settings as ``fit`` does, and what was learned as :meth:`bongref.sklearn.learner.Learner.from_saved` does.
+settings as ``fit`` does, and what was learned as :meth:`Learner.from_saved` does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
-from ..sklearn.learner import Learner
+from ..online.learner import Learner
 from .files import Damaged, keys, plain
 
 KINDS = {"BongRegressor": ("gaussian",), "BongClassifier": ("bernoulli", "categorical")}

@@ -296,7 +296,8 @@ LESSON9 = (
          "the mean is not moved":
              lambda m, S, m0, S0, g: (m, ou_predict(m, S, m0, S0, g)[1]),
          "1 + gamma^2 in place of 1 - gamma^2":
-             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + (1 + g * g) * S0)},
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0],
+                                      g * g * S + (1 + g * g) * S0)},
     ),
     Exercise(
         "steady_variance", 4,

@@ -157,8 +157,8 @@ def printed_by(module: str, *args: str) -> Any:
 
 
 def observed(worker: Worker, request: dict[str, Any], limit: float) -> dict[str, Any]:
-    """Whether the authors' code compiles, and takes one observation, within the limit (s)."""
-    found = worker.ask("load", timeout=limit, **request)
+    """Compile the authors' code, and see if it takes one observation within the limit (s)."""
+    found = worker.ask("load", **request)
     if "error" in found:
         return {"error": f"compiling: {found['error']}"}
     found = worker.ask("once", timeout=limit)

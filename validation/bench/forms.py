@@ -147,7 +147,8 @@ FORMS: dict[str, tuple[Any, list[tuple[str, Callable[[], Callable[[], float]]]]]
     ),
     "products of long rows": (
         blas,
-        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22, 110)],  # type: ignore[misc]
+        [(f"{n} rows, P = 881", lambda n=n: gram(n, 881)) for n in (12, 22, 110)],
+         # type: ignore[misc]
     ),
     "the loop as one kernel": (
         python_loop,

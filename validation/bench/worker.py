@@ -8,7 +8,7 @@ answers with one line each:
     {"do": "prepare", "cell": ..., "var": ..., "alpha": ..., "target": ..., "most": ...}   compiles, chooses how many observations one
                                                                      repeat has so that it takes
                                                                      about ``target`` seconds
-    {"do": "load", ...}, {"do": "once"}                              before it (the authors' side): compiles, and takes one observation
+    {"do": "load", ...}, {"do": "once"}     before it, the authors' side: compile, one observation
     {"do": "time"}                                                   one repeat: its seconds
     {"do": "mean"}                                                   the mean after one observation (not the authors' side)
     {"do": "done"}                                                   the peak of the resident set during the repeats

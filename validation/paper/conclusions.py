@@ -408,11 +408,10 @@ PROBED = f"{SARCOS}-mc-hess-probes"  # diag(G) by one Hutchinson probe for each 
 MC_HESS = (  # folder, words, prior variance, samples, probes
     (f"{KIN40K}-mc-hess", "kin40k, P = 211", 1.0, 100, None),
     (PROBED, "SARCOS-4449, one probe a sample", 0.001, 100, 1),
-    (PROBED, "SARCOS-4449, one probe a sample", 0.001, 1000, 1),
     (PROBED, "SARCOS-4449, one probe a sample", 0.01, 100, 1),
     (PROBED, "SARCOS-4449, one probe a sample", 0.01, 1000, 1),
-    (f"{SARCOS}-mc-hess", "SARCOS-4449", 1.0, 100, None),
-    (f"{SARCOS}-mc-hess", "SARCOS-4449", 1.0, 1000, None),
+    (f"{SARCOS}-mc-hess", "SARCOS-4449", 0.01, 100, None),
+    (f"{SARCOS}-mc-hess", "SARCOS-4449", 0.01, 1000, None),
 )
 
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from . import collect, load
-from .conclusions import CONCLUSIONS, PAPERS_RATES, SARCOS, Conclusion, of_study
+from .conclusions import CONCLUSIONS, PAPERS_RATES, SARCOS, TASKS, Conclusion, of_study
 from .evidence import (
     LEVEL,
     MARGIN,
@@ -239,32 +239,33 @@ def _cell(runs: Sequence[Run], metric: str = "nlpd-plugin") -> str:
 
 def _grid(runs: Sequence[Run]) -> str:
     """BLR at every rate, and what each grid would choose."""
-    own = matching(of_study(runs, "c"), task=SARCOS, w0="random")
-    if not own:
+    there = [task for task in TASKS if matching(of_study(runs, "c"), task=task, folder=task)]
+    if not there:
         return ""
-    bong = matching(own, method="bong-lin-hess-dlr", part="test", folder=SARCOS)
     lines = ["## How much of “BONG outperforms BLR” is the grid?", "",
-             f"NLPD (plugin) of blr-lin-hess, DLR-10, on SARCOS-4449 after 2,000 observations; bong has {_cell(bong)}.", "",
-             "| α | I = 1 | I = 10 |", "|---|---|---|"]  # fmt: skip
-    for alpha in (*PAPERS_RATES, 1.0):
-        cells = [_cell(matching(own, method="blr-lin-hess-dlr", part="test", alpha=alpha,
-                                n_iter=n)) for n in (1, 10)]  # fmt: skip
-        lines.append(f"| {alpha:g} | {cells[0]} | {cells[1]} |")
+             "NLPD (plugin) of bong-lin-hess and, by rate, of blr-lin-hess, DLR-10, after 2,000 observations:", "",
+             "| | " + " | ".join(f"{TASKS[t]}, I = {n}" for t in there for n in (1, 10)) + " |",
+             "|---" * (1 + 2 * len(there)) + "|"]  # fmt: skip
+    own = {t: matching(of_study(runs, "c"), task=t, w0="random") for t in there}
+    tested = {t: matching(own[t], part="test", folder=t) for t in there}
+    bong = [_cell(matching(tested[t], method="bong-lin-hess-dlr")) for t in there]
+    lines.append("| bong | " + " | ".join(cell for cell in bong for _ in (1, 10)) + " |")
+    blr = {"method": "blr-lin-hess-dlr"}
+    for a in (*PAPERS_RATES, 1.0):
+        cells = [
+            _cell(matching(tested[t], alpha=a, n_iter=n, **blr)) for t in there for n in (1, 10)
+        ]
+        lines.append(f"| α = {a:g} | {' | '.join(cells)} |")
     chosen = []
-    for n in (1, 10):
-        valid = matching(own, method="blr-lin-hess-dlr", part="valid", n_iter=n)
-        papers = best_rate(valid, lambda a: a <= 0.5)
-        ours = best_rate(valid)
-        chosen.append(
-            f"I = {n}: {_rate(papers)} on the paper's grid, {_rate(ours)} with α = 1 in it"
-        )
-    lines += [
-        "",
-        f"The validation rows choose, {'; '.join(chosen)}.",
-        "",
-        "![NLPD against the learning rate](figures/story-rates.png)",
-    ]
-    return "\n".join(lines)
+    for t in there:
+        for n in (1, 10):
+            valid = matching(own[t], part="valid", n_iter=n, **blr)
+            papers, ours = best_rate(valid, lambda a: a <= 0.5), best_rate(valid)
+            chosen.append(
+                f"{TASKS[t]}, I = {n}: {_rate(papers)} on the paper's grid, {_rate(ours)} with α = 1 in it"
+            )
+    return "\n".join([*lines, "", f"The validation rows choose, {'; '.join(chosen)}.", "",
+                      "![NLPD against the learning rate](figures/story-rates.png)"])  # fmt: skip
 
 
 def _rate(alpha: float | None) -> str:

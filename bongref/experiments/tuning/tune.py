@@ -8,6 +8,7 @@ best of each in ``DIR/best.json``, which ``bongref run --params`` reads.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections import deque
@@ -20,7 +21,7 @@ from ...errors import InvalidValue
 from ...grid import method
 from .. import specs, store, tasks
 from ..execute import execute
-from ..records import Record
+from ..records import Record, canonical
 from ..specs import Spec
 from ..workers import Pool, WorkerDied, gather
 from . import space as spaces
@@ -222,8 +223,19 @@ def tune(
         while rounds := _rounds(plan, studies):
             _evaluate(plan, studies, rounds, _runs(pool, out, known), progress)
         best = summary(plan, studies)
-        reports.save(where / BEST, reports.to_json(best))
+        reports.save(where / BEST, reports.to_json(with_earlier(where / BEST, best)))
     return best
+
+
+def with_earlier(path: Path, best: dict[str, Any]) -> dict[str, Any]:
+    """The best parameters together with those of methods tuned before in all the same way."""
+    try:
+        before = json.loads(path.read_text(encoding="utf-8"))
+        rest = {key: value for key, value in before.items() if key != "methods"}
+        same = canonical(rest) == canonical({k: v for k, v in best.items() if k != "methods"})
+        return {**best, "methods": {**before["methods"], **best["methods"]}} if same else best
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return best
 
 
 Runs = Callable[[Sequence[Spec]], Iterator[Record]]

@@ -7,6 +7,9 @@
 >>> mean, var = f.predict_one([1.0, -1.0])
 >>> f.t, mean.round(1)
 (3, array([-0.8]))
+
+``learner.py`` adds running scales and an estimated noise for the estimators of ``bongref.sklearn``.
+What is not here: streams whose observations are all there (``stream``).
 """
 
 from __future__ import annotations
@@ -17,24 +20,24 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from . import checks
-from .backends import BACKENDS, Problem, Reference, StepFailed, compiled
-from .checks import Observations
-from .dynamics import Dynamics, Static, propagate
-from .errors import Interrupted, InvalidType, InvalidValue, StreamEnded
-from .filter import as_method, checked_draws, checked_prior
-from .grid import PARAMETERS, Method, method
-from .guide import defaults
-from .likelihoods import Likelihood
-from .linalg import Array
-from .models import Model
-from .predictive import linearised
-from .predictive.linearised import Prediction
-from .recording.results import Continuation, Result, RunInfo
-from .states import State
-from .stream import ended
-from .tables import is_missing
-from .tables.inputs import Inputs
+from .. import checks
+from ..backends import BACKENDS, Problem, Reference, StepFailed, compiled
+from ..checks import Observations
+from ..dynamics import Dynamics, Static, propagate
+from ..errors import Interrupted, InvalidType, InvalidValue, StreamEnded
+from ..filter import as_method, checked_draws, checked_prior
+from ..grid import PARAMETERS, Method, method
+from ..guide import advice, defaults
+from ..likelihoods import Likelihood
+from ..linalg import Array
+from ..models import Model
+from ..predictive import linearised
+from ..predictive.linearised import Prediction
+from ..recording.results import Continuation, Result, RunInfo
+from ..states import State
+from ..stream import ended
+from ..tables import is_missing
+from ..tables.inputs import Inputs
 
 NOTHING = Observations([], [], np.zeros(0, dtype=bool))
 OTHERS = {
@@ -221,6 +224,11 @@ impute what is missing
         InvalidValue, InvalidType
             If x or y is refused; nothing has changed.
 
+        Warns
+        -----
+        Unscaled
+            If the first observation of a network is far from mean 0 and standard deviation 1.
+
         Examples
         --------
         >>> import bongref as br
@@ -230,6 +238,9 @@ impute what is missing
         """
         x = self._inputs.one(x)
         target = None if y is None or is_missing(y) else self._target(x, y)
+        if self._engine.t == 0:
+            ys = np.zeros((0, 1)) if target is None else target[None]
+            self._look(Observations(_one(x), ys, np.ones(len(ys), dtype=bool)))
         self._steps(x, lambda engine: engine.one(x, target))
         return self
 
@@ -265,6 +276,8 @@ impute what is missing
         X = self._inputs.many(X)
         data = checks.observations(p.model, p.lik, X, Y, self._engine.state.mu)
         self._inputs.refuse_batches(data.xs)
+        if self._engine.t == 0:
+            self._look(data)
         self._steps(data.xs[0], lambda engine: engine.advance(*data))
         return self
 
@@ -410,6 +423,10 @@ impute what is missing
         found: tuple[Array, Array] = self._open(x).moments(xs)
         return found
 
+    def _look(self, data: Observations) -> None:
+        """Warn of first rows that a network is not made for."""
+        advice.warn_unscaled(self._problem._replace(data=data), stacklevel=4)
+
     # --- the stream that stays open
 
     def _open(self, x: Any) -> Any:
@@ -420,7 +437,7 @@ impute what is missing
         C = p.lik.check_outputs(checks.n_outputs(p.model, old.state.mu, x))
 
         def make(problem: Problem) -> Any:
-            from .backends.live import Live
+            from ..backends.live import Live
 
             return Live(problem, old.state, old.t, x, C)
 

@@ -184,7 +184,7 @@ class Learner:
         )
         self.X, self.Y = np.zeros((0, D)), np.zeros((0, C))
         self.now: Committed | None = None
-        self.warned = False
+        self.next_look: float = BLOCK  # the number of rows at which divergence is looked for
 
     @property
     def rows(self) -> int:
@@ -252,12 +252,13 @@ class Learner:
                 self._wait(X[first + at : good], Y[first + at : good])
                 raise
             new = self._measured(c, new, X[rows], Y[rows])
-            due, c = new.renewal > c.renewal, new
-            self.committed = new
+            c = self.committed = new
             self._wait(X[:0], Y[:0])
-            if due and not self.warned and (text := filtered.fault(new, at, at + BLOCK)):
-                self.warned = True
-                warnings.warn(text + _set_by(text), Diverging, stacklevel=5)
+            if c.rows >= self.next_look:
+                self.next_look = c.rows + min(c.rows, LONGEST)
+                if text := filtered.fault(c, at, at + BLOCK):
+                    self.next_look = math.inf
+                    warnings.warn(text + _set_by(text), Diverging, stacklevel=5)
         return stop
 
     def _scaled(self, c: Committed, X: Array, Y: Array) -> Committed:
