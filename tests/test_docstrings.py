@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 MODULES = (
-    "autodiff", "checks", "curvature", "dynamics", "gaussians", "likelihoods",
+    "checks", "curvature", "dynamics", "gaussians", "likelihoods",
      "likelihoods.encoding", "likelihoods.functions",
-    "linalg", "metrics", "models", "models.layers", "predictive", "routes.compare", "routes.oracle",
-     "states", "tables",
+    "linalg", "metrics", "models", "models.autodiff", "models.layers", "predictive",
+     "routes.compare", "routes.oracle", "states", "tables",
 )  # fmt: skip
 PACKAGE = Path(__file__).resolve().parents[1] / "bongref"
 WITH_EXAMPLES = {
@@ -26,7 +26,7 @@ WITH_EXAMPLES = {
 
 # the functions and classes that a user calls
 PUBLIC = {
-    "autodiff": ("grad", "hessian", "hvp"),
+    "models.autodiff": ("grad", "hessian", "hvp"),
     "checkpoints": ("load", "save"),
     "checks": ("array", "observations"),
     "conformance.adapter": ("Fast", "Reference", "load_adapter"),

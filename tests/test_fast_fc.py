@@ -653,6 +653,7 @@ def test_networks(rule, family, hess):
                 assert diff.agrees, f"{m!r}, {type(lik).__name__}, {dynamics!r}: {diff}"
 
 
+@pytest.mark.filterwarnings("ignore::bongref.errors.LostDigits")
 @pytest.mark.parametrize("name", ["bong-lin-hess-fc", "bong-lin-hess-fc_mom"])
 def test_a_prediction_that_loses_positive_definiteness_is_noticed_at_the_same_step(name):
     rng = np.random.default_rng(0)

@@ -78,7 +78,7 @@ def _lost_all_the_same(failure: StepFailed, p: Problem) -> str:
         return f"{p.m.name} stays positive definite where Ups > 0, as in m.prior(...)."
     return (
         "In exact arithmetic this method stays positive definite: the prior is too wide for "
-        "float64; take a smaller prior variance."
+        f"float64 beside an observation as sharp as this. {settle(p)}"
     )
 
 

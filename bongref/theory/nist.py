@@ -68,7 +68,7 @@ import numpy as np
 
 from .. import checks, linalg
 from ..curvature import Curv
-from ..errors import Diverging, NotFinite, NotPositiveDefinite
+from ..errors import Diverging, LostDigits, NotFinite, NotPositiveDefinite
 from ..families import fc_nat
 from ..filter import update
 from ..grid import method
@@ -302,6 +302,7 @@ def bong(
     else:
         with warnings.catch_warnings():  # data that are hard on purpose
             warnings.simplefilter("ignore", Diverging)
+            warnings.simplefilter("ignore", LostDigits)
             result = run(BONG, model, lik, prior, X, y[:, None], form=form, progress=False)
         q = cast(FC, result.state)
     return FC(q.mu / scale, q.Sigma / np.outer(scale, scale))
