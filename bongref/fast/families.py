@@ -37,12 +37,13 @@ def finish(m: Any, parts: Parts) -> State:
     return module.finish(parts.rule, parts.state, parts.work)
 
 
-def restore(parts: Parts, arrays: Any) -> None:
-    """The state that these copies were made of, with what was deferred then."""
+def restored(parts: Parts, arrays: Any) -> Parts:
+    """With the state that these copies were made of, and what was deferred then."""
     for now, old in zip(parts.state, arrays, strict=True):
         now[...] = old
     if isinstance(parts.work, fc_loop.Loop):
         parts.work.age = RENEWED
+    return parts
 
 
 def dynamics(m: Any, P: int, K: int, given: Any) -> Any:

@@ -114,7 +114,7 @@ class Stream:
         same = self.live.picture is state and self.live.t == first
         parts = self.live.parts if same else self._start(state)
         self.live, refused = NOTHING, False
-        before = [a.copy() for a in parts.state]  # with what is deferred: the same bits again
+        before = [a.copy() for a in parts.state] if same else None  # with what is deferred
         while last > first:
             if self.drawn:
                 restart(self.est.source, *state_of(self.rng))
@@ -123,7 +123,7 @@ class Stream:
             if new is not None and (not families.must_be_checked(parts.rule) or is_valid(new)):
                 return new, parts, last, refused
             refused, last = True, at if status != OK else first + (last - first) // 2
-            families.restore(parts, before)
+            parts = families.restored(parts, before) if same else self._start(state)
             self._rewind(generator)
         return state, parts, first, True
 

@@ -36,8 +36,7 @@ SHARP = EPS**-0.5  # of 1 + xᵀΣx (DLR: xᵀΥ̃⁻¹x) of a new row x, beyond
 LOSS = 64.0  # rounding that a low-rank change may cost bog and bbb, in units of the largest entry
 NEGLIGIBLE = EPS / 256  # a relative change of a covariance that is none
 RENEWED = 64  # updates after which an inverse is recomputed: each adds rounding once
-# DLR: numbers of a block, two of them in 512 KB
-BLOCK = 2**15
+BLOCK = 2**15  # DLR: numbers of a block, two of them in 512 KB
 SAMPLES = 8  # samples that are placed together, one product
 LARGE, SMALL = 1e140, 1e-140  # of the rows of W̃: squares and sums stay in float64's range
 DLR_SHARP = 1e11  # of W̃ᵀΥ̃⁻¹W̃, beyond which less than five digits are left by Woodbury
