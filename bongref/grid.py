@@ -26,7 +26,7 @@ from .errors import InvalidType, InvalidValue, NotDerived
 from .families import diag_mom, diag_nat, dlr, fc_mom, fc_nat
 from .linalg import Array
 from .states import DLR, FC, Diag, State
-from .theory.literature import ALIASES, NOT_ALIASES
+from .theory.aliases import ALIASES, NOT_ALIASES
 
 RULES = ("bong", "blr", "bog", "bbb")
 HESSIANS = ("mc-hess", "mc-ef", "lin-hess", "lin-ef")
