@@ -34,11 +34,28 @@ class BongrefError(BaseException):
 
     It derives from BaseException, and every error below it but :class:`Interrupted` is an Exception
     through its built-in kind, so that ``except Exception`` does not swallow a Ctrl-C.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> try:
+    ...     br.method("bong-lin-hess-fc", alpha=0.1)
+    ... except br.BongrefError as error:
+    ...     print(type(error).__name__, isinstance(error, TypeError))
+    InvalidType True
     """
 
 
 class InvalidValue(BongrefError, ValueError):
-    """An argument of the right kind whose value is not allowed."""
+    """An argument of the right kind whose value is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> br.likelihoods.Gaussian(var=-1.0)
+    Traceback (most recent call last):
+    bongref.errors.InvalidValue: var must be > 0 (a variance), got -1.0
+    """
 
 
 class InvalidType(BongrefError, TypeError):
@@ -50,7 +67,17 @@ class MissingFile(BongrefError, FileNotFoundError):
 
 
 class NotDerived(BongrefError, NotImplementedError):
-    """A name of the grid for which the paper derives no update."""
+    """A name of the grid for which the paper derives no update.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> "bong-mc-hess-dlr" in br.methods()      # a name, but no update
+    True
+    >>> br.method("bong-mc-hess-dlr")
+    Traceback (most recent call last):
+    bongref.errors.NotDerived: ...
+    """
 
 
 class StreamEnded(BongrefError):
@@ -105,7 +132,13 @@ class StreamEnded(BongrefError):
 
 
 class NotPositiveDefinite(StreamEnded, ArithmeticError):
-    """An update whose covariance or precision is not positive definite."""
+    """An update whose covariance or precision is not positive definite.
+
+    Examples
+    --------
+    >>> issubclass(NotPositiveDefinite, ArithmeticError)
+    True
+    """
 
 
 class NotFinite(StreamEnded, FloatingPointError):

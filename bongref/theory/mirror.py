@@ -8,7 +8,8 @@ r"""Mirror descent (sec:MD-formulation): BONG is explicit, exact online VB the i
 **The family.** q_ψ(θ) = exp(ψᵀT(θ) − Φ(ψ)) with ψ = (Σ⁻¹μ, −½Σ⁻¹) and T(θ) = (θ, θθᵀ), or with
 diagonals σ⁻² and θ²; a state is :class:`FC` or :class:`Diag`. A parameter is a pair of arrays,
 ⟨a, b⟩ the sum of the products of all their entries. The mirror map ρ = ∇Φ(ψ) = E[T(θ)] is taken by
-autograd of Φ (:mod:`bongref.theory.exponential`). The Bregman divergence is a KL divergence with its arguments exchanged:
+autograd of Φ; :mod:`bongref.theory.exponential` has both. The Bregman divergence is a KL divergence
+with its arguments exchanged:
 
     D_Φ(ψ_i, ψ) = Φ(ψ_i) − Φ(ψ) − ⟨ψ_i − ψ, ρ⟩ = KL(q_ψ | q_{ψ_i}).
 
