@@ -59,7 +59,15 @@ class InvalidValue(BongrefError, ValueError):
 
 
 class InvalidType(BongrefError, TypeError):
-    """An argument of the wrong kind."""
+    """An argument of the wrong kind.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> br.models.linear("2")
+    Traceback (most recent call last):
+    bongref.errors.InvalidType: n_in must be an integer ...
+    """
 
 
 class MissingFile(BongrefError, FileNotFoundError):
@@ -142,19 +150,52 @@ class NotPositiveDefinite(StreamEnded, ArithmeticError):
 
 
 class NotFinite(StreamEnded, FloatingPointError):
-    """An update whose gradient, Hessian or state is not finite."""
+    """An update whose gradient, Hessian or state is not finite.
+
+    Examples
+    --------
+    >>> issubclass(NotFinite, FloatingPointError)
+    True
+    """
 
 
 class CallbackFailed(StreamEnded, RuntimeError):
-    """A model, a likelihood or a metric that raised an exception, which is the ``__cause__``."""
+    """A model, a likelihood or a metric that raised an exception, which is the ``__cause__``.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> def broken(m, model, lik, state, rng):
+    ...     raise KeyError("no such column")
+    >>> lik, prior = br.likelihoods.Gaussian(1.0), br.Diag([0.0], [1.0])
+    >>> how = {"metrics": broken, "every": 1, "backend": "reference"}
+    >>> try:
+    ...     br.run("bong-lin-hess-diag", br.models.linear(1), lik, prior, [[1.0]], [1.0], **how)
+    ... except br.CallbackFailed as error:
+    ...     print(repr(error.__cause__))
+    KeyError('no such column')
+    """
 
 
 class Interrupted(StreamEnded, KeyboardInterrupt):
-    """A stream stopped by Ctrl-C; ``run(..., resume=error.result)`` goes on."""
+    """A stream stopped by Ctrl-C; ``run(..., resume=error.result)`` goes on.
+
+    Examples
+    --------
+    >>> issubclass(Interrupted, KeyboardInterrupt)
+    True
+    """
 
 
 class BongrefWarning(UserWarning):
-    """Base of the warnings that the package gives."""
+    """Base of the warnings that the package gives.
+
+    Examples
+    --------
+    >>> import warnings, bongref as br
+    >>> with warnings.catch_warnings():      # errors instead of warnings
+    ...     warnings.simplefilter("error", br.BongrefWarning)
+    """
 
 
 class Diverging(BongrefWarning):
