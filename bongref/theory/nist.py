@@ -65,7 +65,7 @@ import numpy as np
 
 from .. import checks, linalg
 from ..curvature import Curv
-from ..errors import Diverging, NotFinite, NotPositiveDefinite
+from ..errors import BongrefWarning, NotFinite, NotPositiveDefinite
 from ..families import fc_nat
 from ..filter import update
 from ..grid import method
@@ -438,7 +438,7 @@ def bong(
         q = cast(FC, update(BONG, model, lik, prior, X, y[:, None], form=form)[0])
     else:
         with warnings.catch_warnings():  # data that are hard on purpose
-            warnings.simplefilter("ignore", Diverging)
+            warnings.simplefilter("ignore", BongrefWarning)
             result = run(BONG, model, lik, prior, X, y[:, None], form=form, progress=False)
         q = cast(FC, result.state)
     return FC(q.mu / scale, q.Sigma / np.outer(scale, scale))
