@@ -34,15 +34,40 @@ class BongrefError(BaseException):
 
     It derives from BaseException, and every error below it but :class:`Interrupted` is an Exception
     through its built-in kind, so that ``except Exception`` does not swallow a Ctrl-C.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> try:
+    ...     br.method("bong-lin-hess-fc", alpha=0.1)
+    ... except br.BongrefError as error:
+    ...     print(type(error).__name__, isinstance(error, TypeError))
+    InvalidType True
     """
 
 
 class InvalidValue(BongrefError, ValueError):
-    """An argument of the right kind whose value is not allowed."""
+    """An argument of the right kind whose value is not allowed.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> br.likelihoods.Gaussian(var=-1.0)
+    Traceback (most recent call last):
+    bongref.errors.InvalidValue: var must be > 0 (a variance), got -1.0
+    """
 
 
 class InvalidType(BongrefError, TypeError):
-    """An argument of the wrong kind."""
+    """An argument of the wrong kind.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> br.models.linear("2")
+    Traceback (most recent call last):
+    bongref.errors.InvalidType: n_in must be an integer ...
+    """
 
 
 class MissingFile(BongrefError, FileNotFoundError):
@@ -50,7 +75,17 @@ class MissingFile(BongrefError, FileNotFoundError):
 
 
 class NotDerived(BongrefError, NotImplementedError):
-    """A name of the grid for which the paper derives no update."""
+    """A name of the grid for which the paper derives no update.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> "bong-mc-hess-dlr" in br.methods()      # a name, but no update
+    True
+    >>> br.method("bong-mc-hess-dlr")
+    Traceback (most recent call last):
+    bongref.errors.NotDerived: ...
+    """
 
 
 class StreamEnded(BongrefError):
@@ -105,23 +140,62 @@ class StreamEnded(BongrefError):
 
 
 class NotPositiveDefinite(StreamEnded, ArithmeticError):
-    """An update whose covariance or precision is not positive definite."""
+    """An update whose covariance or precision is not positive definite.
+
+    Examples
+    --------
+    >>> issubclass(NotPositiveDefinite, ArithmeticError)
+    True
+    """
 
 
 class NotFinite(StreamEnded, FloatingPointError):
-    """An update whose gradient, Hessian or state is not finite."""
+    """An update whose gradient, Hessian or state is not finite.
+
+    Examples
+    --------
+    >>> issubclass(NotFinite, FloatingPointError)
+    True
+    """
 
 
 class CallbackFailed(StreamEnded, RuntimeError):
-    """A model, a likelihood or a metric that raised an exception, which is the ``__cause__``."""
+    """A model, a likelihood or a metric that raised an exception, which is the ``__cause__``.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> def broken(m, model, lik, state, rng):
+    ...     raise KeyError("no such column")
+    >>> lik, prior = br.likelihoods.Gaussian(1.0), br.Diag([0.0], [1.0])
+    >>> how = {"metrics": broken, "every": 1, "backend": "reference"}
+    >>> try:
+    ...     br.run("bong-lin-hess-diag", br.models.linear(1), lik, prior, [[1.0]], [1.0], **how)
+    ... except br.CallbackFailed as error:
+    ...     print(repr(error.__cause__))
+    KeyError('no such column')
+    """
 
 
 class Interrupted(StreamEnded, KeyboardInterrupt):
-    """A stream stopped by Ctrl-C; ``run(..., resume=error.result)`` goes on."""
+    """A stream stopped by Ctrl-C; ``run(..., resume=error.result)`` goes on.
+
+    Examples
+    --------
+    >>> issubclass(Interrupted, KeyboardInterrupt)
+    True
+    """
 
 
 class BongrefWarning(UserWarning):
-    """Base of the warnings that the package gives."""
+    """Base of the warnings that the package gives.
+
+    Examples
+    --------
+    >>> import warnings, bongref as br
+    >>> with warnings.catch_warnings():      # errors instead of warnings
+    ...     warnings.simplefilter("error", br.BongrefWarning)
+    """
 
 
 class Diverging(BongrefWarning):

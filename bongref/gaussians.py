@@ -43,7 +43,21 @@ from .states import DLR, FC, Diag, State
 
 
 def is_valid(q: State) -> bool:
-    """Whether q is a Gaussian: finite, and its covariance positive definite."""
+    """Whether q is a Gaussian: finite, and its covariance positive definite.
+
+    Parameters
+    ----------
+    q : FC, Diag or DLR
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_valid(Diag(np.zeros(1), np.ones(1))), is_valid(Diag(np.zeros(1), -np.ones(1)))
+    (True, False)
+    """
     if any(not is_exact(a) and not np.all(np.isfinite(a)) for a in q):
         return False
     if any(
@@ -107,19 +121,66 @@ def sample(state: State, n: int, rng: np.random.Generator | int) -> Array:
 
 
 def draw(state: State, n: int, rng: np.random.Generator) -> Array:
-    """:func:`sample` on checked arguments."""
+    """:func:`sample` on checked arguments.
+
+    Parameters
+    ----------
+    state : FC, Diag or DLR
+    n : int
+    rng : numpy.random.Generator
+
+    Returns
+    -------
+    ndarray, shape (n, P)
+
+    Examples
+    --------
+    >>> draw(Diag(np.zeros(2), np.ones(2)), 3, np.random.default_rng(0)).shape
+    (3, 2)
+    """
     return place(state, normals(rng, (n, len(state.mu))))
 
 
 def normals(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Standard normal variates: Φ⁻¹ of a uniform one, at the middle of its cell of width 2⁻⁵³."""
+    """Standard normal variates: Φ⁻¹ of a uniform one, at the middle of its cell of width 2⁻⁵³.
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+    shape : tuple of int
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> normals(np.random.default_rng(0), (2, 3)).shape
+    (2, 3)
+    """
     q = (rng.random(shape) - 0.5) + 2.0**-54  # exact, and so is ½ − |q|
     z: Array = np.copysign(ndtri(0.5 - np.abs(q)), q)
     return z
 
 
 def place(state: State, z: Array) -> Array:
-    """The rows of z (n, P), standard normal, as draws θ ~ q."""
+    """Rows of standard normals as draws θ ~ q.
+
+    Parameters
+    ----------
+    state : FC, Diag or DLR
+    z : ndarray, shape (n, P)
+
+    Returns
+    -------
+    ndarray, shape (n, P)
+
+    Examples
+    --------
+    >>> place(Diag(np.ones(1), np.array([4.0])), np.array([[-1.0], [0.5]]))
+    array([[-1.],
+           [ 2.]])
+    """
     theta: Array
     if isinstance(state, FC):
         theta = state.mu + z @ cholesky(state.Sigma).T
@@ -155,7 +216,21 @@ def _dlr_noise(Ups: Array, W: Array, z: Array) -> Array:
 
 
 def marginal_variance(q: State) -> Array:
-    """diag(Σ), shape (P,)."""
+    """The diagonal of Σ.
+
+    Parameters
+    ----------
+    q : FC, Diag or DLR
+
+    Returns
+    -------
+    ndarray, shape (P,)
+
+    Examples
+    --------
+    >>> marginal_variance(DLR(np.zeros(2), np.ones(2), np.array([[1.0], [0.0]])))
+    array([0.5, 1. ])
+    """
     if isinstance(q, FC):
         var: Array = np.diag(q.Sigma).copy()
         return var
@@ -193,14 +268,44 @@ def _dlr_variances(Ups: Array, W: Array) -> Array:
 
 
 def covariance(q: State) -> Array:
-    """Σ as a (P, P) array."""
+    """Σ as an array.
+
+    Parameters
+    ----------
+    q : FC, Diag or DLR
+
+    Returns
+    -------
+    ndarray, shape (P, P)
+
+    Examples
+    --------
+    >>> covariance(Diag(np.zeros(2), np.array([1.0, 4.0])))
+    array([[1., 0.],
+           [0., 4.]])
+    """
     if isinstance(q, FC):
         return q.Sigma
     return np.diag(q.var) if isinstance(q, Diag) else inv(np.diag(q.Ups) + q.W @ q.W.T)
 
 
 def precision_times(q: State, x: Array) -> Array:
-    """Σ⁻¹ x for x of shape (P,) or (P, K)."""
+    """Σ⁻¹ x.
+
+    Parameters
+    ----------
+    q : FC, Diag or DLR
+    x : ndarray, shape (P,) or (P, K)
+
+    Returns
+    -------
+    ndarray, of the shape of ``x``
+
+    Examples
+    --------
+    >>> precision_times(Diag(np.zeros(2), np.array([1.0, 4.0])), np.ones(2))
+    array([1.  , 0.25])
+    """
     if isinstance(q, FC):
         return solve(q.Sigma, x)
     col = x if x.ndim == 2 else x[:, None]
@@ -212,7 +317,21 @@ def precision_times(q: State, x: Array) -> Array:
 
 
 def logdet_covariance(q: State) -> float:
-    """log |Σ|."""
+    """log |Σ|.
+
+    Parameters
+    ----------
+    q : FC, Diag or DLR
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> logdet_covariance(Diag(np.zeros(2), np.array([0.5, 2.0])))
+    0.0
+    """
     if isinstance(q, FC):
         return float(2 * np.sum(np.log(np.diag(cholesky(q.Sigma)))))
     if isinstance(q, Diag):
@@ -225,7 +344,24 @@ def logdet_covariance(q: State) -> float:
 
 
 def covariance_times(q: DLR, X: Array) -> Array:
-    """Σ X = (Υ + W Wᵀ)⁻¹ X for X (P, K), by Woodbury; entries with Υ ≤ 0 are eliminated first."""
+    """Σ X = (Υ + W Wᵀ)⁻¹ X, by Woodbury; entries with Υ ≤ 0 are eliminated first.
+
+    Parameters
+    ----------
+    q : DLR
+    X : ndarray, shape (P, K)
+
+    Returns
+    -------
+    ndarray, shape (P, K)
+
+    Examples
+    --------
+    >>> q = DLR(np.zeros(2), np.ones(2), np.array([[1.0], [0.0]]))
+    >>> covariance_times(q, np.eye(2)).round(9)
+    array([[0.5, 0. ],
+           [0. , 1. ]])
+    """
     pos, neg, schur = _split(q)
     if len(neg) == 0:
         return woodbury_solve(q.Ups, q.W, X)

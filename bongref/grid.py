@@ -26,7 +26,7 @@ from .errors import InvalidType, InvalidValue, NotDerived
 from .families import diag_mom, diag_nat, dlr, fc_mom, fc_nat
 from .linalg import Array
 from .states import DLR, FC, Diag, State
-from .theory.literature import ALIASES, NOT_ALIASES
+from .theory.aliases import ALIASES, NOT_ALIASES
 
 RULES = ("bong", "blr", "bog", "bbb")
 HESSIANS = ("mc-hess", "mc-ef", "lin-hess", "lin-ef")
@@ -75,7 +75,24 @@ PARAMETERS: dict[str, tuple[tuple[str, ...], Any]] = {
 
 
 class Increments(NamedTuple):
-    """An inner loop whose iterates are increments of the prior."""
+    """An inner loop whose iterates are increments of the prior.
+
+    Attributes
+    ----------
+    start : callable
+        prior -> increment
+    step : callable
+        (prior, increment, curv, alpha) -> increment
+    finish : callable
+        (prior, increment) -> state
+    is_valid : callable
+        increment -> bool
+
+    Examples
+    --------
+    >>> INCREMENTS["fc"].finish is fc_nat.finish
+    True
+    """
 
     start: Callable[..., Any]  # prior -> increment
     step: Callable[..., Any]  # prior, increment, curv, alpha -> increment
@@ -123,27 +140,57 @@ class Method:
 
     @property
     def rule(self) -> str:
-        """bong, blr, bog or bbb."""
+        """The first part of the name: bong, blr, bog or bbb.
+
+        Examples
+        --------
+        >>> method("blr-lin-hess-dlr").rule
+        'blr'
+        """
         return self.name.split("-")[0]
 
     @property
     def hess(self) -> str:
-        """mc-hess, mc-ef, lin-hess or lin-ef."""
+        """The estimator of the curvature: mc-hess, mc-ef, lin-hess or lin-ef.
+
+        Examples
+        --------
+        >>> method("blr-lin-hess-dlr").hess
+        'lin-hess'
+        """
         return "-".join(self.name.split("-")[1:3])
 
     @property
     def family(self) -> str:
-        """fc, fc_mom, diag, diag_mom or dlr."""
+        """The family of the Gaussian: fc, fc_mom, diag, diag_mom or dlr.
+
+        Examples
+        --------
+        >>> method("blr-lin-hess-dlr").family
+        'dlr'
+        """
         return self.name.split("-")[3]
 
     @property
     def n_iter(self) -> int:
-        """Inner iterations I."""
+        """The inner iterations I of an observation; 1 for bong and bog.
+
+        Examples
+        --------
+        >>> method("blr-lin-hess-fc", n_iter=3).n_iter, method("bong-lin-hess-fc").n_iter
+        (3, 1)
+        """
         return int(self.params.get("n_iter", 1))
 
     @property
     def equations(self) -> tuple[str, ...]:
-        """The ids of the paper's equations for this method, in the paper's order."""
+        """The ids of the paper's equations for this method, in the paper's order.
+
+        Examples
+        --------
+        >>> "eq:RVGA-explicit-mean" in method("bong-lin-hess-fc").equations
+        True
+        """
         from .paper import equations
 
         table = equations().values()
@@ -151,7 +198,13 @@ class Method:
 
     @property
     def cost(self) -> str:
-        """Leading order in P for one observation, as in tab:methods and the derivations."""
+        """Leading order in P for one observation, as in tab:methods and the derivations.
+
+        Examples
+        --------
+        >>> method("bong-lin-hess-diag").cost
+        'O(C^2 P)'
+        """
         return cost(self.name)
 
     def step_function(
@@ -177,6 +230,13 @@ class Method:
         ------
         InvalidValue
             If there is no efficient form and it was asked for.
+
+        Examples
+        --------
+        >>> curv = Curv(np.ones(2), S=np.ones((2, 1)))
+        >>> m = method("bong-lin-hess-fc")
+        >>> m.step_function(curv).__name__, m.step_function(curv, form="plain").__name__
+        ('bong_woodbury', 'bong')
         """
         efficient = EFFICIENT.get((self.rule, self.family), "")
         usable = efficient != "" and curv.S is not None
@@ -194,7 +254,13 @@ class Method:
 
     @property
     def has_efficient_form(self) -> bool:
-        """Whether there is a form for G = −S Sᵀ: not with mc-hess, whose G is dense."""
+        """Whether there is a form for G = −S Sᵀ: not with mc-hess, whose G is dense.
+
+        Examples
+        --------
+        >>> [method(f"bong-{hess}-fc").has_efficient_form for hess in ("lin-hess", "mc-hess")]
+        [True, False]
+        """
         known = (self.rule, self.family) in EFFICIENT or (
             self.rule == "blr" and self.family in INCREMENTS
         )
@@ -214,6 +280,12 @@ class Method:
         Returns
         -------
         Increments or None
+
+        Examples
+        --------
+        >>> m = method("blr-lin-hess-fc", n_iter=2)
+        >>> m.increments(Curv(np.ones(100), S=np.ones((100, 1)))) is INCREMENTS["fc"]
+        True
         """
         few = curv.S is not None and FEW * self.n_iter * curv.S.shape[1] <= len(curv.g)
         return (
@@ -230,6 +302,11 @@ class Method:
         Returns
         -------
         int or None
+
+        Examples
+        --------
+        >>> method("bong-lin-hess-dlr", rank=10).rank(P=4)
+        4
         """
         rank = self.params.get("rank")
         return None if rank is None else min(int(rank), max(P, 1))
@@ -318,6 +395,11 @@ def methods(pattern: str = "*") -> list[str]:
     Returns
     -------
     list of str
+
+    Raises
+    ------
+    InvalidType
+        If ``pattern`` is not a string.
 
     Examples
     --------

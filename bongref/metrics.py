@@ -292,9 +292,23 @@ def _classes(pred: Predictive, Y: Any) -> tuple[Array, Array, Array]:
 
 @dataclass(frozen=True, repr=False)
 class On:
-    """The metrics ``names`` of the predictive on a test set, made by :func:`on`.
+    """Metrics of the predictive on a test set, made by :func:`on`.
 
     It is called as ``(m, model, lik, state, rng)`` and returns a dict.
+
+    Attributes
+    ----------
+    X, Y
+        The test inputs and their observations.
+    names : tuple of str
+        The names of the metrics.
+    n_samples : int
+    every : int or sequence of int, optional
+
+    Examples
+    --------
+    >>> on([[0.0], [1.0]], [0.1, 0.9], "rmse")
+    <rmse on 2 observations>
     """
 
     X: Any
@@ -308,7 +322,15 @@ class On:
         return f"<{', '.join(self.names)} on {len(self.X)} observations>"
 
     def check(self, m: Method, model: Model, lik: Likelihood, prior: State) -> None:
-        """Refuse before a stream what would be refused after it."""
+        """Refuse before a stream what would be refused after it.
+
+        Parameters
+        ----------
+        m : Method
+        model : Model
+        lik : Likelihood
+        prior : FC, Diag or DLR
+        """
         pred = predictive.plugin(model, lik, prior, self.X)
         checks.answers(lik, self.Y, pred.values.shape[2], pred.values.shape[1])
         if any(name.partition("-")[0] in ("error", "ece") for name in self.names):
@@ -323,14 +345,36 @@ class On:
     def predictives(
         self, model: Model, lik: Likelihood, state: State, rng: np.random.Generator
     ) -> dict[str, Predictive]:
-        """The predictives that the metrics need, of the same samples."""
+        """The predictives that the metrics need, of the same samples.
+
+        Parameters
+        ----------
+        model : Model
+        lik : Likelihood
+        state : FC, Diag or DLR
+        rng : numpy.random.Generator
+
+        Returns
+        -------
+        dict of str to Predictive
+        """
         kinds = dict.fromkeys(_kind(name) for name in self.names)
         return predictive.several(
             kinds, model, lik, state, self.X, n_samples=self.n_samples, rng=rng
         )
 
     def scores(self, made: dict[str, Predictive]) -> dict[str, float]:
-        """The metrics by name, of these predictives."""
+        """The metrics by name, of these predictives.
+
+        Parameters
+        ----------
+        made : dict of str to Predictive
+            As :meth:`predictives` returns them.
+
+        Returns
+        -------
+        dict of str to float
+        """
         return {
             name: METRICS[name.partition("-")[0]](made[_kind(name)], self.Y) for name in self.names
         }
@@ -407,7 +451,19 @@ nlpd_positive and optionally -plugin, -mc, -lin_mc, -lin_mc_f, got 'nlp'; did yo
 
 @dataclass(frozen=True)
 class Prequential:
-    """The one-step-ahead NLPD, made by :func:`prequential`; a row is its mean since the last."""
+    """The one-step-ahead NLPD, made by :func:`prequential`; a row is its mean since the last.
+
+    Attributes
+    ----------
+    kind : str
+    n_samples : int
+    every : int or sequence of int, optional
+
+    Examples
+    --------
+    >>> prequential().keys
+    ('prequential-plugin',)
+    """
 
     kind: str = "plugin"
     n_samples: int = 100
@@ -470,7 +526,19 @@ def prequential(kind: str = "plugin", n_samples: int = 100, every: Any = None) -
 
 @dataclass(frozen=True)
 class KLTo:
-    """The divergence D(q_t | exact), made by :func:`kl_to`."""
+    """The divergence D(q_t | exact), made by :func:`kl_to`.
+
+    Attributes
+    ----------
+    exact : FC, Diag or DLR
+    every : int or sequence of int, optional
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> kl_to(br.Diag(np.zeros(1), np.ones(1)), every=10).every
+    10
+    """
 
     exact: State
     every: Any = None

@@ -170,7 +170,7 @@ def test_a_step_of_ordinary_numbers_is_accurate(rule, family):
 @pytest.mark.parametrize("e", [None, np.array([5.0])])
 @pytest.mark.parametrize("exponent", [0, 2, 4, 6, 8, 10, 12])
 def test_the_estimate_is_what_the_exact_route_says(exponent, e):
-    """The variance along S loses digits with var · |S|²; with e it alone does, the mean keeps its."""
+    """The variance along S loses digits with var · |S|²; with e the mean keeps all of its."""
     for seed in range(6):
         rng = np.random.default_rng(seed)
         S, var = rng.standard_normal((3, 1)), 10.0**exponent

@@ -343,7 +343,8 @@ def test_nothing_is_wider_than_the_screen(browser, width):
         assert browser.js("document.documentElement.scrollWidth") <= width
         unnamed = browser.js(
             "[...document.querySelectorAll('button, select, input, [tabindex]')]"
-            ".filter((n) => !(n.ariaLabel || n.textContent.trim() || n.closest('label'))).map((n) => n.outerHTML)"
+            ".filter((n) => !(n.ariaLabel || n.textContent.trim() || n.closest('label')))"
+            ".map((n) => n.outerHTML)"
         )
         assert unnamed == []
 

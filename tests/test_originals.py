@@ -80,7 +80,7 @@ def test_ivons_precision_stays_positive():
 
 
 def test_ivon_is_batch_blr_to_first_order():
-    """The precision of batch.diag with G = −N ĥ, up to terms in β²; the mean at the new precision."""
+    """The precision is that of batch.diag with G = −N ĥ up to terms in β², the mean follows it."""
     rng = np.random.default_rng(1)
     start, n, lam = Diag(rng.standard_normal(4), rng.uniform(0.2, 1, 4)), 6, 1.5
     theta, ghat = start.mu + 0.3 * rng.standard_normal(4), rng.standard_normal(4)

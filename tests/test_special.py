@@ -1,4 +1,4 @@
-"""The special functions without SciPy agree with SciPy's over wide ranges, at derived tolerances."""
+"""The special functions agree with SciPy's over wide ranges, at derived tolerances."""
 
 import numpy as np
 import pytest

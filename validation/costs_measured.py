@@ -3,7 +3,7 @@
     python -m validation.costs_measured                 # measure all that is missing, then fit
     python -m validation.costs_measured --methods 'bong-*' --minutes 4
     python -m validation.costs_measured --fit           # only fit, from the points that are there
-    python -m validation.costs_measured --check         # compare with streams that are not in the data
+    python -m validation.costs_measured --check         # compare with streams not in the data
 
 The points are those of the benchmarks (validation/results/sweep.json and bench.json: P, and a CNN)
 and own ones with small P and other C, M, R and I, as far as there are any,

@@ -2,7 +2,7 @@
 command.
 
     BONGREF_DATA=... python -m validation.everyday            # runs what is missing, shows progress
-    BONGREF_DATA=... python -m validation.everyday --why      # other settings where the defaults are behind
+    BONGREF_DATA=... python -m validation.everyday --why      # where the defaults are behind
     python -m validation.everyday --page                      # docs/everyday.md from the results
     BONGREF_DATA=... python -m validation.everyday --choose   # the evidence for the defaults
 

@@ -1,4 +1,6 @@
-"""How long a step and its redraw take in the explorer, by both transports:  python validation/explorer_speed.py
+"""How long a step and its redraw take in the explorer, by both transports.
+
+    python validation/explorer_speed.py
 
 In chromium: from the click on Step to the frame after the redraw, and the same for each move of a
 drag. Prints the median and the 95th percentile in milliseconds, and exits with status 1 if a median
@@ -27,14 +29,19 @@ TIMED = """(async (act) => {
   const html = document.documentElement, count = () => Number(html.dataset.answered || 0);
   const before = count(), began = performance.now();
   const seen = new Promise((done) => {
-    const watch = new MutationObserver(() => { if (count() > before) { watch.disconnect(); done(); } });
+    const watch = new MutationObserver(() => {
+      if (count() > before) { watch.disconnect(); done(); }
+    });
     watch.observe(html, { attributes: true });
     setTimeout(done, 20000);
   });
   act();
   await seen;
   const answered = performance.now() - began;
-  await new Promise((done) => { requestAnimationFrame(() => setTimeout(done)); setTimeout(done, 2000); });
+  await new Promise((done) => {
+    requestAnimationFrame(() => setTimeout(done));
+    setTimeout(done, 2000);
+  });
   return [answered, performance.now() - began];
 })"""
 STEP = "() => document.getElementById('step').click()"
@@ -77,10 +84,11 @@ def main() -> int:
                     for kind, rows in measure(browser, address).items():
                         (drawn, frame), (drawn95, frame95) = np.percentile(rows, [50, 95], axis=0)
                         slow += drawn > LIMITS[name]
-                        print(
-                            f"{name:<12} {kind}: drawn after {drawn:5.1f} ms (95%: {drawn95:5.1f}), next frame "
-                            f"after {frame:5.1f} ms (95%: {frame95:5.1f}); limit {LIMITS[name]:.0f}"
+                        said = (
+                            f"{name:<12} {kind}: drawn after {drawn:5.1f} ms (95%: {drawn95:5.1f}),"
                         )
+                        said += f" next frame after {frame:5.1f} ms (95%: {frame95:5.1f});"
+                        print(f"{said} limit {LIMITS[name]:.0f}")
     finally:
         browser.close()
     return int(slow > 0)

@@ -1,4 +1,4 @@
-"""Updates of extreme inputs: each is right, refused, or reported as inaccurate; never wrong in silence.
+"""Updates of extreme inputs: each is right, refused, or reported as inaccurate.
 
     python -m validation.extremes            # the table, results/extremes.json, and what is wrong
     python -m validation.extremes --list     # each case

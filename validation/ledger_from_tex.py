@@ -211,14 +211,16 @@ def rows(body: str) -> list[tuple[int, str, str]]:
 
 T = r"\{?t(?:,i)?\}?"
 NEW = re.compile(
-    rf"(?:\\tilde\{{)?\\boldsymbol\{{\\(?:psi|mu|Sigma|sigma|Upsilon)\}}\}}?_(?:{T}|\{{?i\}}?)(?:\^.{{0,24}})?\s*=|"
+    rf"(?:\\tilde\{{)?\\boldsymbol\{{\\(?:psi|mu|Sigma|sigma|Upsilon)\}}\}}?"
+    rf"_(?:{T}|\{{?i\}}?)(?:\^.{{0,24}})?\s*=|"
     rf"(?:\\tilde\{{)?\\mathbf\{{W\}}\}}?_(?:{T}|\{{?i\}}?)\s*=|"
     rf"\\boldsymbol\{{\\psi\}}_\{{(?:t,0|t\|t-1)\}}\s*=|"
     r"\\left\(\s*\\mathbf\{U\}"
 )
 EFFICIENT = re.compile(r"\\mathbf\{[KB]\}_\{?t(?:,i)?\}?\s*=")
 GRADIENT = re.compile(
-    r"\\nabla|\\mathbf\{F\}(?:_\{\\|\s*=\s*\\left)|(?:\\bar\{)?\(?(?:\\hat\{)?(?:\\bar\{)?\\(?:mathbf\{G\}|boldsymbol\{g\})"
+    r"\\nabla|\\mathbf\{F\}(?:_\{\\|\s*=\s*\\left)|"
+    r"(?:\\bar\{)?\(?(?:\\hat\{)?(?:\\bar\{)?\\(?:mathbf\{G\}|boldsymbol\{g\})"
 )
 
 # kinds that the patterns above do not see; a row goes by its position in its section
@@ -227,10 +229,13 @@ KIND = {
         sec:FC-Mom#6 sec:FC-Mom#8 sec:FC-Mom#11 sec:diag-Mom#6 sec:diag-Mom#8 sec:diag-Mom#11""",
     "gradient": """sec:EF#3 sec:derivations#9 sec:derivations#11
         sec:FC-Mom#7 sec:FC-Mom#10 sec:FC-Mom#15 sec:diag-Mom#7 sec:diag-Mom#10 sec:diag-Mom#13""",
-    "update": """sec:pseudocode#3 sec:pseudocode#4 sec:proofs#4 sec:MD-formulation#4 sec:MD-formulation#8""",
+    "update": """sec:pseudocode#3 sec:pseudocode#4 sec:proofs#4
+        sec:MD-formulation#4 sec:MD-formulation#8""",
     "efficient form": """sec:linearized#11 sec:linearized#12
-        sec:FC-Nat-bong#5 sec:FC-Nat-bong#6 sec:FC-Nat-bong#8 sec:FC-Nat-bong#9 sec:lbong-fc#3 sec:lbong-fc#4
-        sec:DLR-deriv#20 sec:DLR-deriv#24 sec:DLR-deriv#33 sec:DLR-deriv#34 sec:DLR-deriv#37 sec:DLR-deriv#38
+        sec:FC-Nat-bong#5 sec:FC-Nat-bong#6 sec:FC-Nat-bong#8 sec:FC-Nat-bong#9
+        sec:lbong-fc#3 sec:lbong-fc#4
+        sec:DLR-deriv#20 sec:DLR-deriv#24 sec:DLR-deriv#33 sec:DLR-deriv#34
+        sec:DLR-deriv#37 sec:DLR-deriv#38
         sec:BLR-DLR#6 sec:LBLR-DLR#1 sec:bbb-dlr#4 sec:bbb-dlr#5 sec:bbb-dlr#6""",
     "proof step": """sec:MD-formulation#6""",
 }
@@ -287,8 +292,8 @@ METHODS = {
     "*-mc-*": "sec:MC#1",
     "*-mc-hess-*": "sec:MC#2",
     "*-mc-ef-*": "sec:EF#1",
-    "*-lin-*": "sec:linearized#2 sec:linearized#3 sec:linearized#4 sec:linearized#5 sec:linearized#6 "
-    "sec:linearized#7 sec:linearized#8",
+    "*-lin-*": "sec:linearized#2 sec:linearized#3 sec:linearized#4 sec:linearized#5 "
+    "sec:linearized#6 sec:linearized#7 sec:linearized#8",
     "*-lin-hess-*": "sec:linearized#9 sec:linearized#10",
     "*-lin-ef-*": "sec:EF#2 sec:EF#3 sec:EF#4",
     "bong-lin-hess-fc": "sec:linearized#11 sec:linearized#12 sec:linearized#13",
@@ -297,8 +302,8 @@ METHODS = {
     "*-diag *-diag_mom": "sec:derivations#12",
     "bong-lin-hess-* bog-lin-hess-*": "sec:derivations#13 sec:derivations#14",
     "blr-lin-* bbb-lin-*": "sec:derivations#15 sec:derivations#17",
-    "blr-lin-hess-* bbb-lin-hess-*": "sec:derivations#16 sec:derivations#18 sec:derivations#19 sec:derivations#20 "
-    "sec:derivations#21",
+    "blr-lin-hess-* bbb-lin-hess-*": "sec:derivations#16 sec:derivations#18 sec:derivations#19 "
+    "sec:derivations#20 sec:derivations#21",
 }
 USED_BY = {place: globs.split() for globs, places in METHODS.items() for place in places.split()}
 
@@ -395,7 +400,8 @@ def ledger(tex: str) -> list[dict]:
 
     pattern = re.compile(
         r"\\(?P<sec>(?:sub){0,2}section)\*?\{|"
-        r"\\begin\{(?P<env>align|alignat|equation|gather|multline|eqnarray)(?P<star>\*?)\}(?:\{\d\})?|"
+        r"\\begin\{(?P<env>align|alignat|equation|gather|multline|eqnarray)(?P<star>\*?)\}"
+        r"(?:\{\d\})?|"
         r"\\begin\{algorithm\}"
     )
     level = {"section": 0, "subsection": 1, "subsubsection": 2}
@@ -474,7 +480,8 @@ def places(tex: str) -> list[dict]:
     level = {"section": 0, "subsection": 1, "subsubsection": 2}
     section, counts = [0, 0, 0], Counter()
     for m in re.finditer(
-        r"\\(?P<sec>(?:sub){0,2}section)\{|\\begin\{(?P<env>proposition|table|wraptable|algorithm)\}",
+        r"\\(?P<sec>(?:sub){0,2}section)\{|"
+        r"\\begin\{(?P<env>proposition|table|wraptable|algorithm)\}",
         text,
     ):
         if m.group("sec"):

@@ -170,7 +170,8 @@ def update(step, estimate, hess, method, model, likelihood, prior, x, y, samples
     current = prior
     for i in range(params.get("n_iter", 1)):
         theta = current["mu"]
-        curv = estimate(hess, model, likelihood, theta, x, y, None if samples is None else samples[i])
+        drawn = None if samples is None else samples[i]
+        curv = estimate(hess, model, likelihood, theta, x, y, drawn)
         current = step(method, prior, current, curv, params)
     return current
 
@@ -180,7 +181,8 @@ def run(predict, update, family, method, model, likelihood, prior, X, Y, samples
     for t in range(len(X)):
         state = predict(family, state, dynamics)
         if Y[t] is not None:
-            state = update(method, model, likelihood, state, X[t], Y[t], None if samples is None else samples[t], params)
+            drawn = None if samples is None else samples[t]
+            state = update(method, model, likelihood, state, X[t], Y[t], drawn, params)
         states.append(state)
     return states
 """
@@ -863,7 +865,7 @@ def judge_later(name: str, judged: Callable[[Result], Result]) -> dict[str, Any]
 
 
 def changed(source: str, old: str, new: str, what: str) -> str:
-    """The source with one change; line breaks, and commas before a closing bracket, do not count."""
+    """The source with one change; line breaks and commas before closing brackets do not count."""
     if old in source:
         return source.replace(old, new, 1)
     letters = [

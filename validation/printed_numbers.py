@@ -1,4 +1,6 @@
-r"""The numbers that LaTeX prints, as a check of those that `ledger_from_tex.py` derives:  python validation/printed_numbers.py PATH_TO_TEX
+r"""The numbers that LaTeX prints, as a check of those that `ledger_from_tex.py` derives.
+
+    python validation/printed_numbers.py PATH_TO_TEX
 
 The source is one file that holds all files of the paper, each after a line `%% file: NAME`. They
 are taken apart, compiled with pdflatex (Debian: texlive-latex-extra, texlive-science), and the
@@ -19,7 +21,8 @@ from pathlib import Path
 
 OUT = Path(__file__).resolve().with_suffix(".json")
 STUBS = {
-    "neurips_2024.sty": r"\ProvidesPackage{neurips_2024}\DeclareOption{final}{}\ProcessOptions\RequirePackage{natbib}"
+    "neurips_2024.sty": r"\ProvidesPackage{neurips_2024}\DeclareOption{final}{}"
+    r"\ProcessOptions\RequirePackage{natbib}"
     r"\newenvironment{ack}{\section*{Acknowledgments}}{}",
     "dsfont.sty": r"\ProvidesPackage{dsfont}\newcommand{\mathds}[1]{\mathbf{#1}}",
 }

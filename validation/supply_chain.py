@@ -110,7 +110,7 @@ def tested(work: Path, kind: str, archive: Path) -> dict[str, Any]:
 
 
 def audited() -> str:
-    """What pip-audit says, where it is installed and knows of a vulnerability that is well known."""
+    """What pip-audit says, where it is installed and knows of a well-known vulnerability."""
     if importlib.util.find_spec("pip_audit") is None:
         return "not run: pip-audit is not installed"
     audit = (sys.executable, "-m", "pip_audit")

@@ -32,10 +32,11 @@ KEY = [  # of the compiled path: its parts, a stream of every kind, and predicti
 ]
 REFERENCE = """
 import warnings, numpy as np, bongref as br
-model, lik, prior = br.models.linear(2), br.likelihoods.Gaussian(var=1.0), br.Diag(np.zeros(2), np.ones(2))
+model, lik = br.models.linear(2), br.likelihoods.Gaussian(var=1.0)
+prior, X, Y = br.Diag(np.zeros(2), np.ones(2)), np.eye(2), np.ones(2)
 with warnings.catch_warnings(record=True) as seen:
     warnings.simplefilter("always")
-    info = br.run("bong-lin-hess-diag", model, lik, prior, np.eye(2), np.ones(2), progress=False).info
+    info = br.run("bong-lin-hess-diag", model, lik, prior, X, Y, progress=False).info
 assert info.backend == "reference" and "numba" in info.reason, info
 assert len(seen) == 1 and "numba" in str(seen[0].message), [str(w.message) for w in seen]
 print(info.reason)

@@ -100,24 +100,48 @@ class Report(NamedTuple):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many cases have each status, those with none left out."""
+        """How many cases have each status, those with none left out.
+
+        Examples
+        --------
+        >>> Report("mine", "float64", (), 0.0).counts
+        {}
+        """
         numbers = {status: sum(o.status == status for o in self.outcomes) for status in STATUSES}
         return {status: n for status, n in numbers.items() if n}
 
     @property
     def failures(self) -> list[Outcome]:
-        """The outcomes that fail or are errors."""
+        """The outcomes that fail or are errors.
+
+        Examples
+        --------
+        >>> Report("mine", "float64", (), 0.0).failures
+        []
+        """
         return [o for o in self.outcomes if o.status in ("fail", "error")]
 
     @property
     def offered(self) -> int:
-        """How many cases the adapter answered; 0 if all it does is to refuse."""
+        """How many cases the adapter answered; 0 if all it does is to refuse.
+
+        Examples
+        --------
+        >>> Report("mine", "float64", (), 0.0).offered
+        0
+        """
         answered = [o for o in self.outcomes if o.status not in NOT_RUN]
         return len(answered) if any(o.case.result == "value" for o in answered) else 0
 
     @property
     def ok(self) -> bool:
-        """Whether something was offered, nothing offered fails, and every case was run."""
+        """Whether something was offered, nothing offered fails, and every case was run.
+
+        Examples
+        --------
+        >>> Report("mine", "float64", (), 0.0).ok      # no case was answered
+        False
+        """
         return self.offered > 0 and not self.failures and not self.interrupted
 
 

@@ -20,7 +20,7 @@ from .. import checks
 from .._version import __version__
 from ..errors import InvalidValue
 from ..grid import NAMES, NOT_DERIVED, PARAMETERS, method
-from ..theory.literature import ALIASES
+from ..theory.aliases import ALIASES
 from . import records
 
 Facts = dict[str, Any]

@@ -26,6 +26,23 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
 
     The mean is ``model.init(seed)``; for a model without layers it is 0, and all variances are 1.
     It is meant for inputs that are standardised.
+
+    Parameters
+    ----------
+    m : Method
+    model : Model
+    seed : int
+        Of ``model.init``.
+
+    Returns
+    -------
+    FC, Diag or DLR
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> prior(br.method("bong-lin-hess-diag"), br.models.linear(4)).var
+    array([0.25, 0.25, 0.25, 0.25])
     """
     layers: Any = model
     if getattr(model, "kind", "wrap") == "wrap":
@@ -38,6 +55,14 @@ def fan_in(model: Model) -> Array:
 
     With inputs of variance 1 every layer's outputs then have a variance of about 1 a priori. On
     the data of docs/everyday.md a smaller variance of the biases gave a larger NLPD.
+
+    Parameters
+    ----------
+    model : Model
+
+    Returns
+    -------
+    ndarray, shape (P,)
 
     Examples
     --------

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..grid import NOT_DERIVED, PARAMETERS, Method, cost, method
 from ..show import Block, html_blocks, text_blocks, time_text
-from ..theory.literature import ALIASES, NOT_ALIASES
+from ..theory.aliases import ALIASES, NOT_ALIASES
 from . import costs
 from .definiteness import keeps, safe_alternative
 from .facts import facts

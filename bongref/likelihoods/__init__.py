@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol, runtime_checkable
+from typing import Any, ClassVar
 
 import autograd.numpy as anp
 import numpy as np
@@ -45,86 +45,17 @@ from .functions import (
     softmax,
     softplus,
 )
+from .protocol import Likelihood, documented
 
 __all__ = ["Bernoulli", "Categorical", "Gaussian", "Likelihood", "Poisson"]
 
 POISSON_MAX = 9.2e18  # numpy.random.Generator.poisson refuses rates above about 9.223e18
 
 
-@runtime_checkable
-class Likelihood(Protocol):
-    """What an estimator and a predictive need from a likelihood.
-
-    ``Gaussian``, ``Bernoulli``, ``Categorical`` and ``Poisson`` are built in; any other object with
-    these members is a likelihood too. o is a model's output (..., C), h a mean of y, y an encoded
-    observation (..., C).
-
-    Examples
-    --------
-    >>> isinstance(Gaussian(0.1), Likelihood)
-    True
-    """
-
-    name: ClassVar[str]
-
-    def natural(self, o: Any) -> Any:
-        """η, (..., C)."""
-
-    def A(self, eta: Any) -> Any:
-        """The log-partition function, (...)."""
-
-    def b(self, y: Any) -> Any:
-        """The part of −log p that depends on y alone, (...)."""
-
-    def mean(self, o: Any) -> Any:
-        """ŷ = E[y], (..., C)."""
-
-    def var(self, o: Any) -> Any:
-        """R = Cov[y], (..., C, C)."""
-
-    def factor(self, o: Any) -> Any:
-        """L with L Lᵀ = R, (..., C, C)."""
-
-    def jac_mean(self, o: Any) -> Any:
-        """∂ŷ/∂o, (..., C, C)."""
-
-    def var_mean(self, h: Any) -> Any:
-        """The variances of y at the mean h, (..., C)."""
-
-    def residual(self, o: Any, y: Any) -> Any:
-        """y − ŷ, (..., C)."""
-
-    def score(self, o: Any, y: Any) -> Any:
-        """∂ log p/∂o, (..., C)."""
-
-    def info(self, o: Any) -> Any:
-        """The Fisher information of o, (..., C, C)."""
-
-    def info_factor(self, o: Any) -> Any:
-        """B with B Bᵀ the Fisher information of o, (..., C, C)."""
-
-    def log_prob(self, o: Any, y: Any) -> Any:
-        """log p(y | o), (...)."""
-
-    def log_prob_mean(self, h: Any, y: Any) -> Any:
-        """log p(y) at the mean h, (...)."""
-
-    def prob_mean(self, h: Any, y: Any) -> Any:
-        """p(y) at the mean h, (...)."""
-
-    def sample(self, o: Any, rng: np.random.Generator) -> Array:
-        """A draw of y, (..., C)."""
-
-    def check_outputs(self, n_outputs: int) -> int:
-        """n_outputs, if this likelihood can have so many."""
-
-    def encode(self, y: Any, n_outputs: int, batch: int | None = None) -> Array:
-        """Observations as the other members take them: (C,), or (N, C) with batch=N."""
-
-
 # --- the families ---------------------------------------------------------------------------------
 
 
+@documented
 @checked
 class _Canonical:
     """The families whose model output is η: ∂η/∂o = I."""
@@ -154,7 +85,22 @@ class _Canonical:
         return self.factor(o)
 
     def pearson(self, o: Any, y: Any) -> Any:
-        """Pearson residuals e, (y − ŷ)/√R where R is diagonal: B e is the score."""
+        """Pearson residuals e, (y − ŷ)/√R where R is diagonal: B e is the score.
+
+        Parameters
+        ----------
+        o, y : array_like, shape (..., C)
+            Outputs of a model, and observations encoded by :meth:`encode`.
+
+        Returns
+        -------
+        ndarray, shape (..., C)
+
+        Examples
+        --------
+        >>> Bernoulli().pearson(np.zeros(1), np.ones(1))
+        array([1.])
+        """
         return self.residual(o, y) / np.diagonal(self.factor(o), axis1=-2, axis2=-1)
 
     def check_outputs(self, n_outputs: int) -> int:
@@ -162,6 +108,7 @@ class _Canonical:
         return _outputs(n_outputs)
 
 
+@documented
 @checked
 @dataclass(frozen=True, init=False, eq=False, repr=False)
 class Gaussian:
@@ -277,7 +224,22 @@ class Gaussian:
         return self._expand(o, self._transpose(self._Li))
 
     def pearson(self, o: Any, y: Any) -> Any:
-        r"""\(e = L^{-1}(y - o)\): \(B e\) is the score."""
+        r"""\(e = L^{-1}(y - o)\): \(B e\) is the score.
+
+        Parameters
+        ----------
+        o, y : array_like, shape (..., C)
+            Outputs of a model, and observations encoded by :meth:`encode`.
+
+        Returns
+        -------
+        ndarray, shape (..., C)
+
+        Examples
+        --------
+        >>> Gaussian(var=0.25).pearson(np.zeros(1), np.ones(1))
+        array([2.])
+        """
         return self._times(y - o, self._Li)
 
     def log_prob(self, o: Any, y: Any) -> Any:
@@ -317,6 +279,7 @@ class Gaussian:
         return K if isinstance(K, float) else K.T
 
 
+@documented
 @checked
 @dataclass(frozen=True)
 class Bernoulli(_Canonical):
@@ -383,6 +346,7 @@ class Bernoulli(_Canonical):
         return possible(self.name, a)
 
 
+@documented
 @checked
 @dataclass(frozen=True)
 class Categorical(_Canonical):
@@ -425,7 +389,22 @@ class Categorical(_Canonical):
         return y * anp.matmul(p, _off(o)) - (1.0 - y) * p
 
     def pearson(self, o: Any, y: Any) -> Any:
-        r"""\(e = (y - p) / \sqrt p\): \(L e = y - p\)."""
+        r"""\(e = (y - p) / \sqrt p\): \(L e = y - p\).
+
+        Parameters
+        ----------
+        o, y : array_like, shape (..., C)
+            Outputs of a model, and observations encoded by :meth:`encode`.
+
+        Returns
+        -------
+        ndarray, shape (..., C)
+
+        Examples
+        --------
+        >>> Categorical().pearson(np.zeros(2), np.array([1.0, 0.0])).round(6)
+        array([ 0.707107, -0.707107])
+        """
         return self.residual(o, y) / root_softmax(o)
 
     def log_prob(self, o: Any, y: Any) -> Any:
@@ -474,6 +453,7 @@ class Categorical(_Canonical):
         return np.equal(labels[..., None], np.arange(C)).astype(np.float64)
 
 
+@documented
 @checked
 @dataclass(frozen=True)
 class Poisson(_Canonical):

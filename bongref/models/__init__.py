@@ -27,7 +27,8 @@ from .. import checks
 from ..errors import InvalidValue
 from .autodiff import grad, hessian, hvp
 from .layers import ACTIVATIONS
-from .parametric import Model, Param, ParametricModel
+from .parametric import Param, ParametricModel
+from .protocol import Model
 
 __all__ = [
     "Model", "Param", "ParametricModel", "cnn", "grad", "hessian", "hvp", "linear", "mlp", "wrap",

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple
 
 import autograd.numpy as anp
 import numpy as np
@@ -28,55 +28,25 @@ from .layers import ACTIVATIONS, SCHEMES, affine, avg_pool, conv_same, initial, 
 
 
 class Param(NamedTuple):
-    """One array of θ: theta[where].reshape(shape)."""
-
-    name: str
-    shape: tuple[int, ...]
-    where: slice
-
-
-@runtime_checkable
-class Model(Protocol):
-    """What an estimator, a stream and a predictive need from a model f(θ, x).
-
-    ``linear``, ``mlp``, ``cnn`` and ``wrap`` make one; any object with these members is one too.
+    """One array of θ: theta[where].reshape(shape).
 
     Attributes
     ----------
-    n_params : int
-        P, the length of θ.
-    n_outputs : int or None
-        C, or None where only a call shows it.
+    name : str
+        ``"W0"``, ``"b0"``, ``"K0"`` …, or ``"theta"`` of a wrapped function.
+    shape : tuple of int
+    where : slice
 
     Examples
     --------
     >>> import bongref as br
-    >>> isinstance(br.models.linear(2), Model)
-    True
+    >>> br.models.linear(2, bias=True).layout[1]
+    Param(name='b0', shape=(1,), where=slice(2, 3, None))
     """
 
-    @property
-    def n_params(self) -> int:
-        """P."""
-
-    @property
-    def n_outputs(self) -> int | None:
-        """C, or None where only a call shows it."""
-
-    def __call__(self, theta: Any, x: Any) -> Any:
-        """The outputs: (C,) for one input, (N, C) for a batch."""
-
-    def jac(self, theta: Any, x: Any) -> Any:
-        """∂f/∂θ: (C, P) for one input, (N, C, P) for a batch."""
-
-    def vjp(self, theta: Any, x: Any, v: Any) -> Any:
-        """vᵀ ∂f/∂θ, (P,), summed over a batch."""
-
-    def is_batch(self, x: Any) -> bool:
-        """Whether x is a batch of inputs."""
-
-    def check(self, theta: Any = None, x: Any = None) -> tuple[Any, Any]:
-        """(theta, x) as arrays of the right shapes, or an error that names the argument."""
+    name: str
+    shape: tuple[int, ...]
+    where: slice
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,6 +67,8 @@ class ParametricModel:
         The shape of one input; None for a wrapped function that takes anything.
     spec : dict
         Sizes, activation and the layout of θ, in plain types.
+    f, own_jac : callable or None
+        The function of :func:`wrap` and its Jacobian.
 
     Examples
     --------
@@ -201,7 +173,28 @@ class ParametricModel:
         return product
 
     def is_batch(self, x: Any) -> bool:
-        """Whether x has one dimension more than one input; InvalidValue if it is neither."""
+        """Whether x is a batch: whether it has one dimension more than one input.
+
+        Parameters
+        ----------
+        x : array_like
+
+        Returns
+        -------
+        bool
+
+        Raises
+        ------
+        InvalidValue
+            If x has the shape neither of one input nor of a batch.
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> model = br.models.linear(2)
+        >>> model.is_batch([3.0, 4.0]), model.is_batch([[3.0, 4.0]])
+        (False, True)
+        """
         shape = np.shape(x if isbox(x) else as_array(x))
         if self.in_shape is None:
             if len(shape) > 2:
@@ -223,7 +216,32 @@ class ParametricModel:
         raise InvalidValue(f"x must have shape {allowed}, got {shape}{remedy}")
 
     def check(self, theta: Any = None, x: Any = None) -> tuple[Any, Any]:
-        """(theta, x) as finite float64 arrays of the right shapes; None stays None."""
+        """θ and x as finite float64 arrays of the right shapes.
+
+        Parameters
+        ----------
+        theta : array_like, shape (P,), optional
+        x : array_like, shape (D,) or (N, D), optional
+            None stays None.
+
+        Returns
+        -------
+        theta, x : ndarray or None
+
+        Raises
+        ------
+        InvalidValue, InvalidType
+            If one is not an array of finite numbers, or its shape is another one.
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> br.models.linear(2).check(theta=[1, 2])
+        (array([1., 2.]), None)
+        >>> br.models.linear(2).check(theta=[1, 2, 3])
+        Traceback (most recent call last):
+        bongref.errors.InvalidValue: theta must have shape (2,), got (3,)
+        """
         if theta is not None:
             theta = self._checked_theta(theta)
         if x is not None:
@@ -270,7 +288,19 @@ class ParametricModel:
 
     @property
     def layout(self) -> list[Param]:
-        """The arrays of θ in their order: (name, shape, slice)."""
+        """The arrays of θ in their order.
+
+        Returns
+        -------
+        list of Param
+            (name, shape, slice) of each.
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> [p.name for p in br.models.mlp([2, 3, 1]).layout]
+        ['W0', 'b0', 'W1', 'b1']
+        """
         return [
             Param(d["name"], tuple(d["shape"]), slice(d["start"], d["stop"]))
             for d in self.spec["layout"]
@@ -306,6 +336,11 @@ class ParametricModel:
         Returns
         -------
         ndarray, shape (P,)
+
+        Raises
+        ------
+        InvalidValue
+            If a name is missing or unknown, or an array has another shape.
 
         Examples
         --------

@@ -24,7 +24,34 @@ CLAIMS: tuple[Claim, ...]
 
 
 class Claim(NamedTuple):
-    """One statement: where it is made, whether it holds, and how we know."""
+    """A statement of the paper: where it is made, whether it holds, and how we know.
+
+    Attributes
+    ----------
+    id : str
+        C01, ...
+    where : str
+        An equation, a section or a table.
+    kind : str
+    statement : str
+        In our words.
+    verdict : str
+    number : str
+        The condition, the number, or why it is not tested.
+    evidence : tuple of str
+    line : int
+        In the paper's LaTeX.
+    also : tuple of str
+        Other places where it is made.
+    methods : tuple of str
+        Globs over method names.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.CLAIMS[0].id
+    'C01'
+    """
 
     id: str  # C01, ...
     where: str  # an equation, a section or a table

@@ -33,7 +33,35 @@ ERRATA: tuple[Erratum, ...]
 
 
 class Erratum(NamedTuple):
-    """One slip: where, what is printed, what is meant, what follows from taking it literally."""
+    """A slip of the paper: what is printed, what is meant, and what the printed form would change.
+
+    Attributes
+    ----------
+    id : str
+        E01, ...: stable.
+    name, where, kind : str
+    printed, corrected, effect : str
+    line : int
+        In the paper's LaTeX.
+    also : tuple of str
+        Other equations that have it.
+    latex : str
+        A piece of the equation as the ledger has it that shows the slip.
+    test : str
+        The test that fails if the printed form were right; empty where it was found by reading.
+    function : str
+        The printed form, in :mod:`bongref.paper.printed`.
+    methods : tuple of str
+        Globs of the methods; empty: those of its equations.
+    proceedings : str
+        Whether the proceedings' text has it too.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.ERRATA[0].id
+    'E01'
+    """
 
     id: str  # E01, ...: stable
     name: str
@@ -74,6 +102,11 @@ def for_equation(id: str) -> tuple[Erratum, ...]:
     Returns
     -------
     tuple of Erratum
+
+    Raises
+    ------
+    UnknownEquation
+        If the paper has no such equation, section or table.
 
     Examples
     --------

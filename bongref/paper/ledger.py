@@ -24,7 +24,35 @@ KINDS = ("definition", "gradient", "update", "efficient form", "proof step", "co
 
 
 class Equation(NamedTuple):
-    """One displayed row of the paper."""
+    """One displayed row of the paper.
+
+    Attributes
+    ----------
+    id : str
+        The label, or ``sec:NAME#n``.
+    latex : str
+        Standard LaTeX, the paper's macros expanded.
+    section : str
+        Titles, outermost first.
+    scope : str
+        The nearest labelled section.
+    kind : str
+        One of ``KINDS``.
+    methods : tuple of str
+        Globs over method names; empty where it belongs to none.
+    line : int
+        In the paper's LaTeX.
+    number : int or None
+        That the PDF prints; rows of pseudocode have none.
+    algorithm : str
+        Of a row of pseudocode its algorithm, ``algo:...``.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> paper.equation("eq:bong-MD").id
+    'eq:bong-MD'
+    """
 
     id: str  # the label, or sec:NAME#n
     latex: str  # standard LaTeX, the paper's macros expanded
@@ -38,7 +66,25 @@ class Equation(NamedTuple):
 
 
 class Coverage(NamedTuple):
-    """How the ledger and the code stand to each other."""
+    """How the ledger and the code stand to each other.
+
+    Attributes
+    ----------
+    computed : tuple of str
+    reasons : dict of str to str
+        The equations that are not computed, and why.
+    missing : tuple of str
+        Those that are neither computed nor have a reason.
+    unknown : tuple of str
+        Ids in code, tests, errata or reasons that the ledger does not have.
+    untested : tuple of str
+        Updates and efficient forms that code computes and no test marks.
+
+    Examples
+    --------
+    >>> Coverage((), {}, (), (), ()).missing
+    ()
+    """
 
     computed: tuple[str, ...]
     reasons: dict[str, str]  # not computed, and why
@@ -48,7 +94,17 @@ class Coverage(NamedTuple):
 
 
 class UnknownEquation(InvalidValue, KeyError):
-    """No equation has this id; the message names the nearest."""
+    """No equation has this id; the message names the nearest.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> try:
+    ...     paper.equation("eq:bong-MDX")
+    ... except paper.UnknownEquation as error:
+    ...     print("eq:bong-MD" in str(error))
+    True
+    """
 
     def __init__(self, id: str, known: Iterable[str], hint: str = "") -> None:
         by_lower = {name.lower(): name for name in known}

@@ -26,7 +26,24 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Place(NamedTuple):
-    """A line of code that computes an equation."""
+    """A line of code that computes an equation.
+
+    Attributes
+    ----------
+    file : str
+        Such as ``bongref/families/fc_nat.py``.
+    line : int
+    function : str
+        Qualified name; empty at module level.
+    symbol : str
+        The name or names assigned there; empty for a decorated function.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> {p.file for p in paper.computed()["sec:lbong-fc#5"]}
+    {'bongref/families/fc_nat.py'}
+    """
 
     file: str  # bongref/families/fc_nat.py
     line: int

@@ -63,6 +63,12 @@ def document(query: str) -> Document:
     -------
     bongref.reports.Document
         For :func:`bongref.reports.write`.
+
+    Examples
+    --------
+    >>> from bongref import paper
+    >>> "bong-MD" in paper.document("eq:bong-MD").title
+    True
     """
     found = lookup.find(query)
     if len(found) > 1:

@@ -111,14 +111,28 @@ class Predictive(_Mixture):
 
     @property
     def means(self) -> Array:
-        """The mean of y for each sample, (S, N, C)."""
+        """The mean of y for each sample, (S, N, C).
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> Predictive("mc", br.likelihoods.Bernoulli(), np.zeros((2, 1, 1))).means.shape
+        (2, 1, 1)
+        """
         with np.errstate(over="ignore"):
             means: Array = self.values if self.of_means else self.lik.mean(self.values)
         return means
 
     @property
     def mean(self) -> Array:
-        """The predictive mean of y, (N, C): class probabilities for Bernoulli and Categorical."""
+        """The predictive mean of y, (N, C): class probabilities for Bernoulli and Categorical.
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> Predictive("mc", br.likelihoods.Bernoulli(), np.zeros((2, 1, 1))).mean
+        array([[0.5]])
+        """
         with np.errstate(over="ignore"):
             return self._by_inputs(lambda values: self._replace(values=values).means.mean(axis=0))
 
@@ -128,6 +142,12 @@ class Predictive(_Mixture):
 
         It is inf where it is beyond the largest float64, 1.8e308: that of a Poisson is from a
         log-rate of 709.79 on. A BongrefWarning says so where the outputs themselves are finite.
+
+        Examples
+        --------
+        >>> import bongref as br
+        >>> Predictive("mc", br.likelihoods.Gaussian(1.0), np.array([[[-1.0]], [[1.0]]])).var
+        array([[2.]])
         """
 
         def part(values: Array) -> Array:

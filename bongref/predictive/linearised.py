@@ -53,6 +53,11 @@ class Prediction(NamedTuple):
     mean : ndarray, shape (C,) or (N, C)
     var : ndarray, shape (C,) or (N, C)
         The variances of the outputs y_k: those of the parameters and of the observation noise.
+
+    Examples
+    --------
+    >>> Prediction(mean=np.zeros(1), var=np.ones(1)).var
+    array([1.])
     """
 
     mean: Array
@@ -60,7 +65,26 @@ class Prediction(NamedTuple):
 
 
 def moments(model: Model, state: State, X: Any) -> tuple[Array, Array]:
-    """Mean m (N, C) and covariance V (N, C, C) of the linearised outputs at N inputs."""
+    """Mean m and covariance V of the linearised outputs at N inputs.
+
+    Parameters
+    ----------
+    model : Model
+    state : FC, Diag or DLR
+    X : array_like, shape (N, D), or a sequence of N inputs
+
+    Returns
+    -------
+    m : ndarray, shape (N, C)
+    V : ndarray, shape (N, C, C)
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> q = br.Diag(mu=np.array([1.0, -1.0]), var=np.array([0.1, 0.2]))
+    >>> moments(br.models.linear(2), q, [[1.0, 2.0]])
+    (array([[-1.]]), array([[[0.9]]]))
+    """
     m, V = [], []
     with np.errstate(over="ignore", invalid="ignore"):
         for x in X:
@@ -79,15 +103,49 @@ def _covariance_times(q: State, A: Array) -> Array:
 
 
 def is_classifier(lik: Likelihood) -> bool:
-    """Whether a prediction is class probabilities."""
+    """Whether a prediction is class probabilities.
+
+    Parameters
+    ----------
+    lik : Likelihood
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> is_classifier(br.likelihoods.Bernoulli()), is_classifier(br.likelihoods.Poisson())
+    (True, False)
+    """
     return lik.name in ("bernoulli", "categorical")
 
 
 def prediction(lik: Likelihood, m: Array, V: Array) -> Prediction | Array:
-    """Mean and variance of y (N, C), or class probabilities.
+    """Mean and variance of y, or class probabilities.
 
-    The probabilities are (N, C) for Categorical, those of the classes 0 and 1 (N, 2) for Bernoulli
-    with one output, and those of y_k = 1 (N, C) for Bernoulli with more.
+    Parameters
+    ----------
+    lik : Likelihood
+    m : ndarray, shape (N, C)
+    V : ndarray, shape (N, C, C)
+        As :func:`moments` returns them.
+
+    Returns
+    -------
+    Prediction or ndarray
+        Of a classifier the probabilities: (N, C) for Categorical, those of the classes 0 and 1,
+        (N, 2), for Bernoulli with one output, and those of y_k = 1, (N, C), with more.
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> prediction(br.likelihoods.Bernoulli(), np.zeros((1, 1)), np.ones((1, 1, 1)))
+    array([[0.5, 0.5]])
+    >>> p = prediction(br.likelihoods.Poisson(), np.zeros((1, 1)), np.ones((1, 1, 1)))
+    >>> p.mean.round(6)      # e^½
+    array([[1.648721]])
     """
     v = np.einsum("...ii->...i", V)
     if lik.name == "gaussian":
@@ -109,7 +167,28 @@ def prediction(lik: Likelihood, m: Array, V: Array) -> Prediction | Array:
 
 
 def log_density(lik: Likelihood, m: Array, V: Array, Y: Array) -> Array:
-    """log p(y_n) of N encoded observations Y (N, C), (N,)."""
+    """log p(y_n) of N observations.
+
+    Parameters
+    ----------
+    lik : Likelihood
+    m : ndarray, shape (N, C)
+    V : ndarray, shape (N, C, C)
+        As :func:`moments` returns them.
+    Y : ndarray, shape (N, C)
+        Encoded by ``lik.encode``.
+
+    Returns
+    -------
+    ndarray, shape (N,)
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> one = np.ones((1, 1))
+    >>> log_density(br.likelihoods.Gaussian(1.0), one, one[:, :, None], one).round(6)
+    array([-1.265512])
+    """
     v = np.einsum("...ii->...i", V)
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         if lik.name == "gaussian":

@@ -52,7 +52,25 @@ REFUSED = (ArithmeticError, AssertionError, LookupError, TypeError, ValueError)
 
 
 class Row(NamedTuple):
-    """The verdict on one name."""
+    """The verdict on one name.
+
+    Attributes
+    ----------
+    name : str
+    units : dict of str to float
+        The largest difference of each route, in units of its tolerance.
+    worst : str
+        What differed most, in words.
+    positive : str
+        How many of the results are still positive definite.
+    refused : str
+        The reason, for a name that is not derived.
+
+    Examples
+    --------
+    >>> Row("bong-lin-hess-fc", {"exact": 0.1}, "", "4/4").agrees
+    True
+    """
 
     name: str
     units: dict[str, float]  # largest difference of each route, in units of its tolerance
@@ -62,10 +80,36 @@ class Row(NamedTuple):
 
     @property
     def agrees(self) -> bool:
+        """Whether every route agrees within its tolerance.
+
+        Examples
+        --------
+        >>> Row("bong-lin-hess-fc", {"exact": 2.0}, "", "4/4").agrees
+        False
+        """
         return not self.refused and all(u <= 1 for u in self.units.values())
 
 
 class Problem(NamedTuple):
+    """A drawn problem of the audit.
+
+    Attributes
+    ----------
+    model : Model
+    lik : Likelihood
+    x, y : ndarray
+        One observation, y encoded.
+    prior, current : FC, Diag or DLR
+        The prior and an iterate of the inner loop.
+    samples : ndarray, shape (I, M, P)
+        Standard normals.
+
+    Examples
+    --------
+    >>> Problem._fields[:2]
+    ('model', 'lik')
+    """
+
     model: Any
     lik: Any
     x: Array
@@ -245,7 +289,21 @@ def _fit(m: Method, curv: Curv) -> Curv:
 
 
 def summary(rows: list[Row]) -> str:
-    """The verdict in one line."""
+    """The verdict in one line.
+
+    Parameters
+    ----------
+    rows : list of Row
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> "1" in summary([Row("bong-lin-hess-fc", {"exact": 0.1}, "", "4/4")])
+    True
+    """
     derived = [r for r in rows if not r.refused]
     agree, refuse = sum(r.agrees for r in derived), len(rows) - len(derived)
     worst = max((max(r.units.values()) for r in derived if r.units), default=0.0)
@@ -281,7 +339,21 @@ MEANING = (
 
 
 def table(rows: list[Row]) -> str:
-    """The verdicts as text, the summary last."""
+    """The verdicts as text, the summary last.
+
+    Parameters
+    ----------
+    rows : list of Row
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> "bong-lin-hess-fc" in table([Row("bong-lin-hess-fc", {"exact": 0.1}, "", "4/4")])
+    True
+    """
     head = (
         f"{'method':<24}" + "".join(f"{r:>11}" for r in ROUTES) + f"{'worst':>9}  {'pos.def.':<9}"
     )

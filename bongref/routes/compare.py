@@ -66,12 +66,24 @@ class Difference(NamedTuple):
 
     @property
     def units(self) -> float:
-        """The difference in units of the tolerance; ≤ 1 is agreement."""
+        """The difference in units of the tolerance; ≤ 1 is agreement.
+
+        Examples
+        --------
+        >>> difference("mu", [1.0], [1.0]).units
+        0.0
+        """
         return self.relative / self.tolerance if self.relative == self.relative else float("inf")
 
     @property
     def agrees(self) -> bool:
-        """Whether the difference is within the tolerance."""
+        """Whether the difference is within the tolerance.
+
+        Examples
+        --------
+        >>> difference("mu", [1.0], [1.1]).agrees
+        False
+        """
         return self.units <= 1
 
     def __str__(self) -> str:
@@ -188,7 +200,22 @@ def condition(
 
 
 def woodbury_loss(states: list[State]) -> float:
-    """The largest Σ (FC) or 1/|Υ| (DLR) over the smallest covariance, by largest entries."""
+    """The largest Σ (FC) or 1/|Υ| (DLR) over the smallest covariance, by largest entries.
+
+    Parameters
+    ----------
+    states : list of FC or DLR
+
+    Returns
+    -------
+    float
+        1 without such states.
+
+    Examples
+    --------
+    >>> woodbury_loss([FC(np.zeros(1), 4 * np.eye(1)), FC(np.zeros(1), np.eye(1))])
+    4.0
+    """
     sound = [q for q in states if all(np.all(np.isfinite(a)) for a in q[1:])]
     full = [np.max(np.abs(q.Sigma)) for q in sound if isinstance(q, FC)]
     low_rank = [q for q in sound if isinstance(q, DLR) and np.all(q.Ups != 0)]
@@ -198,7 +225,21 @@ def woodbury_loss(states: list[State]) -> float:
 
 
 def matrix_condition(q: State) -> float:
-    """The condition number of the covariance (of a DLR state that of its precision)."""
+    """The condition number of the covariance (of a DLR state that of its precision).
+
+    Parameters
+    ----------
+    q : FC, Diag or DLR
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> matrix_condition(Diag(np.zeros(2), np.array([1.0, 4.0])))
+    4.0
+    """
     if isinstance(q, Diag):
         size = np.abs(q.var)
     else:

@@ -332,6 +332,11 @@ class BongRegressor(RegressorMixin, _Bong):
         mean : ndarray, shape (n,)
         std : ndarray, shape (n,)
             With ``return_std``.
+
+        Examples
+        --------
+        >>> est = BongRegressor(random_state=0).fit([[0.0], [1.0]], [0.0, 1.0])
+        >>> mean, std = est.predict([[0.5]], return_std=True)
         """
         lik, scale, m, V = self._outputs(X)
         mean = scale.mean[0] + scale.std[0] * m[:, 0]
@@ -493,6 +498,12 @@ class BongClassifier(ClassifierMixin, _Bong):
         -------
         ndarray, shape (n, n_classes)
             In the order of ``classes_``.
+
+        Examples
+        --------
+        >>> est = BongClassifier(random_state=0).fit([[0.0], [1.0]], ["a", "b"])
+        >>> est.predict_proba([[0.5]]).shape
+        (1, 2)
         """
         lik, _, m, V = self._outputs(X)
         p: Array = np.asarray(linearised.prediction(lik, m, V))
@@ -500,7 +511,22 @@ class BongClassifier(ClassifierMixin, _Bong):
         return p
 
     def predict_log_proba(self, X: Any) -> Array:
-        """Logarithms of :meth:`predict_proba`."""
+        """Logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array_like or data frame, shape (n, D)
+
+        Returns
+        -------
+        ndarray, shape (n, K)
+
+        Examples
+        --------
+        >>> est = BongClassifier(random_state=0).fit([[0.0], [1.0]], ["a", "b"])
+        >>> est.predict_log_proba([[0.5]]).shape
+        (1, 2)
+        """
         with np.errstate(divide="ignore"):
             logs: Array = np.log(self.predict_proba(X))
         return logs

@@ -32,24 +32,81 @@ USE_NONE = (
 
 
 def describe(value: Any) -> str:
-    """The type and the beginning of the repr of a value, for a message."""
+    """The type and the beginning of the repr of a value, for a message.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> describe(1.5)
+    'float 1.5'
+    """
     text = repr(value).replace("\n", " ")
     return f"{type(value).__name__} {text if len(text) <= 60 else text[:57] + '...'}"
 
 
 def shorter(value: int) -> str:
-    """An integer for a message: its digits, or how many there are."""
+    """An integer for a message: its digits, or how many there are.
+
+    Parameters
+    ----------
+    value : int
+
+    Returns
+    -------
+    str
+
+    Examples
+    --------
+    >>> shorter(12), shorter(2**100)
+    ('12', 'an integer of 101 bits')
+    """
     return str(value) if abs(value) < 10**24 else f"an integer of {value.bit_length()} bits"
 
 
 def foreign(error: Exception) -> str:
-    """The end of a message: what the conversion of another package's array has said."""
+    """The end of a message: what the conversion of another package's array has said.
+
+    Parameters
+    ----------
+    error : Exception
+
+    Returns
+    -------
+    str
+        Empty for the errors that NumPy raises itself.
+
+    Examples
+    --------
+    >>> foreign(ValueError("x")), foreign(RuntimeError("on another device"))
+    ('', ' (RuntimeError: on another device)')
+    """
     plain = isinstance(error, (TypeError, ValueError, OverflowError))
     return "" if plain else f" ({type(error).__name__}: {error})"
 
 
 def length_of(value: Any) -> int | None:
-    """The length of a sequence; None of what has none, such as a class or a 0-d array."""
+    """The length of a sequence; None of what has none, such as a class or a 0-d array.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    int or None
+
+    Examples
+    --------
+    >>> length_of([1, 2]), length_of(3.0)
+    (2, None)
+    """
     try:
         return len(value)
     except TypeError:
@@ -57,7 +114,21 @@ def length_of(value: Any) -> int | None:
 
 
 def as_array(value: Any) -> Array:
-    """A value as NumPy reads it; an object array () of what NumPy cannot read."""
+    """A value as NumPy reads it; an object array () of what NumPy cannot read.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> as_array([1, 2]), as_array([[1], [2, 3]]).dtype
+    (array([1, 2]), dtype('O'))
+    """
     try:
         return np.asarray(value)
     except Exception:  # rows of different lengths, or an array of another package that refuses
@@ -67,12 +138,46 @@ def as_array(value: Any) -> Array:
 
 
 def is_missing(value: Any) -> bool:
-    """Whether an entry stands for a missing value: None, or the NA of a data frame."""
+    """Whether an entry stands for a missing value: None, or the NA of a data frame.
+
+    Parameters
+    ----------
+    value : object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_missing(None), is_missing(0.0)
+    (True, False)
+    """
     return value is None or type(value).__name__ == "NAType"
 
 
 def refuse_sparse(name: str, data: Any) -> None:
-    """Refuse what is sparse or not in memory, with the call that makes it an array."""
+    """Refuse what is sparse or not in memory, with the call that makes it an array.
+
+    Parameters
+    ----------
+    name : str
+        What the message calls the argument.
+    data : object
+
+    Returns
+    -------
+    None
+
+    Raises
+    ------
+    InvalidType
+        If ``data`` is sparse or not in memory.
+
+    Examples
+    --------
+    >>> refuse_sparse("X", np.zeros(2))
+    """
     kind = type(data).__name__
     if hasattr(data, "toarray") and hasattr(data, "nnz"):
         raise InvalidType(f"{name} must be dense, got a sparse {kind}; use {name}.toarray()")
@@ -81,7 +186,21 @@ def refuse_sparse(name: str, data: Any) -> None:
 
 
 def is_table(data: Any) -> bool:
-    """Whether data is a data frame or series of pandas, polars or the like."""
+    """Whether data is a data frame or series of pandas, polars or the like.
+
+    Parameters
+    ----------
+    data : object
+
+    Returns
+    -------
+    bool
+
+    Examples
+    --------
+    >>> is_table(np.zeros(2))
+    False
+    """
     return hasattr(data, "to_numpy") and (hasattr(data, "columns") or hasattr(data, "dtype"))
 
 
@@ -130,11 +249,28 @@ def partial_values(name: str, data: Any) -> tuple[Array | list[Any], npt.NDArray
     A row is missing if it is None, or if all its entries are None or the NA of a data frame; one
     that is missing in part is refused.
 
+    Parameters
+    ----------
+    name : str
+        What the messages call the argument.
+    data : array_like, data frame, series or sequence
+        T rows.
+
     Returns
     -------
     rows : ndarray or list
         What stands in an array for a missing row has no meaning.
     missing : ndarray of bool, shape (T,)
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        As :func:`values`; also if a row is missing in part.
+
+    Examples
+    --------
+    >>> partial_values("Y", [1.5, None])[1]
+    array([False,  True])
     """
     rows, gaps = _read(name, data, USE_NONE)
     flat = gaps.reshape(len(gaps), math.prod(gaps.shape[1:]))
@@ -149,7 +285,29 @@ def partial_values(name: str, data: Any) -> tuple[Array | list[Any], npt.NDArray
 
 
 def complete(name: str, data: Any) -> Any:
-    """Data of which nothing may be missing: a table as an array, anything else as it is."""
+    """Data of which nothing may be missing: a table as an array, anything else as it is.
+
+    Parameters
+    ----------
+    name : str
+        What the messages call the argument.
+    data : object
+
+    Returns
+    -------
+    object
+        An array of a table; anything else unchanged.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If an entry is missing, or ``data`` is sparse or a column does not hold numbers.
+
+    Examples
+    --------
+    >>> complete("Y", [1.0, 2.0])
+    [1.0, 2.0]
+    """
     refuse_sparse(name, data)
     data = np.asarray(data) if isinstance(data, memoryview) else data
     if np.ma.is_masked(data):

@@ -34,7 +34,6 @@ batch BLR updates the mean with all R + B directions.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,23 +43,16 @@ from ..families.dlr import project
 from ..likelihoods import Likelihood
 from ..linalg import (
     Array,
-    cholesky,
     eye,
     inv,
-    qr,
-    rowdot,
-    solve,
     sqrt,
     sym,
-    thin_svd,
     woodbury_solve,
 )
 from ..states import DLR, FC, Diag
 from .arguments import (
     CURV,
     FRACTION,
-    FUNCTION,
-    GENERATOR,
     LIKELIHOOD,
     MODEL,
     NONNEGATIVE,
@@ -68,12 +60,33 @@ from .arguments import (
     POSITIVE,
     ROWS,
     VECTOR,
-    array,
     checked,
     instance,
-    integer,
     state,
 )
+from .slang import exact_eig, fast_eig, slang, slang_sample
+
+__all__ = [
+    "Averaged",
+    "Scaled",
+    "diag",
+    "diag_mom",
+    "dlr",
+    "exact_eig",
+    "fast_eig",
+    "fc",
+    "fc_mom",
+    "from_scaled",
+    "ivon",
+    "slang",
+    "slang_lin_ef",
+    "slang_lin_hess",
+    "slang_sample",
+    "to_averaged",
+    "to_scaled",
+    "vogn",
+    "von",
+]
 
 Number = Any  # a float, or an exact number
 
@@ -99,6 +112,12 @@ def fc(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     -------
     FC
         q_i.
+
+    Examples
+    --------
+    >>> q, curv = FC(np.zeros(1), np.eye(1)), Curv(np.ones(1), G=-np.eye(1))
+    >>> fc(q, curv, alpha=1.0, lam=1.0).Sigma.round(9).tolist()      # 1/(λ − G)
+    [[0.5]]
     """
     prec0 = lam * eye(len(current.mu))
     Sigma = inv(
@@ -129,6 +148,12 @@ def fc_mom(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     -------
     FC
         q_i.
+
+    Examples
+    --------
+    >>> q, curv = FC(np.zeros(1), np.eye(1)), Curv(np.ones(1), G=-np.eye(1))
+    >>> fc_mom(q, curv, alpha=0.5, lam=1.0).mu.tolist()
+    [0.5]
     """
     S, prec0 = current.Sigma, lam * eye(len(current.mu))
     mu = current.mu + alpha * S @ (curv.g - lam * current.mu)  # sec:blr-batch#5, sec:blr-batch#7
@@ -157,6 +182,12 @@ def diag(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     -------
     Diag
         q_i.
+
+    Examples
+    --------
+    >>> q, curv = Diag(np.zeros(1), np.ones(1)), Curv(np.ones(1), d=-np.ones(1))
+    >>> diag(q, curv, alpha=1.0, lam=1.0).var.tolist()      # 1/(λ − d)
+    [0.5]
     """
     var = 1 / (
         (1 - alpha) / current.var + alpha * (lam - diagonal(curv))
@@ -184,6 +215,12 @@ def diag_mom(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     -------
     Diag
         q_i.
+
+    Examples
+    --------
+    >>> q, curv = Diag(np.zeros(1), np.ones(1)), Curv(np.ones(1), d=-np.ones(1))
+    >>> diag_mom(q, curv, alpha=0.5, lam=1.0).mu.tolist()
+    [0.5]
     """
     v = current.var
     mu = current.mu + alpha * v * (curv.g - lam * current.mu)  # sec:blr-batch#13, sec:blr-batch#15
@@ -215,6 +252,13 @@ def dlr(current: DLR, curv: Curv, alpha: Number, lam: Number) -> DLR:
     -------
     DLR
         q_i.
+
+    Examples
+    --------
+    >>> q = DLR(np.zeros(2), np.ones(2), np.zeros((2, 1)))
+    >>> curv = Curv(np.array([1.0, 0.0]), S=np.array([[1.0], [0.0]]))
+    >>> dlr(q, curv, alpha=1.0, lam=1.0).mu.round(9).tolist()
+    [0.5, 0.0]
     """
     Ups_tilde = (1 - alpha) * current.Ups + alpha * lam  # sec:blr-batch#23, sec:blr-batch#30
     W_tilde = np.concatenate(
@@ -251,6 +295,14 @@ def slang_lin_hess(
     Returns
     -------
     DLR
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> q = DLR(np.zeros(2), np.ones(2), np.zeros((2, 1)))
+    >>> model, lik = br.models.linear(2), br.likelihoods.Gaussian(1.0)
+    >>> slang_lin_hess(model, lik, q, [1.0, 0.0], 1.0, alpha=1.0, lam=1.0).mu.round(9).tolist()
+    [0.5, 0.0]
     """
     return dlr(current, lin_hess(model, lik, x, y, current.mu), alpha, lam)
 
@@ -261,8 +313,24 @@ def slang_lin_ef(
 ) -> DLR:
     """SLANG-LIN-EF, batch BLR-LIN-EF-DLR; O((R+1)² P).
 
-    W̃ = [√(1−α) W, √α g] has R + 1 columns (erratum slang-lin-ef-size). Parameters as for
-    :func:`slang_lin_hess`.
+    W̃ = [√(1−α) W, √α g] has R + 1 columns (erratum slang-lin-ef-size).
+
+    Parameters
+    ----------
+    model, lik, current, x, y, alpha, lam
+        As for :func:`slang_lin_hess`.
+
+    Returns
+    -------
+    DLR
+
+    Examples
+    --------
+    >>> import bongref as br
+    >>> q = DLR(np.zeros(2), np.ones(2), np.zeros((2, 1)))
+    >>> model, lik = br.models.linear(2), br.likelihoods.Gaussian(1.0)
+    >>> slang_lin_ef(model, lik, q, [1.0, 0.0], 1.0, alpha=1.0, lam=1.0).mu.round(9).tolist()
+    [0.5, 0.0]
     """
     return dlr(current, lin_ef(model, lik, x, y, current.mu), alpha, lam)
 
@@ -271,7 +339,20 @@ def slang_lin_ef(
 
 
 class Scaled(NamedTuple):
-    """The state of VON and VOGN: mean and scale, s an average of the curvatures of examples."""
+    """The state of VON and VOGN.
+
+    Attributes
+    ----------
+    mu : ndarray, shape (P,)
+        The mean.
+    s : ndarray, shape (P,)
+        The scale, an average of the curvatures of examples.
+
+    Examples
+    --------
+    >>> Scaled(mu=np.zeros(1), s=np.ones(1)).s
+    array([1.])
+    """
 
     mu: Array
     s: Array
@@ -279,13 +360,49 @@ class Scaled(NamedTuple):
 
 @checked(q=state(Diag), n=POSITIVE, lam=NUMBER)
 def to_scaled(q: Diag, n: Number, lam: Number) -> Scaled:
-    """VON's state of a Gaussian: s = (σ⁻² − λ)/N for N examples and prior precision λ."""
+    """VON's state of a Gaussian, s = (σ⁻² − λ)/N.
+
+    Parameters
+    ----------
+    q : Diag
+    n : int
+        The number N of examples.
+    lam : float
+        The prior precision λ.
+
+    Returns
+    -------
+    Scaled
+
+    Examples
+    --------
+    >>> to_scaled(Diag(np.zeros(1), np.array([0.2])), n=2, lam=1.0).s
+    array([2.])
+    """
     return Scaled(q.mu, (1 / q.var - lam) / n)
 
 
 @checked(q=state(Scaled), n=POSITIVE, lam=NUMBER)
 def from_scaled(q: Scaled, n: Number, lam: Number) -> Diag:
-    """The Gaussian from which VON draws θ: σ² = 1/(N(s + λ/N))."""
+    """The Gaussian from which VON draws θ, σ² = 1/(N(s + λ/N)).
+
+    Parameters
+    ----------
+    q : Scaled
+    n : int
+        The number N of examples.
+    lam : float
+        The prior precision λ.
+
+    Returns
+    -------
+    Diag
+
+    Examples
+    --------
+    >>> from_scaled(Scaled(np.zeros(1), np.array([2.0])), n=2, lam=1.0).var
+    array([0.2])
+    """
     return Diag(q.mu, 1 / (n * (q.s + lam / n)))
 
 
@@ -312,6 +429,12 @@ def von(
     Returns
     -------
     Scaled
+
+    Examples
+    --------
+    >>> q, one = Scaled(np.zeros(1), np.zeros(1)), np.ones(1)
+    >>> von(q, one, one, alpha=0.5, beta=0.5, n=2, lam=1.0).mu      # −α ĝ/(s + λ/N)
+    array([-0.5])
     """
     s = (1 - beta) * q.s + beta * hhat
     mu = q.mu - alpha * (ghat + lam / n * q.mu) / (s + lam / n)
@@ -349,7 +472,22 @@ def vogn(q: Scaled, grads: Array, alpha: Number, beta: Number, n: Number, lam: N
 
 
 class Averaged(NamedTuple):
-    """The state of IVON: that of VON, the running average of the gradients, the iterations."""
+    """The state of IVON.
+
+    Attributes
+    ----------
+    mu, s : ndarray, shape (P,)
+        As in :class:`Scaled`.
+    m : ndarray, shape (P,)
+        The running average of the gradients.
+    t : int
+        The number of iterations.
+
+    Examples
+    --------
+    >>> Averaged(np.zeros(1), np.ones(1), np.zeros(1), 0).t
+    0
+    """
 
     mu: Array
     s: Array
@@ -359,7 +497,25 @@ class Averaged(NamedTuple):
 
 @checked(q=state(Diag), n=POSITIVE, lam=NUMBER)
 def to_averaged(q: Diag, n: Number, lam: Number) -> Averaged:
-    """IVON's state of a Gaussian before the first iteration: s as in VON, m = 0, t = 0."""
+    """IVON's state of a Gaussian before the first iteration: s as in VON, m = 0, t = 0.
+
+    Parameters
+    ----------
+    q : Diag
+    n : int
+        The number N of examples.
+    lam : float
+        The prior precision λ.
+
+    Returns
+    -------
+    Averaged
+
+    Examples
+    --------
+    >>> to_averaged(Diag(np.zeros(1), np.array([0.2])), n=2, lam=1.0).s
+    array([2.])
+    """
     return Averaged(q.mu, (1 / q.var - lam) / n, 0 * q.mu, 0)
 
 
@@ -421,119 +577,3 @@ def ivon(
     s = (1 - beta) * q.s + beta * hhat + beta**2 * (q.s - hhat) ** 2 / (2 * (q.s + delta))
     mu = q.mu - alpha * (m / (1 - momentum**t) + delta * q.mu) / (s + delta)
     return Averaged(mu, s, m, t)
-
-
-# --- SLANG: θ ~ N(μ, (U Uᵀ + D)⁻¹), here W for U and Υ for D -------------------------------------
-
-
-@checked(q=state(DLR), grads=ROWS, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER, eig=FUNCTION)
-def slang(
-    q: DLR,
-    grads: Array,
-    alpha: Number,
-    beta: Number,
-    n: Number,
-    lam: Number,
-    eig: Callable[[Array, int], Array],
-) -> DLR:
-    """One iteration of SLANG; O((R+B) R P).
-
-    The precision becomes (1−β)(U Uᵀ + D) + β((N/B) Σ g_i g_iᵀ + λI), its low-rank part is
-    truncated to rank R by ``eig``, the diagonal absorbs the discarded part, and only then the mean
-    is updated, with the truncated precision.
-
-    Parameters
-    ----------
-    q : DLR
-    grads : ndarray, shape (B, P)
-        The gradients of −log p of the examples of a mini-batch at one θ ~ q.
-    alpha, beta, n, lam
-        As for :func:`von`.
-    eig : callable
-        :func:`exact_eig`, or :func:`fast_eig` with its ``rng`` bound.
-
-    Returns
-    -------
-    DLR
-    """
-    rank, B = q.W.shape[1], len(grads)
-    F = np.concatenate([sqrt(1 - beta) * q.W, sqrt(beta * n / B) * grads.T], axis=1)
-    W = eig(F, rank)
-    discarded = rowdot(F, F) - rowdot(W, W)
-    Ups = (1 - beta) * q.Ups + beta * lam + discarded
-    ghat = n * grads.mean(axis=0)
-    mu = q.mu - alpha * woodbury_solve(Ups, W, (ghat + lam * q.mu)[:, None])[:, 0]
-    return DLR(mu, Ups, W)
-
-
-@checked(F=array(2), rank=integer(1))
-def exact_eig(F: Array, rank: int) -> Array:
-    """V Λ^{1/2} of the top eigenpairs of F Fᵀ, from the SVD of F.
-
-    Parameters
-    ----------
-    F : ndarray, shape (P, K)
-    rank : int
-
-    Returns
-    -------
-    ndarray, shape (P, rank)
-    """
-    U, s, _ = thin_svd(F)
-    out: Array = U[:, :rank] * s[:rank]
-    return out
-
-
-@checked(F=array(2), rank=integer(1), rng=GENERATOR, n_iter=integer(0), extra=integer(0))
-def fast_eig(
-    F: Array, rank: int, rng: np.random.Generator, n_iter: int = 4, extra: int = 2
-) -> Array:
-    """The same by Halko's randomised subspace iteration; O((R+B) R P) for each iteration.
-
-    F Fᵀ is applied to rank + extra random vectors. The result is exact to rounding where F has no
-    more than rank + extra columns, as with one or two examples; else it needs a spectral gap.
-
-    Parameters
-    ----------
-    F : ndarray, shape (P, K)
-    rank : int
-    rng : numpy.random.Generator
-    n_iter, extra : int
-
-    Returns
-    -------
-    ndarray, shape (P, rank)
-    """
-    Q = rng.uniform(-1, 1, (len(F), min(rank + extra, *F.shape)))
-    for _ in range(n_iter):
-        Q = qr(F @ (F.T @ Q))[0]
-    U, s, _ = thin_svd(Q.T @ F)
-    out: Array = (Q @ U[:, :rank]) * s[:rank]
-    return out
-
-
-@checked(q=state(DLR), eps=VECTOR)
-def slang_sample(q: DLR, eps: Array) -> Array:
-    """A draw θ = μ + D^{-1/2} (I + A X Aᵀ)⁻ᵀ ε with A = D^{-1/2} U; O(R² P).
-
-    X is such that (I + A X Aᵀ)(I + A X Aᵀ)ᵀ = I + A Aᵀ: with Aᵀ A = L Lᵀ and I + Lᵀ L = M Mᵀ it is
-    L⁻ᵀ (M − I) L⁻¹.
-
-    Parameters
-    ----------
-    q : DLR
-        With a W of full column rank.
-    eps : ndarray, shape (P,)
-        Standard normals.
-
-    Returns
-    -------
-    ndarray, shape (P,)
-    """
-    A = q.W / sqrt(q.Ups)[:, None]
-    L = cholesky(A.T @ A)
-    Minv = solve(cholesky(eye(len(L)) + L.T @ L), eye(len(L)))
-    # (I + A X Aᵀ)⁻¹ = I − A (X⁻¹ + L Lᵀ)⁻¹ Aᵀ = I − A L⁻ᵀ (I − M⁻¹) L⁻¹ Aᵀ
-    Y = solve(L, A.T)
-    theta: Array = q.mu + (eps - Y.T @ ((eye(len(L)) - Minv).T @ (Y @ eps))) / sqrt(q.Ups)
-    return theta

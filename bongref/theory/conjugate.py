@@ -109,7 +109,23 @@ def YS(name: str, value: Any, arguments: Arguments) -> Any:
 
 
 class Local(NamedTuple):
-    """What a step needs to know at ψ."""
+    """What a step needs to know at ψ.
+
+    Attributes
+    ----------
+    rho : ndarray, shape (K,)
+        E_q[T].
+    F : ndarray, shape (K, K)
+        Cov_q[T].
+    g : ndarray, shape (K,)
+        ∇_ψ E_q[log p(y|θ)].
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> local(pair, pair.prior, np.array([3.0]), "autodiff").F.shape
+    (2, 2)
+    """
 
     rho: Array  # E_q[T]
     F: Array  # Cov_q[T]
@@ -117,7 +133,18 @@ class Local(NamedTuple):
 
 
 class Step(NamedTuple):
-    """ψ after a step, and how far rounding may move each of its entries."""
+    """ψ after a step, and how far rounding may move each of its entries.
+
+    Attributes
+    ----------
+    psi, rounding : ndarray, shape (K,)
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> bool(np.all(step(pair, pair.prior, np.array([3.0])).rounding < 1e-8))
+    True
+    """
 
     psi: Array
     rounding: Array
@@ -128,7 +155,24 @@ class Step(NamedTuple):
 
 @checked(pair=PAIR, psi=PSI, theta=array(2))
 def log_prior(pair: Pair, psi: Array, theta: Array) -> Array:
-    """log q_ψ(θ) for the rows of θ, shape (n, D) -> (n,)."""
+    """log q_ψ(θ) for the rows of θ.
+
+    Parameters
+    ----------
+    pair : Pair
+    psi : ndarray, shape (K,)
+    theta : ndarray, shape (n, D)
+
+    Returns
+    -------
+    ndarray, shape (n,)
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> log_prior(pair, pair.prior, np.zeros((1, 1))).shape
+    (1,)
+    """
     log_q: Array = pair.T(theta) @ psi - pair.Phi(psi)  # sec:conjugate#2
     return log_q
 
@@ -147,6 +191,12 @@ def expectation(pair: Pair, psi: Array, f: Function) -> Array:
     Returns
     -------
     ndarray
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> round(float(expectation(pair, pair.prior, lambda theta: np.ones(len(theta)))), 9)
+    1.0
     """
     theta, log_volume = pair.grid(psi)
     mean: Array = np.exp(log_prior(pair, psi, theta) + log_volume) @ f(theta)
@@ -155,7 +205,24 @@ def expectation(pair: Pair, psi: Array, f: Function) -> Array:
 
 @checked(pair=PAIR, psi=PSI, y=Y)
 def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
-    """ρ, F and ∇_ψ E_q[log p(y|θ)] as integrals; arguments as in :func:`step`."""
+    """ρ, F and ∇_ψ E_q[log p(y|θ)] as integrals.
+
+    Parameters
+    ----------
+    pair : Pair
+    psi : ndarray, shape (K,)
+    y : ndarray, shape (C,)
+
+    Returns
+    -------
+    Local
+
+    Examples
+    --------
+    >>> pair, y = PAIRS["gamma-poisson"], np.array([3.0])
+    >>> np.allclose(by_quadrature(pair, pair.prior, y).g, by_autodiff(pair, pair.prior, y).g)
+    True
+    """
     theta, log_volume = pair.grid(psi)
     w = np.exp(log_prior(pair, psi, theta) + log_volume)
     T, ell = pair.T(theta), pair.loglik(y, theta)
@@ -167,7 +234,25 @@ def by_quadrature(pair: Pair, psi: Array, y: Array) -> Local:
 
 @checked(pair=PAIR, psi=PSI, y=Y)
 def by_autodiff(pair: Pair, psi: Array, y: Array) -> Local:
-    """ρ, F and ∇_ψ E_q[log p(y|θ)] as derivatives of Φ and of the closed form of E_q[log p]."""
+    """ρ, F and ∇_ψ E_q[log p(y|θ)] as derivatives of Φ and of the closed form of E_q[log p].
+
+    Parameters
+    ----------
+    pair : Pair
+    psi : ndarray, shape (K,)
+    y : ndarray, shape (C,)
+
+    Returns
+    -------
+    Local
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> rho = by_autodiff(pair, pair.prior, np.array([3.0])).rho
+    >>> bool(rho[1] < 0)      # E[−λ]
+    True
+    """
     g = grad(lambda psi: pair.expected(psi, y))(psi)
     return Local(grad(pair.Phi)(psi), hessian(pair.Phi)(psi), g)
 
@@ -177,7 +262,25 @@ ROUTES: dict[str, Callable[..., Local]] = {"quadrature": by_quadrature, "autodif
 
 @checked(pair=PAIR, psi=PSI, y=Y, route=choice("quadrature", "autodiff"))
 def local(pair: Pair, psi: Array, y: Array, route: str) -> Local:
-    """ρ, F and ∇_ψ E_q[log p(y|θ)] by one of the two routes."""
+    """ρ, F and ∇_ψ E_q[log p(y|θ)] by one of the two routes.
+
+    Parameters
+    ----------
+    pair : Pair
+    psi : ndarray, shape (K,)
+    y : ndarray, shape (C,)
+    route : {"quadrature", "autodiff"}
+
+    Returns
+    -------
+    Local
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> local(pair, pair.prior, np.array([3.0]), "quadrature").g.shape
+    (2,)
+    """
     return ROUTES[route](pair, psi, y)
 
 
@@ -221,12 +324,44 @@ def step(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Step:
 
 
 def bong(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Array:
-    """ψ after the BONG step, ψ + ∇_ρ E_q[log p(y|θ)]; arguments as in :func:`step`."""
+    """ψ after the BONG step, ψ + ∇_ρ E_q[log p(y|θ)].
+
+    Parameters
+    ----------
+    pair, psi, y, route
+        As for :func:`step`.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> bong(pair, pair.prior, np.array([3.0])).round(9).tolist()
+    [5.0, 2.0]
+    """
     return step(pair, psi, y, route).psi
 
 
 def rounding(pair: Pair, psi: Array, y: Array, route: str = "quadrature") -> Array:
-    """The bound of the rounding in each entry of that ψ; arguments as in :func:`step`."""
+    """The bound of the rounding error in each entry of the ψ that :func:`bong` returns.
+
+    Parameters
+    ----------
+    pair, psi, y, route
+        As for :func:`step`.
+
+    Returns
+    -------
+    ndarray, shape (K,)
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> bool(np.all(rounding(pair, pair.prior, np.array([3.0])) < 1e-8))
+    True
+    """
     return step(pair, psi, y, route).rounding
 
 
@@ -271,6 +406,12 @@ def stream(pair: Pair, psi: Array, ys: Array, rule: Function = bong) -> Array:
     Returns
     -------
     ndarray, shape (K,)
+
+    Examples
+    --------
+    >>> pair, ys = PAIRS["gamma-poisson"], np.array([[3.0], [1.0]])
+    >>> stream(pair, pair.prior, ys).round(9).tolist(), stream(pair, pair.prior, ys, bayes).tolist()
+    ([6.0, 3.0], [6.0, 3.0])
     """
     return reduce(lambda psi, y: rule(pair, psi, y), ys, psi)
 
@@ -291,6 +432,12 @@ def bong_in(pair: Pair, psi: Array, y: Array, to: Function, back: Function) -> A
     -------
     ndarray, shape (K,)
         ψ after the step.
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> bong_in(pair, pair.prior, np.array([3.0]), lambda v: v, lambda v: v).round(9).tolist()
+    [5.0, 2.0]
     """
     _, F, g = by_autodiff(pair, psi, y)
     lam = to(psi)

@@ -204,6 +204,13 @@ def update(m: Method, prior: State, curv: Curv, form: str = "auto") -> State:
     -------
     FC, Diag or DLR
         Whether it is positive definite is not checked.
+
+    Examples
+    --------
+    >>> import numpy as np, bongref as br
+    >>> m, curv = br.method("bong-lin-hess-diag"), br.Curv(np.ones(1), d=-np.ones(1))
+    >>> update(m, br.Diag(np.zeros(1), np.ones(1)), curv).mu.tolist()
+    [0.5]
     """
     inner, alpha = _increments(m, curv, form), m.params.get("alpha", 1)
     current: Any = prior if inner is None else inner.start(prior)
@@ -356,13 +363,34 @@ class Poly:
         return sum(values, Fraction(0))
 
     def degree(self, letter: str = "P") -> int:
-        """The highest power of a letter; 0 for the zero polynomial."""
+        """The highest power of a letter; 0 for the zero polynomial.
+
+        Parameters
+        ----------
+        letter : str
+
+        Returns
+        -------
+        int
+
+        Examples
+        --------
+        >>> parse("O((R+M)^2 P)").degree("M")
+        2
+        """
         return max((e[LETTERS.index(letter)] for e in self.terms), default=0)
 
     def leading(self) -> Poly:
-        """The terms of the highest power of P that divide no other one of them.
+        """The terms of the highest power of P, without those that divide another one.
 
-        All other terms are below these at every size.
+        Returns
+        -------
+        Poly
+
+        Examples
+        --------
+        >>> print(parse("O(C^2 P + C^3)").leading())
+        C^2 P
         """
         top = [e for e in self.terms if e[LETTERS.index("P")] == self.degree()]
         return Poly({e: self.terms[e] for e in top if not any(_divides(e, f) for f in top)})

@@ -28,7 +28,21 @@ Gauss = FC | Diag
 
 
 class Expected(NamedTuple):
-    """E_q[log p], and the expected gradient g (P,) and Hessian G (P, P) of log p."""
+    """E_q[log p], and its expected gradient and Hessian.
+
+    Attributes
+    ----------
+    ell : float
+        E_q[log p].
+    g : ndarray, shape (P,)
+    G : ndarray, shape (P, P)
+
+    Examples
+    --------
+    >>> q = Diag(np.zeros(1), np.ones(1))
+    >>> expected(Gaussian(var=1.0), q, [1.0], 1.0).G.tolist()
+    [[-1.0]]
+    """
 
     ell: float
     g: Array
@@ -73,6 +87,12 @@ def output(q: Gauss, X: Array) -> tuple[Any, Any]:
     -------
     m, v : ndarray, shape (N,)
         Differentiable by autograd in the arrays of ``q``.
+
+    Examples
+    --------
+    >>> m, v = output(Diag(np.ones(2), np.array([1.0, 2.0])), np.array([[1.0, 2.0]]))
+    >>> m.tolist(), v.tolist()
+    ([3.0], [9.0])
     """
     m = anp.dot(X, q.mu)
     if isinstance(q, FC):
@@ -93,6 +113,12 @@ def expected_log_prob(lik: Likelihood, m: Any, v: Any, y: Array) -> Any:
     Returns
     -------
     ndarray, shape (N,)
+
+    Examples
+    --------
+    >>> m, v, y = np.zeros(1), np.ones(1), np.zeros((1, 1))
+    >>> expected_log_prob(Poisson(), m, v, y).round(6)      # −e^½
+    array([-1.648721])
     """
     at_m = lik.log_prob(m[:, None], y)
     if isinstance(lik, Gaussian):
@@ -117,6 +143,13 @@ def expected_derivatives(lik: Likelihood, m: Any, v: Any, y: Array) -> tuple[Any
     Returns
     -------
     first, second : ndarray, shape (N,)
+
+    Examples
+    --------
+    >>> m, v, y = np.zeros(1), np.ones(1), np.ones((1, 1))
+    >>> first, second = expected_derivatives(Bernoulli(), m, v, y)
+    >>> first.round(9)
+    array([0.5])
     """
     if isinstance(lik, Gaussian):
         return lik.score(m[:, None], y)[:, 0], -lik.info(m[:, None])[:, 0, 0]
@@ -163,7 +196,29 @@ def expected(lik: Likelihood, q: Gauss, x: Any, y: Any) -> Expected:
 
 
 def data(lik: Likelihood, q: Gauss, x: Any, y: Any) -> tuple[Array, Array]:
-    """X (N, P) and y (N, 1) of one observation or a batch, checked; arguments as in `expected`."""
+    """X (N, P) and y (N, 1) of one observation or a batch, checked.
+
+    Parameters
+    ----------
+    lik, q, x, y
+        As for :func:`expected`.
+
+    Returns
+    -------
+    X : ndarray, shape (N, P)
+    y : ndarray, shape (N, 1)
+
+    Raises
+    ------
+    InvalidType, InvalidValue
+        As :func:`expected`.
+
+    Examples
+    --------
+    >>> X, Y = data(Bernoulli(), Diag(np.zeros(2), np.ones(2)), [1.0, 2.0], 1)
+    >>> X.shape, Y.shape
+    ((1, 2), (1, 1))
+    """
     if not isinstance(q, FC | Diag):
         got = type(q).__name__
         raise InvalidType(f"q must be an FC or Diag state (an exponential family), got {got}")
@@ -179,7 +234,22 @@ def data(lik: Likelihood, q: Gauss, x: Any, y: Any) -> tuple[Array, Array]:
 
 @checked(v=ITERATES)
 def largest_std(v: Any) -> float:
-    """√max v, as a number also while autograd is tracing v."""
+    """√max v, as a number also while autograd is tracing v.
+
+    Parameters
+    ----------
+    v : ndarray, shape (N,)
+        Variances.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> largest_std(np.array([1.0, 4.0]))
+    2.0
+    """
     while hasattr(v, "_value"):
         v = v._value
     return max(float(np.sqrt(np.max(v))), float(np.finfo(float).tiny))

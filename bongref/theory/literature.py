@@ -41,170 +41,74 @@ computes from a factor of R. Published code adds 10⁻³ I to R instead, which i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from ..curvature import Lin
 from ..linalg import Array, cholesky, finite, inv, solve, thin_svd
 from ..states import DLR, FC, Diag
+from .aliases import ALIASES, NOT_ALIASES, Alias, NotAlias, aliases
 from .arguments import (
     FUNCTION,
-    LIKELIHOOD,
     LIN,
-    MODEL,
     NUMBER,
-    POSITIVE,
     VECTOR,
     array,
     checked,
     integer,
     state,
 )
+from .rvga import logistic, rvga, rvga_implicit, sampled
 
-Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
-
-# --- R-VGA ----------------------------------------------------------------------------------------
-
-
-@checked(prior=state(FC), expect=FUNCTION)
-def rvga(prior: FC, expect: Expectation) -> FC:
-    """R-VGA's explicit scheme: both expectations under the prior.
-
-    P_t⁻¹ = P_{t-1}⁻¹ − E_{q_{t-1}}[∇² log p],  μ_t = μ_{t-1} + P_t E_{q_{t-1}}[∇ log p]: the mean
-    is updated with the NEW covariance P_t.
-
-    Parameters
-    ----------
-    prior : FC
-    expect : callable
-        q -> (E_q[∇ log p], E_q[∇² log p]), for example of :func:`sampled` or :func:`logistic`.
-
-    Returns
-    -------
-    FC
-
-    Examples
-    --------
-    >>> prior = FC(np.zeros(1), np.eye(1))
-    >>> rvga(prior, logistic(np.ones(1), 1.0)).mu.round(4).tolist()
-    [0.4126]
-    """
-    g, G = expect(prior)
-    P = finite(inv(inv(prior.Sigma) - G))
-    return FC(prior.mu + P @ g, P)
-
-
-@checked(prior=state(FC), expect=FUNCTION, tol=POSITIVE, max_iter=integer(1))
-def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: int = 500) -> FC:
-    """R-VGA's implicit scheme, which minimises KL(q_t | prior × likelihood).
-
-    P_t⁻¹ = P_{t-1}⁻¹ − E_{q_t}[∇² log p],  μ_t = μ_{t-1} + P_{t-1} E_{q_t}[∇ log p]: both
-    expectations under q_t, the mean updated with P_{t-1}. Solved by Newton's iteration on the
-    second equation with the first put in, until the mean moves by less than ``tol`` standard
-    deviations.
-
-    Parameters
-    ----------
-    prior : FC
-    expect : callable
-        As for :func:`rvga`.
-    tol : float
-    max_iter : int
-
-    Returns
-    -------
-    FC
-
-    Raises
-    ------
-    ArithmeticError
-        If it does not converge.
-    """
-    prec0, q, change = finite(inv(prior.Sigma)), prior, np.inf
-    for _ in range(max_iter):
-        g, G = expect(q)
-        P = finite(inv(prec0 - G))
-        step = P @ (prec0 @ (prior.mu - q.mu) + g)
-        moved = float(np.max(np.abs(P - q.Sigma)) / np.max(np.abs(P)))
-        change = max(_size(step, q.Sigma), moved)
-        q = FC(q.mu + step, P)
-        if change < tol:
-            return q
-    raise ArithmeticError(
-        f"the implicit scheme did not converge in {max_iter} iterations; last change {change:.3g}"
-    )
-
-
-def _size(step: Array, P: Array) -> float:
-    return float(np.max(np.abs(step) / np.sqrt(np.diag(P))))
-
-
-@checked(model=MODEL, lik=LIKELIHOOD, z=array(2))
-def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
-    """Expectations of the derivatives of log p(y | x, θ) as means over θ = μ + L z, Σ = L Lᵀ.
-
-    Parameters
-    ----------
-    model : Model
-    lik : Likelihood
-    x, y : ndarray, shapes (D,) and (C,)
-        One observation, y encoded.
-    z : ndarray, shape (M, P)
-        Standard normals, the same for every q.
-
-    Returns
-    -------
-    callable
-        q -> (E_q[∇ log p], E_q[∇² log p]).
-    """
-    from autograd import numpy as anp
-
-    from ..models import grad, hessian
-
-    def ell(theta: Any) -> Any:
-        return anp.sum(lik.log_prob(model(theta, x), y))
-
-    def expect(q: FC) -> tuple[Array, Array]:
-        thetas = q.mu + z @ cholesky(q.Sigma).T
-        g = np.mean([grad(ell)(t) for t in thetas], axis=0)
-        return g, np.mean([hessian(ell)(t) for t in thetas], axis=0)
-
-    return expect
-
-
-@checked(x=array(1), y=NUMBER)
-def logistic(x: Array, y: float) -> Expectation:
-    """Expectations for logistic regression in R-VGA's closed form.
-
-    log σ(±θᵀx) with a probit in place of σ: k = β/√(β² + xᵀPx), β = √(8/π).
-
-    Parameters
-    ----------
-    x : ndarray, shape (P,)
-    y : float
-        0 or 1.
-
-    Returns
-    -------
-    callable
-        q -> (E_q[∇ log p], E_q[∇² log p]).
-    """
-
-    def expect(q: FC) -> tuple[Array, Array]:
-        k = np.sqrt(8 / np.pi) / np.sqrt(8 / np.pi + x @ q.Sigma @ x)
-        p = 1 / (1 + np.exp(-k * (x @ q.mu)))
-        return (y - p) * x, -k * p * (1 - p) * np.outer(x, x)
-
-    return expect
-
+__all__ = [
+    "ALIASES",
+    "NOT_ALIASES",
+    "Alias",
+    "NotAlias",
+    "Softplus",
+    "aliases",
+    "bbb",
+    "cm_ekf",
+    "factor_analysis",
+    "fd_ekf",
+    "from_softplus",
+    "lofi",
+    "lofi_predict",
+    "lofi_spherical",
+    "logistic",
+    "minimal",
+    "natural_gradient",
+    "rvga",
+    "rvga_implicit",
+    "sampled",
+    "to_softplus",
+    "vd_ekf",
+]
 
 # --- the EKF of conditional moments ---------------------------------------------------------------
 
 
 @checked(lin=LIN)
 def minimal(lin: Lin) -> Lin:
-    """The first C − 1 of C one-hot outputs, whose variance is not singular."""
+    """The first C − 1 of C one-hot outputs, whose variance is not singular.
+
+    Parameters
+    ----------
+    lin : Lin
+        A softmax linearised, with C outputs.
+
+    Returns
+    -------
+    Lin
+        With C − 1 outputs.
+
+    Examples
+    --------
+    >>> p = np.array([0.5, 0.5])
+    >>> minimal(Lin(p, np.eye(2), np.diag(p) - np.outer(p, p), np.array([0.5, -0.5]))).R
+    array([[0.25]])
+    """
     return Lin(lin.yhat[:-1], lin.H[:-1], lin.R[:-1, :-1], lin.e[:-1])
 
 
@@ -229,6 +133,13 @@ def cm_ekf(prior: FC, lin: Lin) -> FC:
     Returns
     -------
     FC
+
+    Examples
+    --------
+    >>> one, I = np.ones(1), np.eye(1)
+    >>> q = cm_ekf(FC(0 * one, I), Lin(yhat=0 * one, H=I, R=I, e=one))
+    >>> q.mu.tolist(), q.Sigma.tolist()
+    ([0.5], [[0.5]])
     """
     K = _gain(prior.Sigma, lin)
     S = lin.H @ prior.Sigma @ lin.H.T + lin.R
@@ -255,6 +166,12 @@ def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Arr
     -------
     theta : ndarray, shape (P,)
     J : ndarray, shape (P, P)
+
+    Examples
+    --------
+    >>> one, I = np.ones(1), np.eye(1)
+    >>> natural_gradient(0 * one, I, Lin(yhat=0 * one, H=I, R=I, e=one), rate=0.5)
+    (array([0.5]), array([[1.]]))
     """
     RH = finite(solve(lin.R, lin.H))
     J = (1 - rate) * J + rate * lin.H.T @ RH
@@ -279,6 +196,13 @@ def vd_ekf(prior: Diag, lin: Lin) -> Diag:
     Returns
     -------
     Diag
+
+    Examples
+    --------
+    >>> one, I = np.ones(1), np.eye(1)
+    >>> q = vd_ekf(Diag(0 * one, one), Lin(yhat=0 * one, H=I, R=I, e=one))
+    >>> q.mu.tolist(), q.var.tolist()
+    ([0.5], [0.5])
     """
     mu = prior.mu + _gain(np.diag(prior.var), lin) @ lin.e
     prec = 1 / prior.var + np.diag(lin.H.T @ finite(solve(lin.R, lin.H)))
@@ -300,6 +224,13 @@ def fd_ekf(prior: Diag, lin: Lin) -> Diag:
     Returns
     -------
     Diag
+
+    Examples
+    --------
+    >>> one, I = np.ones(1), np.eye(1)
+    >>> q = fd_ekf(Diag(0 * one, one), Lin(yhat=0 * one, H=I, R=I, e=one))
+    >>> q.mu.tolist(), q.var.tolist()
+    ([0.5], [0.5])
     """
     K = _gain(np.diag(prior.var), lin)
     return Diag(prior.mu + K @ lin.e, prior.var - np.diag(K @ lin.H) * prior.var)
@@ -324,6 +255,13 @@ def lofi(prior: DLR, lin: Lin) -> DLR:
     Returns
     -------
     DLR
+
+    Examples
+    --------
+    >>> prior = DLR(np.zeros(2), np.ones(2), np.zeros((2, 1)))
+    >>> lin = Lin(yhat=np.zeros(1), H=np.array([[1.0, 0.0]]), R=np.eye(1), e=np.ones(1))
+    >>> lofi(prior, lin).mu.round(9).tolist()
+    [0.5, 0.0]
     """
     u, s, W_tilde = _lofi_svd(prior, lin)
     rank, M = prior.W.shape[1], W_tilde / prior.Ups[:, None]
@@ -347,6 +285,13 @@ def lofi_spherical(prior: DLR, lin: Lin) -> DLR:
     Returns
     -------
     DLR
+
+    Examples
+    --------
+    >>> prior = DLR(np.zeros(2), np.ones(2), np.zeros((2, 1)))
+    >>> lin = Lin(yhat=np.zeros(1), H=np.array([[1.0, 0.0]]), R=np.eye(1), e=np.ones(1))
+    >>> lofi_spherical(prior, lin).mu.round(9).tolist()
+    [0.5, 0.0]
     """
     u, s, _ = _lofi_svd(prior, lin)
     rank, eta = prior.W.shape[1], prior.Ups[0]
@@ -384,6 +329,13 @@ def factor_analysis(
     -------
     Ups : ndarray, shape (P,)
     W : ndarray, shape (P, R)
+
+    Examples
+    --------
+    >>> Ups, W = np.array([1.0, 2.0]), np.array([[1.0], [0.5]])
+    >>> kept, factor = factor_analysis(Ups, W, W)      # of rank 1 already: a fixed point
+    >>> np.allclose(kept, Ups), np.allclose(factor, W)
+    (True, True)
     """
     S = np.diag(Ups_tilde) + W_tilde @ W_tilde.T
     Ups, W = Ups_tilde, W0
@@ -406,6 +358,12 @@ def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
     Returns
     -------
     DLR
+
+    Examples
+    --------
+    >>> q = DLR(np.ones(1), np.ones(1), np.zeros((1, 1)))
+    >>> lofi_predict(q, gamma=0.5, noise=0.75).Ups      # 1/(γ² + noise)
+    array([1.])
     """
     Ups = 1 / (gamma**2 / q.Ups + noise)
     V = (Ups / q.Ups)[:, None] * q.W
@@ -417,7 +375,18 @@ def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
 
 
 class Softplus(NamedTuple):
-    """The state of Bayes by backprop: θ = μ + σ ε with σ = log(1 + exp(ρ))."""
+    """The state of Bayes by backprop: θ = μ + σ ε with σ = log(1 + exp(ρ)).
+
+    Attributes
+    ----------
+    mu, rho : ndarray, shape (P,)
+
+    Examples
+    --------
+    >>> q = from_softplus(Softplus(mu=np.zeros(1), rho=np.zeros(1)))
+    >>> np.sqrt(q.var).round(6)      # log 2
+    array([0.693147])
+    """
 
     mu: Array
     rho: Array
@@ -425,13 +394,41 @@ class Softplus(NamedTuple):
 
 @checked(q=state(Softplus))
 def from_softplus(q: Softplus) -> Diag:
-    """σ² = log(1 + exp(ρ))²."""
+    """The Gaussian with σ² = log(1 + exp(ρ))².
+
+    Parameters
+    ----------
+    q : Softplus
+
+    Returns
+    -------
+    Diag
+
+    Examples
+    --------
+    >>> from_softplus(to_softplus(Diag(np.zeros(1), np.array([4.0])))).var.round(9)
+    array([4.])
+    """
     return Diag(q.mu, np.logaddexp(0, q.rho) ** 2)
 
 
 @checked(q=state(Diag))
 def to_softplus(q: Diag) -> Softplus:
-    """ρ = log(exp(σ) − 1)."""
+    """The state of Bayes by backprop with ρ = log(exp(σ) − 1).
+
+    Parameters
+    ----------
+    q : Diag
+
+    Returns
+    -------
+    Softplus
+
+    Examples
+    --------
+    >>> to_softplus(Diag(np.zeros(1), np.ones(1))).rho.round(6)      # log(e − 1)
+    array([0.541325])
+    """
     std = np.sqrt(q.var)
     return Softplus(q.mu, std + np.log(-np.expm1(-std)))
 
@@ -459,6 +456,13 @@ def bbb(
     Returns
     -------
     Softplus
+
+    Examples
+    --------
+    >>> prior = Diag(np.zeros(1), np.ones(1))
+    >>> q = bbb(to_softplus(prior), prior, lambda theta: np.ones(1), np.zeros(1), alpha=0.1)
+    >>> q.mu.round(9).tolist()
+    [0.1]
     """
     std, slope = np.logaddexp(0, q.rho), 1 / (1 + np.exp(-q.rho))
     theta = q.mu + std * eps
@@ -467,80 +471,3 @@ def bbb(
     d_rho = slope * (eps**2 - 1) / std
     mu = q.mu - alpha * (d_theta + d_mu)
     return Softplus(mu, q.rho - alpha * (d_theta * eps * slope + d_rho))
-
-
-# --- the verdicts ---------------------------------------------------------------------------------
-
-
-class Alias(NamedTuple):
-    """A method of this package that is the literature's, and the parameters that the name fixes."""
-
-    method: str
-    params: dict[str, Any]
-
-
-class NotAlias(NamedTuple):
-    """The cell in which the paper has the name, what differs, and by how much.
-
-    The tests find at least the relative difference ``gap`` in ``quantity``.
-    """
-
-    cell: str
-    reason: str
-    quantity: str
-    gap: float
-
-
-ALIASES: dict[str, Alias] = {
-    "rvga": Alias("bong-mc-hess-fc", {}),
-    "cm-ekf": Alias("bong-lin-hess-fc", {}),
-    "lo-fi": Alias("bong-lin-hess-dlr", {}),
-}
-
-NOT_ALIASES: dict[str, NotAlias] = {
-    "vd-ekf": NotAlias(
-        "bong-lin-hess-diag",
-        "VD-EKF projects the EKF's posterior, so its mean is mu + K e with K = v H^T (R + H v "
-        "H^T)^-1; bong-lin-hess-diag moves it by the new variances alone, v_t H^T R^-1 e. The "
-        "variances are equal. The means are equal where H^T R^-1 H is diagonal, as with one "
-        "parameter. Use bongref.theory.literature.vd_ekf",
-        "mu",
-        0.1,
-    ),
-    "von": NotAlias(
-        "blr-mc-ef-diag",
-        "VON is a batch method with the Hessian: bongref.theory.batch.diag with mc-hess and one "
-        "sample, if its two step sizes are equal; the table has it in the mc-ef row, the text of "
-        "sec:blr-batch in mc-hess. Use bongref.theory.batch.von",
-        "var",
-        0.05,
-    ),
-    "vogn": NotAlias(
-        "blr-mc-ef-diag",
-        "VOGN sums the squares of the gradients of single examples, mc-ef squares their sum, and "
-        "it grows with N, not N^2: equal if there is one example. Use bongref.theory.batch.vogn",
-        "var",
-        0.05,
-    ),
-    "slang": NotAlias(
-        "blr-mc-ef-dlr",
-        "SLANG sums outer products over examples as VOGN does, and moves the mean after the "
-        "projection: for one example the precision is equal, the mean only if nothing is cut "
-        "off. Use bongref.theory.batch.slang",
-        "mu",
-        0.01,
-    ),
-    "bbb": NotAlias(
-        "bbb-mc-ef-diag_mom",
-        "Blundell et al. step in rho with sigma = log(1 + exp(rho)), by the gradient of a "
-        "sampled loss through theta = mu + sigma eps, KL term included; bbb-*-diag_mom steps in "
-        "sigma^2 with the exact KL and Price's theorem. Use bongref.theory.literature.bbb",
-        "var",
-        0.01,
-    ),
-}
-
-
-def aliases() -> dict[str, Alias]:
-    """The names of the literature under which a method of this package goes, number by number."""
-    return dict(ALIASES)

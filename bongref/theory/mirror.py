@@ -8,7 +8,8 @@ r"""Mirror descent (sec:MD-formulation): BONG is explicit, exact online VB the i
 **The family.** q_ψ(θ) = exp(ψᵀT(θ) − Φ(ψ)) with ψ = (Σ⁻¹μ, −½Σ⁻¹) and T(θ) = (θ, θθᵀ), or with
 diagonals σ⁻² and θ²; a state is :class:`FC` or :class:`Diag`. A parameter is a pair of arrays,
 ⟨a, b⟩ the sum of the products of all their entries. The mirror map ρ = ∇Φ(ψ) = E[T(θ)] is taken by
-autograd of Φ. The Bregman divergence is a KL divergence with its arguments exchanged:
+autograd of Φ; :mod:`bongref.theory.exponential` has both. The Bregman divergence is a KL divergence
+with its arguments exchanged:
 
     D_Φ(ψ_i, ψ) = Φ(ψ_i) − Φ(ψ) − ⟨ψ_i − ψ, ρ⟩ = KL(q_ψ | q_{ψ_i}).
 
@@ -29,22 +30,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from types import ModuleType
 from typing import Any, NamedTuple, cast
 
 import numpy as np
-from autograd import grad, jacobian
+from autograd import jacobian
 from autograd import numpy as anp
 
 from ..curvature import Curv
-from ..errors import InvalidType, InvalidValue
-from ..families import diag_nat, fc_nat
+from ..errors import InvalidValue
+from ..families import fc_nat
 from ..gaussians import is_valid, kl
 from ..likelihoods import Likelihood
 from ..linalg import Array, eigvalsh, solve, sym
 from ..paper import eq
-from ..states import FC, Diag
-from .arguments import LIKELIHOOD, NUMBER, PAIR_OF_ARRAYS, POSITIVE, array, checked, integer, state
+from ..states import FC
+from .arguments import LIKELIHOOD, NUMBER, PAIR_OF_ARRAYS, POSITIVE, checked, integer, state
 from .expectations import (
     Gauss,
     data,
@@ -53,142 +53,49 @@ from .expectations import (
     expected_log_prob,
     output,
 )
+from .exponential import (
+    GAUSS,
+    Pair,
+    bregman,
+    dual,
+    family,
+    inner,
+    kl_from_statistics,
+    log_density,
+    log_partition,
+    mirror_map,
+    moments,
+    natural,
+    plus,
+)
 from .newton import EPS, Minimum, NotConverged, minimise, newton, size
 
-GAUSS = state(FC, Diag)
-
+__all__ = [
+    "C",
+    "NotConverged",
+    "Solution",
+    "blr",
+    "bong",
+    "bregman",
+    "dual",
+    "family",
+    "implicit",
+    "implicit_scalar",
+    "inner",
+    "kl_from_statistics",
+    "linearised",
+    "log_density",
+    "log_partition",
+    "loss",
+    "mirror_map",
+    "moments",
+    "natural",
+    "online_vb",
+    "plus",
+    "solve_linearised",
+    "step",
+]
 C = 64.0  # an iteration has converged when its residual is c · cond · eps
-Pair = tuple[Array, Array]  # (ψ⁽¹⁾, ψ⁽²⁾), (ρ⁽¹⁾, ρ⁽²⁾) or a gradient with respect to them
-
-
-# --- the exponential family -----------------------------------------------------------------------
-
-
-def family(q: Gauss) -> ModuleType:
-    """The module with the natural and dual parameters of a state: fc_nat or diag_nat.
-
-    Raises
-    ------
-    InvalidType
-        If ``q`` is not FC or Diag.
-    """
-    if not isinstance(q, FC | Diag):
-        got = type(q).__name__
-        raise InvalidType(f"q must be an FC or Diag state (an exponential family), got {got}")
-    return fc_nat if isinstance(q, FC) else diag_nat
-
-
-@checked(a=PAIR_OF_ARRAYS, b=PAIR_OF_ARRAYS)
-def inner(a: Pair, b: Pair) -> Any:
-    """⟨a, b⟩, the sum of the products of all entries."""
-    return anp.sum(a[0] * b[0]) + anp.sum(a[1] * b[1])
-
-
-@checked(a=PAIR_OF_ARRAYS, b=PAIR_OF_ARRAYS, t=NUMBER)
-def plus(a: Pair, b: Pair, t: float = 1.0) -> Pair:
-    """a + t b."""
-    return a[0] + t * b[0], a[1] + t * b[1]
-
-
-@checked(psi=PAIR_OF_ARRAYS)
-def log_partition(psi: Pair) -> Any:
-    """Φ(ψ) = −¼ψ⁽¹⁾ᵀψ⁽²⁾⁻¹ψ⁽¹⁾ − ½log|−2ψ⁽²⁾| + (P/2) log 2π; differentiable by autograd.
-
-    Parameters
-    ----------
-    psi : (ndarray (P,), ndarray (P, P) or (P,))
-        Natural parameters; a vector ψ⁽²⁾ is a diagonal.
-
-    Returns
-    -------
-    float
-    """
-    psi1, psi2 = psi
-    if anp.ndim(psi2) == 1:
-        quadratic, logdet = anp.sum(psi1**2 / psi2), anp.sum(anp.log(-2 * psi2))
-    else:
-        quadratic = anp.dot(psi1, anp.linalg.solve(psi2, psi1))
-        logdet = anp.linalg.slogdet(-2 * psi2)[1]
-    return -quadratic / 4 - logdet / 2 + len(psi1) * math.log(2 * math.pi) / 2
-
-
-@checked(psi=PAIR_OF_ARRAYS, theta=array(1))
-def log_density(psi: Pair, theta: Array) -> float:
-    """log q_ψ(θ) = ⟨ψ, T(θ)⟩ − Φ(ψ) at one θ of shape (P,)."""
-    T = (theta, theta**2 if psi[1].ndim == 1 else np.outer(theta, theta))
-    log_q = inner(psi, T) - log_partition(psi)  # sec:MD-formulation#1
-    return float(log_q)
-
-
-@checked(psi=PAIR_OF_ARRAYS)
-def mirror_map(psi: Pair) -> Pair:
-    """ρ = ∇Φ(ψ), by autograd; it is E[T(θ)].
-
-    Examples
-    --------
-    >>> q = Diag(np.array([1.0]), np.array([4.0]))
-    >>> [float(a[0]) for a in mirror_map(diag_nat.natural(q))]      # μ and μ² + σ²
-    [1.0, 5.0]
-    """
-    rho = grad(log_partition)(psi)  # sec:MD-formulation#2, sec:MD-formulation#3
-    return rho[0], rho[1]
-
-
-@checked(psi_i=PAIR_OF_ARRAYS, psi=PAIR_OF_ARRAYS)
-def bregman(psi_i: Pair, psi: Pair, rho: Pair | None = None) -> Any:
-    """The Bregman divergence D_Φ(ψ_i, ψ), which is KL(q_ψ | q_{ψ_i}).
-
-    Parameters
-    ----------
-    psi_i, psi : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
-        Natural parameters.
-    rho : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag, optional
-        The dual parameters of ψ where they are known already.
-
-    Returns
-    -------
-    float
-        Differentiable by autograd.
-    """
-    rho = mirror_map(psi) if rho is None else rho
-    gap = inner(plus(psi_i, psi, -1), rho)
-    D = log_partition(psi_i) - log_partition(psi) - gap  # sec:MD-formulation#5, eq:KL-bregman
-    return D
-
-
-@checked(q=GAUSS, p=GAUSS)
-def kl_from_statistics(q: Gauss, p: Gauss) -> float:
-    """KL(q | p) as E_q[⟨ψ_q − ψ_p, T(θ)⟩ + Φ(ψ_p) − Φ(ψ_q)], with E_q[T(θ)] = ρ_q."""
-    psi_q, psi_p = family(q).natural(q), family(p).natural(p)
-    Phi = log_partition(psi_p) - log_partition(psi_q)
-    D = inner(plus(psi_q, psi_p, -1), family(q).dual(q)) + Phi  # sec:MD-formulation#6
-    return float(D)
-
-
-@checked(psi=PAIR_OF_ARRAYS)
-def moments(psi: Pair) -> Gauss:
-    """(μ, Σ) of ψ; differentiable by autograd."""
-    psi1, psi2 = psi
-    if anp.ndim(psi2) == 1:
-        return Diag(-psi1 / psi2 / 2, -1 / psi2 / 2)
-    return FC(-anp.linalg.solve(psi2, psi1) / 2, -anp.linalg.inv(psi2) / 2)
-
-
-@checked(q=GAUSS)
-def natural(q: Gauss) -> Pair:
-    """ψ of (μ, Σ); differentiable by autograd."""
-    if isinstance(q, Diag):
-        return q.mu / q.var, -1 / q.var / 2
-    prec = anp.linalg.inv(q.Sigma)
-    return anp.dot(prec, q.mu), -prec / 2
-
-
-@checked(q=GAUSS)
-def dual(q: Gauss) -> Pair:
-    """ρ of (μ, Σ); differentiable by autograd."""
-    if isinstance(q, Diag):
-        return q.mu, q.mu**2 + q.var
-    return q.mu, anp.outer(q.mu, q.mu) + q.Sigma
 
 
 # --- explicit: the linearised problem -------------------------------------------------------------
@@ -209,6 +116,12 @@ def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
     Returns
     -------
     pair of ndarray
+
+    Examples
+    --------
+    >>> psi, d_rho = (np.array([2.0]), np.array([-0.5])), (np.array([1.0]), np.array([0.5]))
+    >>> [v.tolist() for v in step(psi, d_rho)]
+    [[1.0], [-1.0]]
     """
     psi = plus(psi, d_rho, -alpha)  # eq:MD-iterated, eq:bong-as-linearized-optimization
     return psi
@@ -216,7 +129,28 @@ def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
 
 @checked(psi_i=PAIR_OF_ARRAYS, d_rho=PAIR_OF_ARRAYS, alpha=POSITIVE)
 def linearised(psi_i: Pair, d_rho: Pair, alpha: float = 1.0) -> Callable[[Gauss], Any]:
-    """The function q ↦ ⟨∇_{ρ_i} L, ρ⟩ + D_Φ(ψ_i, ψ)/α; arguments as in :func:`step`."""
+    """The function q ↦ ⟨∇_{ρ_i} L, ρ⟩ + D_Φ(ψ_i, ψ)/α, which a step of mirror descent minimises.
+
+    Parameters
+    ----------
+    psi_i : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
+        Natural parameters.
+    d_rho : pair of ndarray, shapes (P,) and (P, P), or (P,) of Diag
+        ∇_ρ L at ψ_i.
+    alpha : float
+
+    Returns
+    -------
+    callable
+        Of a state; differentiable by autograd.
+
+    Examples
+    --------
+    >>> from bongref import Diag
+    >>> q, zero = Diag(np.zeros(1), np.ones(1)), np.zeros(1)
+    >>> float(linearised(natural(q), (zero, zero))(q))
+    0.0
+    """
     return lambda q: inner(d_rho, dual(q)) + bregman(psi_i, natural(q), dual(q)) / alpha
 
 
@@ -240,6 +174,13 @@ def solve_linearised(start: Gauss, d_rho: Pair, alpha: float = 1.0) -> Minimum:
     ------
     NotConverged
         If there is no minimum: the precision of the closed solution is not positive definite.
+
+    Examples
+    --------
+    >>> from bongref import Diag
+    >>> q = Diag(np.zeros(1), np.ones(1))
+    >>> solve_linearised(q, (np.array([-1.0]), np.array([0.5]))).state.mu.round(9).tolist()
+    [0.5]
     """
     return minimise(linearised(family(start).natural(start), d_rho, alpha), start)
 
@@ -287,6 +228,13 @@ def blr(lik: Likelihood, prior: Gauss, x: Any, y: Any, alpha: float, n_iter: int
     Returns
     -------
     FC or Diag
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Gaussian
+    >>> q = blr(Gaussian(var=1.0), FC(np.zeros(1), np.eye(1)), [1.0], 1.0, alpha=0.5, n_iter=50)
+    >>> q.mu.round(9).tolist()
+    [0.5]
     """
     q = prior
     for _ in range(n_iter):
@@ -301,7 +249,18 @@ def blr(lik: Likelihood, prior: Gauss, x: Any, y: Any, alpha: float, n_iter: int
 class Solution(NamedTuple):
     """A solved implicit update.
 
-    ``residual`` is the largest entry of ψ − ψ_{t|t-1} + ∇_ρ L_t(ψ), relative to its terms.
+    Attributes
+    ----------
+    state : FC or Diag
+    residual : float
+        The largest entry of ψ − ψ_{t|t-1} + ∇_ρ L_t(ψ), relative to its terms.
+    n_iter : int
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Gaussian
+    >>> implicit(Gaussian(var=1.0), FC(np.zeros(1), np.eye(1)), [1.0], 1.0).residual < 1e-12
+    True
     """
 
     state: Gauss
@@ -311,7 +270,25 @@ class Solution(NamedTuple):
 
 @checked(lik=LIKELIHOOD, prior=GAUSS)
 def loss(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Callable[[Gauss], Any]:
-    """The online variational loss q ↦ L_t(ψ) + D_Φ(ψ_{t|t-1}, ψ); differentiable by autograd."""
+    """The online variational loss q ↦ L_t(ψ) + D_Φ(ψ_{t|t-1}, ψ); differentiable by autograd.
+
+    Parameters
+    ----------
+    lik, prior, x, y
+        As for :func:`bong`.
+
+    Returns
+    -------
+    callable
+        Of a state.
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Poisson
+    >>> prior = FC(np.zeros(1), np.eye(1))
+    >>> round(float(loss(Poisson(), prior, [1.0], 0)(prior)), 6)      # e^½
+    1.648721
+    """
     (X, Y), psi0 = data(lik, prior, x, y), family(prior).natural(prior)
 
     def value(q: Gauss) -> Any:
@@ -339,6 +316,13 @@ def online_vb(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Minimum:
     Raises
     ------
     NotConverged
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Gaussian
+    >>> prior = FC(np.zeros(1), np.eye(1))
+    >>> online_vb(Gaussian(var=1.0), prior, [1.0], 1.0).state.mu.round(9).tolist()
+    [0.5]
     """
     return minimise(loss(lik, prior, x, y), prior)
 
@@ -483,6 +467,13 @@ def implicit_scalar(lik: Likelihood, prior: FC, x: Any, y: Any, *, max_iter: int
     InvalidValue
         If there is more than one observation, or the prior is not FC.
     NotConverged
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Bernoulli
+    >>> prior = FC(np.zeros(2), 4 * np.eye(2))
+    >>> implicit_scalar(Bernoulli(), prior, [1.0, 2.0], 1).state.mu.round(4).tolist()
+    [0.6557, 1.3115]
     """
     X, Y = data(lik, prior, x, y)
     if len(X) != 1 or not isinstance(prior, FC):

@@ -1,6 +1,6 @@
 """Newton's method over Gaussian states, with derivatives by autograd.
 
-found = minimise(lambda q: br.kl(q, prior) + cost(q), prior)       # any function of a state
+found = minimise(mirror.loss(lik, prior, x, y), prior)      # any function that autograd takes
 found.state, found.value, found.decrement
 """
 
@@ -32,6 +32,12 @@ class NotConverged(BongrefError, ArithmeticError):
         The residual that it reached.
     state : FC or Diag
         The last iterate.
+
+    Examples
+    --------
+    >>> raise NotConverged("the iteration stalled", 0.5, None)
+    Traceback (most recent call last):
+    bongref.theory.newton.NotConverged: the iteration stalled; residual 0.5
     """
 
     def __init__(self, what: str, residual: float, state: Gauss) -> None:
@@ -45,7 +51,21 @@ class NotConverged(BongrefError, ArithmeticError):
 class Minimum(NamedTuple):
     """A minimum over Gaussians.
 
-    ``decrement`` is Newton's λ², twice the expected decrease, at the last step.
+    Attributes
+    ----------
+    state : FC or Diag
+    value : float
+        The objective there.
+    decrement : float
+        Newton's λ², twice the expected decrease, at the last step.
+    n_iter : int
+
+    Examples
+    --------
+    >>> start = Diag(np.zeros(1), np.ones(1))
+    >>> found = minimise(lambda q: anp.sum((q.mu - 1) ** 2 + q.var - anp.log(q.var)), start)
+    >>> round(found.value, 9)
+    1.0
     """
 
     state: Gauss
@@ -75,6 +95,14 @@ def minimise(objective: Callable[[Gauss], Any], start: Gauss, *, max_iter: int =
     Raises
     ------
     NotConverged
+        If there is no minimum, or the iteration does not end.
+
+    Examples
+    --------
+    >>> start = Diag(np.zeros(1), np.ones(1))
+    >>> found = minimise(lambda q: anp.sum((q.mu - 1) ** 2 + q.var - anp.log(q.var)), start)
+    >>> found.state.mu.round(9).tolist()
+    [1.0]
     """
     P = len(start.mu)
     both = np.arange(P), np.arange(P)
@@ -133,6 +161,13 @@ def newton(
     Raises
     ------
     NotConverged
+        If there is no minimum, or the iteration does not end.
+
+    Examples
+    --------
+    >>> f, back = lambda u: (u[0] - 2.0) ** 2, lambda u: Diag(u, u)
+    >>> newton(f, np.ones(1), np.array([0]), back, max_iter=10)[0].tolist()
+    [2.0]
     """
     gradient, hessian, decrement = grad(f), jacobian(grad(f)), math.inf
     for i in range(1, max_iter + 1):
@@ -162,5 +197,19 @@ def newton(
 
 
 def size(*arrays: Array) -> float:
-    """The largest absolute value of all entries."""
+    """The largest absolute value of all entries.
+
+    Parameters
+    ----------
+    *arrays : ndarray
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> size(np.array([1.0, -3.0]), np.array([[2.0]]))
+    3.0
+    """
     return max(float(np.max(np.abs(a))) for a in arrays)

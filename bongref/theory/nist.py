@@ -54,21 +54,18 @@ True
 
 from __future__ import annotations
 
-import json
 import math
 import warnings
 from collections.abc import Callable, Iterable
-from decimal import Context, Decimal
 from fractions import Fraction
 from functools import cache
-from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
 from .. import checks, linalg
 from ..curvature import Curv
-from ..errors import Diverging, LostDigits, NotFinite, NotPositiveDefinite
+from ..errors import BongrefWarning, NotFinite, NotPositiveDefinite
 from ..families import fc_nat
 from ..filter import update
 from ..grid import method
@@ -78,22 +75,52 @@ from ..models import linear
 from ..routes.compare import EPS
 from ..states import FC
 from ..stream import run
-from .arguments import NUMBER, REAL, checked, instance, integer, state
+from .arguments import NUMBER, checked, instance, integer, state
+from .certified import DATA, Dataset, lre, minus_log10, root
 
-
-class Dataset(NamedTuple):
-    """Data and certified values as exact numbers, the decimals that NIST prints."""
-
-    name: str
-    X: Array  # (n, P) fractions
-    y: Array  # (n,) fractions
-    beta: tuple[str, ...]  # the certified coefficients,
-    sd: tuple[str, ...]  # their standard deviations
-    s: str  # and the residual standard deviation, as printed
+__all__ = [
+    "DATA",
+    "ROUTES",
+    "Dataset",
+    "Row",
+    "bong",
+    "condition",
+    "exact",
+    "exact_from_float",
+    "expected_digits",
+    "least_squares",
+    "lre",
+    "lstsq",
+    "measure",
+    "qr",
+    "root",
+    "row",
+    "scales",
+    "stream_digits",
+    "table",
+    "vague",
+]
 
 
 class Row(NamedTuple):
-    """Correct digits of one route on one dataset, from 0 to 15."""
+    """Correct digits of one route on one dataset, from 0 to 15.
+
+    Attributes
+    ----------
+    dataset, route : str
+    coefficient : float
+        The digits of the worst coefficient.
+    standard_deviation : float
+        Those of the worst of their standard deviations.
+    residual : float
+        Those of the residual standard deviation.
+    note : str
+
+    Examples
+    --------
+    >>> row("Pontius", "qr").coefficient > 10
+    True
+    """
 
     dataset: str
     route: str
@@ -103,70 +130,29 @@ class Row(NamedTuple):
     note: str = ""
 
 
-# --- the data -------------------------------------------------------------------------------------
-
-
-def _fractions(words: Any) -> Array:
-    numbers: Array = np.vectorize(Fraction, otypes=[object])(np.array(words))
-    return numbers
-
-
-def _columns(x: Array, model: dict[str, Any]) -> Array:
-    """The matrix X of a model: powers of one predictor, or a constant and the predictors."""
-    if "powers" in model:
-        return np.concatenate([x**k for k in model["powers"]], axis=1)
-    return np.concatenate([x[:, :1] ** 0, x], axis=1)
-
-
-def _dataset(row: dict[str, Any]) -> Dataset:
-    X = _columns(_fractions(row["x"]), row["model"])
-    beta, sd = tuple(row["coefficients"]), tuple(row["standard_deviations"])
-    s = row["residual_standard_deviation"]
-    return Dataset(row["name"], X, _fractions(row["y"]), beta, sd, s)
-
-
-def _read() -> dict[str, Dataset]:
-    rows = json.loads(Path(__file__).with_name("nist.json").read_text(encoding="utf-8"))
-    return {row["name"]: _dataset(row) for row in rows}
-
-
-DATA: dict[str, Dataset] = _read()
-
-
-# --- digits ---------------------------------------------------------------------------------------
-
-
-@checked(got=REAL, certified=instance(str))
-def lre(got: Fraction | float, certified: str) -> float:
-    """Correct digits, from 0 to 15.
-
-    −log₁₀ of the relative error; of the absolute one where the certified value is 0.
-    """
-    if not math.isfinite(got):
-        return 0.0
-    wanted = Fraction(certified)
-    error = abs(Fraction(got) - wanted) / (abs(wanted) or 1)
-    return 15.0 if error == 0 else min(15.0, max(0.0, _minus_log10(error)))
-
-
-def _minus_log10(x: Fraction) -> float:
-    return math.log10(x.denominator) - math.log10(x.numerator)
-
-
-@checked(x=REAL)
-def root(x: Fraction | float) -> Fraction | float:
-    """√x, of a fraction to 40 digits."""
-    if isinstance(x, Fraction):
-        c = Context(prec=40)
-        return Fraction(c.sqrt(c.divide(Decimal(x.numerator), Decimal(x.denominator))))
-    return math.sqrt(x) if x >= 0 else math.nan
-
-
 @checked(d=instance(Dataset), q=state(FC))
 def measure(d: Dataset, route: str, q: FC, note: str = "") -> Row:
     """The digits of a posterior N(β, Σ) under unit noise.
 
     s² = ‖y − Xβ‖²/(n − P), and the variances of the coefficients are s²Σ_jj.
+
+    Parameters
+    ----------
+    d : Dataset
+    route : str
+        What the row calls it.
+    q : FC
+    note : str
+
+    Returns
+    -------
+    Row
+
+    Examples
+    --------
+    >>> d = DATA["Pontius"]
+    >>> measure(d, "exact answer", least_squares(d)).coefficient > 12
+    True
     """
     exact = q.mu.dtype.kind == "O"
     X, y = (d.X, d.y) if exact else (d.X.astype(float), d.y.astype(float))
@@ -189,7 +175,23 @@ def _least_squares(name: str) -> FC:
 
 @checked(d=instance(Dataset))
 def least_squares(d: Dataset) -> FC:
-    """(β, (XᵀX)⁻¹) in fractions: the answer, with no prior and no step code."""
+    """(β, (XᵀX)⁻¹) in fractions: the answer, with no prior and no step code.
+
+    Parameters
+    ----------
+    d : Dataset
+
+    Returns
+    -------
+    FC
+        Of fractions.
+
+    Examples
+    --------
+    >>> d = DATA["NoInt1"]
+    >>> lre(least_squares(d).mu[0], d.beta[0]) > 14
+    True
+    """
     return _least_squares(d.name)
 
 
@@ -199,6 +201,22 @@ def vague(d: Dataset, digits: float, scale: Array | None = None) -> int:
 
     To first order it moves no coefficient by more than 10^−digits of itself. With ``scale`` the
     prior is isotropic for columns divided by it: precision scale²/10ᵉ.
+
+    Parameters
+    ----------
+    d : Dataset
+    digits : float
+    scale : ndarray, shape (P,), optional
+
+    Returns
+    -------
+    int
+
+    Examples
+    --------
+    >>> d = DATA["Pontius"]
+    >>> vague(d, digits=12) - vague(d, digits=10)
+    2
     """
     beta, Sigma = least_squares(d)
     weight = np.array(
@@ -207,13 +225,27 @@ def vague(d: Dataset, digits: float, scale: Array | None = None) -> int:
     )
     shift = Sigma @ (weight * beta)
     return math.ceil(
-        digits - min(_minus_log10(abs(a / b)) for a, b in zip(shift, beta, strict=True) if a != 0)
+        digits - min(minus_log10(abs(a / b)) for a, b in zip(shift, beta, strict=True) if a != 0)
     )
 
 
 @checked(d=instance(Dataset))
 def condition(d: Dataset) -> float:
-    """cond(X) with columns of norm 1."""
+    """cond(X) with columns of norm 1.
+
+    Parameters
+    ----------
+    d : Dataset
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> condition(DATA["Filip"]) > 1e6 * condition(DATA["Pontius"])
+    True
+    """
     X = d.X.astype(float)
     return float(np.linalg.cond(X / np.linalg.norm(X, axis=0)))
 
@@ -223,6 +255,22 @@ def expected_digits(d: Dataset, route: str) -> float:
     """The digits that rounding and the prior leave of the worst coefficient at least.
 
     By the bounds above with c = n, the number of observations.
+
+    Parameters
+    ----------
+    d : Dataset
+    route : str
+        One of ``ROUTES``.
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> d = DATA["Pontius"]
+    >>> row("Pontius", "qr").coefficient >= expected_digits(d, "qr")
+    True
     """
     (beta, Sigma), (X, y) = (_absolute(*least_squares(d)), _absolute(d.X, d.y))
     through_gram = Sigma @ (X.T @ (X @ beta + y))  # what errors of eps in XᵀX and Xᵀy do to β
@@ -242,7 +290,21 @@ def expected_digits(d: Dataset, route: str) -> float:
 
 @checked(d=instance(Dataset))
 def stream_digits(d: Dataset) -> float:
-    """d = 8 − log₁₀κ, at least 1: the influence of a stream's prior in float64 is 10⁻ᵈ."""
+    """d = 8 − log₁₀κ, at least 1: the influence of a stream's prior in float64 is 10⁻ᵈ.
+
+    Parameters
+    ----------
+    d : Dataset
+
+    Returns
+    -------
+    float
+
+    Examples
+    --------
+    >>> stream_digits(DATA["Pontius"]) > stream_digits(DATA["Longley"])
+    True
+    """
     return max(1.0, 8.0 - math.log10(condition(d)))
 
 
@@ -257,13 +319,49 @@ BONG = method("bong-lin-hess-fc")
 
 @checked(d=instance(Dataset), digits=integer(1))
 def exact(d: Dataset, digits: int = 25) -> FC:
-    """The step code on fractions: one mini-batch, g = Xᵀ(y − X·0), G = −XᵀX."""
+    """The step code on fractions: one mini-batch, g = Xᵀ(y − X·0), G = −XᵀX.
+
+    Parameters
+    ----------
+    d : Dataset
+    digits : int
+        How little the prior may move a coefficient, see :func:`vague`.
+
+    Returns
+    -------
+    FC
+        Of fractions.
+
+    Examples
+    --------
+    >>> d = DATA["Pontius"]
+    >>> measure(d, "exact", exact(d)).coefficient > 12
+    True
+    """
     return _exact(d.X, d.y, vague(d, digits))
 
 
 @checked(d=instance(Dataset), digits=integer(1))
 def exact_from_float(d: Dataset, digits: int = 25) -> FC:
-    """The same on what float64 keeps of the data."""
+    """The step code on fractions, of what float64 keeps of the data.
+
+    Parameters
+    ----------
+    d : Dataset
+    digits : int
+        As for :func:`exact`.
+
+    Returns
+    -------
+    FC
+        Of fractions.
+
+    Examples
+    --------
+    >>> d = DATA["Pontius"]
+    >>> measure(d, "exact, float64 X", exact_from_float(d)).coefficient > 10
+    True
+    """
     as_float = np.frompyfunc(lambda v: Fraction(float(v)), 1, 1)
     return _exact(as_float(d.X), as_float(d.y), vague(d, digits))
 
@@ -276,7 +374,23 @@ def _exact(X: Array, y: Array, exponent: int) -> FC:
 
 @checked(d=instance(Dataset))
 def scales(d: Dataset, scaled: bool) -> Array:
-    """1 for every column, or a power of two near its largest entry."""
+    """1 for every column, or a power of two near its largest entry.
+
+    Parameters
+    ----------
+    d : Dataset
+    scaled : bool
+        False for 1.
+
+    Returns
+    -------
+    ndarray, shape (P,)
+
+    Examples
+    --------
+    >>> scales(DATA["Pontius"], scaled=False)
+    array([1., 1., 1.])
+    """
     top = np.abs(d.X.astype(float)).max(axis=0)
     return 2.0 ** np.round(np.log2(top)) if scaled else np.ones(d.X.shape[1])
 
@@ -290,7 +404,30 @@ def bong(
     scaled: bool = False,
     digits: float | None = None,
 ) -> FC:
-    """BONG-LIN-HESS-FC in float64 from N(0, v₀ I), v₀ = 10^vague(digits), with unit noise."""
+    """BONG-LIN-HESS-FC in float64 from N(0, v₀ I), v₀ = 10^vague(digits), with unit noise.
+
+    Parameters
+    ----------
+    d : Dataset
+    batch : bool
+        All rows in one update, or one at a time.
+    form : {"auto", "plain", "efficient"}
+    scaled : bool
+        Whether the columns are divided by :func:`scales`.
+    digits : float, optional
+        Of :func:`vague`; 16 of a batch, else :func:`stream_digits`.
+
+    Returns
+    -------
+    FC
+        In the units of the data.
+
+    Examples
+    --------
+    >>> d = DATA["Pontius"]
+    >>> measure(d, "mini-batch", bong(d, batch=True)).coefficient > 8
+    True
+    """
     if digits is None:
         digits = 16.0 if batch else stream_digits(d)
     scale = scales(d, scaled)
@@ -301,8 +438,7 @@ def bong(
         q = cast(FC, update(BONG, model, lik, prior, X, y[:, None], form=form)[0])
     else:
         with warnings.catch_warnings():  # data that are hard on purpose
-            warnings.simplefilter("ignore", Diverging)
-            warnings.simplefilter("ignore", LostDigits)
+            warnings.simplefilter("ignore", BongrefWarning)
             result = run(BONG, model, lik, prior, X, y[:, None], form=form, progress=False)
         q = cast(FC, result.state)
     return FC(q.mu / scale, q.Sigma / np.outer(scale, scale))
@@ -310,7 +446,21 @@ def bong(
 
 @checked(d=instance(Dataset))
 def qr(d: Dataset) -> FC:
-    """Householder QR: β = R⁻¹Qᵀy, (XᵀX)⁻¹ = R⁻¹R⁻ᵀ."""
+    """Householder QR: β = R⁻¹Qᵀy, (XᵀX)⁻¹ = R⁻¹R⁻ᵀ.
+
+    Parameters
+    ----------
+    d : Dataset
+
+    Returns
+    -------
+    FC
+
+    Examples
+    --------
+    >>> qr(DATA["NoInt1"]).mu.round(6)
+    array([2.07438])
+    """
     Q, R = linalg.qr(d.X.astype(float))
     half = solve(R, np.eye(len(R)))
     return FC(solve(R, Q.T @ d.y.astype(float)), half @ half.T)
@@ -321,6 +471,19 @@ def lstsq(d: Dataset) -> FC:
     """numpy.linalg.lstsq as it is, which drops singular values below eps·n.
 
     The covariance is that of the pseudo-inverse with the same threshold.
+
+    Parameters
+    ----------
+    d : Dataset
+
+    Returns
+    -------
+    FC
+
+    Examples
+    --------
+    >>> lstsq(DATA["NoInt1"]).mu.round(6)
+    array([2.07438])
     """
     X = d.X.astype(float)
     plus = np.linalg.pinv(X, rcond=len(X) * EPS)
@@ -348,6 +511,22 @@ def row(name: str, route: str) -> Row:
     """One line of the table.
 
     A stream that ends early has no digits; the note says why and at which observation.
+
+    Parameters
+    ----------
+    name : str
+        One of ``DATA``.
+    route : str
+        One of ``ROUTES``.
+
+    Returns
+    -------
+    Row
+
+    Examples
+    --------
+    >>> row("Pontius", "lstsq").dataset
+    'Pontius'
     """
     d = DATA[checks.choice("name", name, tuple(DATA))]
     checks.choice("route", route, tuple(ROUTES))
@@ -359,5 +538,22 @@ def row(name: str, route: str) -> Row:
 
 
 def table(names: Iterable[str] = tuple(DATA), routes: Iterable[str] = tuple(ROUTES)) -> list[Row]:
-    """Every dataset by every route."""
+    """Every dataset by every route.
+
+    Parameters
+    ----------
+    names : iterable of str
+        Of ``DATA``.
+    routes : iterable of str
+        Of ``ROUTES``.
+
+    Returns
+    -------
+    list of Row
+
+    Examples
+    --------
+    >>> [r.route for r in table(["Pontius"], ["qr", "lstsq"])]
+    ['qr', 'lstsq']
+    """
     return [row(name, route) for name in names for route in routes]

@@ -29,14 +29,54 @@ Function = Callable[..., Any]
 
 
 class Grid(NamedTuple):
-    """Nodes of a quadrature rule over θ, and the logarithm of the volume that each stands for."""
+    """Nodes of a quadrature rule over θ, and the logarithm of the volume that each stands for.
+
+    Attributes
+    ----------
+    theta : ndarray, shape (n, D)
+    log_volume : ndarray, shape (n,)
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> pair.grid(pair.prior).theta.shape[1]
+    1
+    """
 
     theta: Array  # (n, D)
     log_volume: Array  # (n,)
 
 
 class Pair(NamedTuple):
-    """A likelihood and the prior that is its conjugate."""
+    """A likelihood and the prior that is its conjugate.
+
+    Attributes
+    ----------
+    T : callable
+        θ (n, D) -> (n, K), the statistic of the prior.
+    Phi : callable
+        ψ (K,) -> log ∫ exp(ψᵀT(θ)) dθ, for autograd.
+    loglik : callable
+        (y, θ (n, D)) -> log p(y|θ), (n,), as textbooks print it.
+    tau : callable
+        y -> (K,), with log p(y|θ) = τᵀT(θ) − b(y).
+    expected : callable
+        (ψ, y) -> E_q[log p(y|θ)] in closed form, for autograd.
+    grid : callable
+        ψ -> Grid
+    textbook : callable
+        (ψ, y) -> ψ of the posterior, by the rule for the usual parameters.
+    sample : callable
+        (rng, n) -> n observations.
+    prior : ndarray, shape (K,)
+        A ψ to start from.
+
+    Examples
+    --------
+    >>> pair = PAIRS["gamma-poisson"]
+    >>> pair.textbook(pair.prior, np.array([3.0])).tolist()
+    [5.0, 2.0]
+    """
 
     T: Function  # θ (n, D) -> (n, K): the statistic of the prior
     Phi: Function  # ψ (K,) -> log ∫ exp(ψᵀT(θ)) dθ, for autograd
@@ -69,7 +109,21 @@ defvjp(log_gamma, lambda ans, x, k=0: lambda g: g * log_gamma(x, k + 1), argnums
 
 @checked(u=ITERATES)
 def softplus(u: Any) -> Any:
-    """log(1 + e^u)."""
+    """log(1 + e^u).
+
+    Parameters
+    ----------
+    u : array_like
+
+    Returns
+    -------
+    ndarray
+
+    Examples
+    --------
+    >>> round(float(softplus(0.0)), 6)      # log 2
+    0.693147
+    """
     return np.logaddexp(0, u)
 
 
@@ -96,6 +150,12 @@ def line(kernel: Function, mode: float, sd: float) -> tuple[Array, float]:
     -------
     u : ndarray, shape (n,)
     h : float
+
+    Examples
+    --------
+    >>> u, h = line(lambda u: -(u**2) / 2, mode=0.0, sd=1.0)
+    >>> round(float(np.sum(np.exp(-(u**2) / 2)) * h / math.sqrt(2 * math.pi)), 9)
+    1.0
     """
     with np.errstate(over="ignore"):
         left, right = (
@@ -108,7 +168,23 @@ def line(kernel: Function, mode: float, sd: float) -> tuple[Array, float]:
 
 @checked(a=POSITIVE, b=POSITIVE)
 def beta_line(a: float, b: float) -> tuple[Array, float]:
-    """Nodes in u = logit v for v ~ Beta(a, b)."""
+    """Nodes and spacing in u = logit v for v ~ Beta(a, b).
+
+    Parameters
+    ----------
+    a, b : float
+
+    Returns
+    -------
+    u : ndarray, shape (n,)
+    h : float
+
+    Examples
+    --------
+    >>> u, h = beta_line(2.0, 2.0)
+    >>> h <= 0.2
+    True
+    """
 
     def kernel(u: Any) -> Any:
         return -a * softplus(-u) - b * softplus(u)
@@ -118,7 +194,23 @@ def beta_line(a: float, b: float) -> tuple[Array, float]:
 
 @checked(a=POSITIVE, b=POSITIVE)
 def gamma_line(a: float, b: float) -> tuple[Array, float]:
-    """Nodes in u = log λ for λ ~ Gamma(shape a, rate b)."""
+    """Nodes and spacing in u = log λ for λ ~ Gamma(shape a, rate b).
+
+    Parameters
+    ----------
+    a, b : float
+
+    Returns
+    -------
+    u : ndarray, shape (n,)
+    h : float
+
+    Examples
+    --------
+    >>> u, h = gamma_line(2.0, 1.0)
+    >>> h <= 0.2
+    True
+    """
 
     def kernel(u: Any) -> Any:
         return a * u - b * np.exp(u)
@@ -155,6 +247,12 @@ def gaussian_mean(R: Any, prior: Any) -> Pair:
     Returns
     -------
     Pair
+
+    Examples
+    --------
+    >>> pair = gaussian_mean([[2.0]], prior=[0.0, 1.0])
+    >>> pair.textbook(pair.prior, np.array([3.0])).round(9).tolist()      # [χ + y, ν + 1]
+    [3.0, 2.0]
     """
     R = np.asarray(R, dtype=float)
     D, prec, log_det = len(R), finite(inv(R)), logdet(R)
@@ -211,6 +309,12 @@ def dirichlet_categorical(prior: Any) -> Pair:
     Returns
     -------
     Pair
+
+    Examples
+    --------
+    >>> pair = dirichlet_categorical([1.0, 1.0, 3.0])
+    >>> pair.textbook(pair.prior, np.array([0.0, 1.0])).tolist()
+    [1.0, 2.0, 4.0]
     """
     K = len(prior)
 
@@ -267,6 +371,12 @@ def gamma_poisson(prior: Any) -> Pair:
     Returns
     -------
     Pair
+
+    Examples
+    --------
+    >>> pair = gamma_poisson([2.0, 1.0])
+    >>> pair.textbook(pair.prior, np.array([3.0])).tolist()
+    [5.0, 2.0]
     """
 
     def grid(psi: Any) -> Any:
@@ -308,6 +418,12 @@ def gamma_exponential(prior: Any) -> Pair:
     Returns
     -------
     Pair
+
+    Examples
+    --------
+    >>> pair = gamma_exponential([1.5, 2.0])
+    >>> pair.textbook(pair.prior, np.array([0.5])).tolist()
+    [2.0, 3.0]
     """
 
     def grid(psi: Any) -> Any:
@@ -352,6 +468,12 @@ def linear_regression(P: int, var: float, prior_var: float) -> Pair:
     Returns
     -------
     Pair
+
+    Examples
+    --------
+    >>> pair = linear_regression(1, var=1.0, prior_var=1.0)
+    >>> pair.textbook(pair.prior, np.array([1.0, 3.0])).round(9).tolist()      # of (x, y)
+    [3.0, 2.0]
     """
     upper = np.triu_indices(P)
     twice = np.where(upper[0] == upper[1], 1.0, 2.0)

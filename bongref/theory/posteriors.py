@@ -25,7 +25,26 @@ from .mirror import implicit
 
 
 class Posterior(NamedTuple):
-    """The true posterior of two parameters, and the grid that it was summed over."""
+    """The true posterior of two parameters, and the grid that it was summed over.
+
+    Attributes
+    ----------
+    log_evidence : float
+        log p(y|X).
+    mean : ndarray, shape (2,)
+    cov : ndarray, shape (2, 2)
+    theta : ndarray, shape (K, K, 2)
+        The grid.
+    log_p : ndarray, shape (K, K)
+        log p(θ|y) on the grid.
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Gaussian
+    >>> p = posterior(Gaussian(var=1.0), FC(np.zeros(2), np.eye(2)), [1.0, 0.0], 1.0)
+    >>> (abs(p.cov - np.diag([0.5, 1.0])) < 1e-6).all().item()
+    True
+    """
 
     log_evidence: float  # log p(y|X)
     mean: Array  # (2,)
@@ -61,6 +80,13 @@ def posterior(
     ------
     InvalidValue
         If the prior is not FC or does not have two parameters.
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Gaussian
+    >>> p = posterior(Gaussian(var=1.0), FC(np.zeros(2), np.eye(2)), [1.0, 0.0], 1.0)
+    >>> p.mean.round(6)[0].item(), round(p.log_evidence, 6)      # log N(1 | 0, 2)
+    (0.5, -1.515512)
     """
     if not isinstance(prior, FC) or len(prior.mu) != 2:
         got = f"{type(prior).__name__} of {len(prior.mu)}"
@@ -101,5 +127,14 @@ def kl_to_posterior(
     Returns
     -------
     float
+
+    Examples
+    --------
+    >>> from bongref.likelihoods import Gaussian
+    >>> lik, prior, x = Gaussian(var=1.0), FC(np.zeros(2), np.eye(2)), [1.0, 0.0]
+    >>> p = posterior(lik, prior, x, 1.0)
+    >>> q = FC(np.array([0.5, 0.0]), np.diag([0.5, 1.0]))
+    >>> abs(kl_to_posterior(lik, prior, x, 1.0, q, p.log_evidence)) < 1e-9
+    True
     """
     return float(kl(q, prior)) - expected(lik, q, x, y).ell + log_evidence

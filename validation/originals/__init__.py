@@ -1,4 +1,6 @@
-"""The literature's methods in their authors' own code, next to ours:  python -m validation.originals
+"""The literature's methods in their authors' own code, next to ours.
+
+    python -m validation.originals
 
 ``bongref.theory.literature`` and ``bongref.theory.batch`` are written from the papers. Here the
 same steps are taken by the code that the papers' authors have published, from the same state, data

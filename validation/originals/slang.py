@@ -1,4 +1,4 @@
-"""SLANG of Mishkin et al. (2018): one step of its optimiser, its draw, its randomised projection."""
+"""SLANG of Mishkin et al. (2018): a step of its optimiser, its draw, its randomised projection."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def gradients(theta: Any, X: Any, y: Any) -> Any:
 
 
 def step(seed: int, keep: int) -> tuple[float, float]:
-    """Differences of (precision and mean after 3 steps, draw); ``keep`` examples in a mini-batch."""
+    """Differences of (precision and mean after 3 steps, draw), mini-batches of ``keep``."""
     rng = np.random.default_rng(seed)
     X, y = logistic_data(rng, N, P)
     mu, s = rng.standard_normal(P), 1.5

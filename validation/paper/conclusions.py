@@ -450,8 +450,8 @@ def _sarcos(id: str, line: int, sentence: str, how: Any, claim: str = "") -> Con
 
 
 CONCLUSIONS: tuple[Conclusion, ...] = (
-    _main("linearisation", 1466, "Linearization helps: lin-hess and lin-ef outperform the MC variants.",
-          linearisation, "ac", "C49"),
+    _main("linearisation", 1466, "Linearization helps: lin-hess and lin-ef outperform the MC "
+          "variants.", linearisation, "ac", "C49"),
     _main("natural-gradients", 1470, "NGD helps: bong outperforms bog.", natural_gradients, "ac",
           "C49"),
     _main("implicit-regularisation", 1472, "Implicit regularization helps: bong outperforms blr.",
@@ -463,8 +463,8 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
     _main("bbb-poor", 1476, "bbb generally does poorly.", bbb_poor, "a"),
     _main("calibration", 1478, "bong (lin-hess) is slightly better calibrated than bog, both much "
           "better than blr and bbb, at least for small sample sizes.", calibration, "a", "C57"),
-    Conclusion("best-calibrated", 1862, "MNIST appendix", "Among the lin-hess variants, bong-DLR-10 "
-               "is the most well-calibrated.", best_calibrated, "ab", "C57"),
+    Conclusion("best-calibrated", 1862, "MNIST appendix", "Among the lin-hess variants, "
+               "bong-DLR-10 is the most well-calibrated.", best_calibrated, "ab", "C57"),
     _main("predictives", 1482, "Plugin is similar to lin_mc, and both are generally much better "
           "than mc.", predictives, "a", "C50"),
     _main("families", 1490, "DLR-10 outperforms DLR-1, which is similar to diagonal, except with "
@@ -490,14 +490,14 @@ CONCLUSIONS: tuple[Conclusion, ...] = (
     _sarcos("sarcos-rank", 1904, "DLR-10 gives similar results to full covariance.", sarcos_rank),
     _sarcos("sarcos-mc", 1906, "The MC approximation to the NLPD gives much worse results.",
             mc_poor),
-    _sarcos("sarcos-lin-1", 1912, "lin-hess, I = 1: bong and blr are indistinguishable; bbb and bog "
-            "are also, but much worse.", sarcos_lin_one, "C61"),
+    _sarcos("sarcos-lin-1", 1912, "lin-hess, I = 1: bong and blr are indistinguishable; bbb and "
+            "bog are also, but much worse.", sarcos_lin_one, "C61"),
     _sarcos("sarcos-lin-10", 1917, "I = 10: bbb improves significantly and approaches bong and "
             "blr.", sarcos_lin_ten),
     Conclusion("ten-times", 1920, "SARCOS", "With I = 10, blr and bbb are about 10 times slower.",
                timings.ten_times, "bench", "C60"),
-    _sarcos("sarcos-ef", 1926, "mc-ef: for I = 1 bong and blr are similar, bong with a slight edge; "
-            "for I = 10 bbb catches up; bog is always last.", sarcos_ef),
+    _sarcos("sarcos-ef", 1926, "mc-ef: for I = 1 bong and blr are similar, bong with a slight "
+            "edge; for I = 10 bbb catches up; bog is always last.", sarcos_ef),
     _sarcos("ef-catches-up", 1934, "mc-ef is slightly worse than lin-hess at I = 1 and catches up "
             "at I = 10.", ef_catches_up),
     _main("larger-scale", 1937, "In larger experiments lin-hess is significantly better than mc-ef "

@@ -126,7 +126,8 @@ def _of_interval(question: str, low: float, high: float, margin: float) -> str:
 def decided_at(c: Compared, level: float) -> bool:
     """Whether an interval of another level decides a comparison too; its margin is that of ``c``.
 
-    >>> c = compare("x", "less", {}, {}, "nlpd")._replace(n=3, mean=1.0, error=0.2, read=(("nlpd", 9),))
+    >>> c = compare("x", "less", {}, {}, "nlpd")
+    >>> c = c._replace(n=3, mean=1.0, error=0.2, read=(("nlpd", 9),))
     >>> decided_at(c, 0.95), decided_at(c, 0.999)
     (True, False)
     """

@@ -122,8 +122,8 @@ How to read it:
 
 
 def _summary(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
-    lines = ["## The verdicts", "", "| conclusion (line of the LaTeX source) | verdict | comparisons |",
-             "|---|---|---|"]  # fmt: skip
+    head = "| conclusion (line of the LaTeX source) | verdict | comparisons |"
+    lines = ["## The verdicts", "", head, "|---|---|---|"]
     for c, found in judged:
         said = f"[{c.sentence}](#{c.id}) ({c.line})"
         lines.append(f"| {said} | **{verdict(found)}** | {_counts(found)} |")
@@ -182,8 +182,9 @@ def _counts(found: Sequence[Compared]) -> str:
 def _details(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
     out = ["## The comparisons"]
     for c, found in judged:
-        out += ["", f'<a id="{c.id}"></a>', "", f"### {c.id.replace('-', ' ')}: {verdict(found)}", "",
-                f"{c.place}, line {c.line}: {c.sentence}", ""]  # fmt: skip
+        title = f"### {c.id.replace('-', ' ')}: {verdict(found)}"
+        said = f"{c.place}, line {c.line}: {c.sentence}"
+        out += ["", f'<a id="{c.id}"></a>', "", title, "", said, ""]
         done = [k for k in found if k.n >= 2]
         if done:
             out += [
@@ -243,7 +244,8 @@ def _grid(runs: Sequence[Run]) -> str:
     if not there:
         return ""
     lines = ["## How much of “BONG outperforms BLR” is the grid?", "",
-             "NLPD (plugin) of bong-lin-hess and, by rate, of blr-lin-hess, DLR-10, after 2,000 observations:", "",
+             "NLPD (plugin) of bong-lin-hess and, by rate, of blr-lin-hess, DLR-10, after 2,000 "
+             "observations:", "",
              "| | " + " | ".join(f"{TASKS[t]}, I = {n}" for t in there for n in (1, 10)) + " |",
              "|---" * (1 + 2 * len(there)) + "|"]  # fmt: skip
     own = {t: matching(of_study(runs, "c"), task=t, w0="random") for t in there}
@@ -262,7 +264,8 @@ def _grid(runs: Sequence[Run]) -> str:
             valid = matching(own[t], part="valid", n_iter=n, **blr)
             papers, ours = best_rate(valid, lambda a: a <= 0.5), best_rate(valid)
             chosen.append(
-                f"{TASKS[t]}, I = {n}: {_rate(papers)} on the paper's grid, {_rate(ours)} with α = 1 in it"
+                f"{TASKS[t]}, I = {n}: {_rate(papers)} on the paper's grid, "
+                f"{_rate(ours)} with α = 1 in it"
             )
     return "\n".join([*lines, "", f"The validation rows choose, {'; '.join(chosen)}.", "",
                       "![NLPD against the learning rate](figures/story-rates.png)"])  # fmt: skip

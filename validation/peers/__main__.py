@@ -1,8 +1,9 @@
 """Other implementations through the vectors, and the page about them.
 
-python -m validation.peers [NAME ...]      run the peers that can be imported; writes validation/results/peer-NAME.json
+python -m validation.peers [NAME ...]      run the peers that can be imported; writes
+                                           validation/results/peer-NAME.json
 python -m validation.peers --list          what there is, and why a peer cannot be run here
-python -m validation.peers --page          write docs/peers.md from the results and findings.json (no peer is needed)
+python -m validation.peers --page          write docs/peers.md from the results and findings.json
 """
 
 from __future__ import annotations

@@ -35,7 +35,10 @@ except ImportError as error:  # pragma: no cover
 jax.config.update("jax_enable_x64", True)  # before dynamax makes arrays
 
 from dynamax.generalized_gaussian_ssm import inference as cmgf  # noqa: E402
-from dynamax.generalized_gaussian_ssm.models import GeneralizedGaussianSSM, ParamsGGSSM  # noqa: E402
+from dynamax.generalized_gaussian_ssm.models import (  # noqa: E402
+    GeneralizedGaussianSSM,
+    ParamsGGSSM,
+)
 from dynamax.linear_gaussian_ssm import inference as lgssm  # noqa: E402
 from dynamax.linear_gaussian_ssm import info_inference as info  # noqa: E402
 from dynamax.linear_gaussian_ssm import parallel_inference as parallel  # noqa: E402
