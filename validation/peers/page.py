@@ -61,8 +61,8 @@ bongref check validation.peers.peer_dynamax:Adapter --report report.html
 
 Those of GitHub are used from a checkout of the commit below, named by `BONGREF_PEER_BONG`, `BONGREF_PEER_REBAYES`,
 `BONGREF_PEER_REBAYES_MINI`, `BONGREF_PEER_RECEIVER_TORCH`, `BONGREF_PEER_NANO` and `BONGREF_PEER_RECEIVERS`; the others are
-installed from the package index. The column "cases" says which vectors an adapter has met. Setting JAX's persistent compilation
-cache makes a second run much faster.
+installed from the package index. The column "cases" says how many cases an adapter has met; the digest above is
+`validation.peers.digest()` of what they ask and want. Setting JAX's persistent compilation cache makes a second run much faster.
 
 JAX runs in float64 here; the adapters called Adapter32 run in float32, the steps and updates only. Not run: the peers' own training
 scripts and data, their other methods, anything on a GPU.
@@ -123,11 +123,13 @@ def _wrapped(text: str) -> str:
 
 def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     of = Counter(
-        (run["vectors"]["schema"], run["vectors"]["cases"])
+        (run["vectors"]["schema"], run["vectors"]["cases"], run["vectors"]["sha256"][:8])
         for r in results.values()
         for run in r["runs"]
     )
-    met = " or ".join(f"{cases:,} cases ({schema})" for (schema, cases), _ in of.most_common())
+    met = " or ".join(
+        f"{cases:,} cases ({schema}, digest `{sha}`)" for (schema, cases, sha), _ in of.most_common()
+    )
     left = sum(
         not f["findings"] for r in results.values() for run in r["runs"] for f in run["failures"]
     )
