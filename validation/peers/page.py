@@ -128,7 +128,8 @@ def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
         for run in r["runs"]
     )
     met = " or ".join(
-        f"{cases:,} cases ({schema}, digest `{sha}`)" for (schema, cases, sha), _ in of.most_common()
+        f"{cases:,} cases ({schema}, digest `{sha}`)"
+        for (schema, cases, sha), _ in of.most_common()
     )
     left = sum(
         not f["findings"] for r in results.values() for run in r["runs"] for f in run["failures"]
@@ -502,8 +503,8 @@ def _kit(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## What `bongref check` says by itself",
         "",
-        "The diagnosis of the kit tries its own list of mistakes and knows nothing of the "
-        "findings above. Of the cases that have a wrong "
+        "The diagnosis of the kit tries its own list of mistakes, for 30 s of each method at most, "
+        "and knows nothing of the findings above. Of the cases that have a wrong "
         "number in float64 (several mistakes may give the same numbers, above all in "
         "saturated cases, where it can name another one):",
         "",
