@@ -62,6 +62,8 @@ def test_the_page_is_what_the_results_and_findings_make():
     assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == made, (
         "python -m validation.peers --page"
     )
+    names = ("_pull", "_woodbury has it", "prec0", "not searched")  # of the code; of no diagnosis
+    assert not any(name in made for name in names)
 
 
 def test_there_is_a_result_of_every_peer():

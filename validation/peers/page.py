@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bongref.conformance import wording
 from bongref.grid import FAMILIES, HESSIANS, RULES
 
 from . import PEERS, load_findings
@@ -519,7 +520,7 @@ def _kit(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
             if run["dtype"] == "float64" and f["id"] in x["findings"] and x["relative"] is not None
         ]
         if mine:
-            said = Counter(d for x in mine for d in x["diagnosis"][:1])
+            said = Counter(d for x in mine for d in wording.all_said(x["diagnosis"][:1]))
             first = (
                 said.most_common(1)[0][0].replace("|", "\\|").replace("*", "\\*") if said else "–"
             )
