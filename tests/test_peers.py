@@ -62,6 +62,8 @@ def test_the_page_is_what_the_results_and_findings_make():
     assert (ROOT / "docs" / "peers.md").read_text(encoding="utf-8") == made, (
         "python -m validation.peers --page"
     )
+    names = ("_pull", "_woodbury has it", "prec0", "not searched")  # of the code; of no diagnosis
+    assert not any(name in made for name in names)
 
 
 def test_there_is_a_result_of_every_peer():
@@ -206,6 +208,27 @@ def test_causes_of_the_later_peers_switched_off_are_the_reference():
     begin = explain.Pieces(begin=causes.prior_precision_inverted)
     made, wrong = explain.values(static, begin), explain.Pieces(update=begin.begin)
     assert not np.allclose(made["state[2].mu"], explain.values(static, wrong)["state[2].mu"])
+
+
+@pytest.mark.parametrize("family", ["diag_mom", "fc_mom"])
+def test_a_slip_that_overflows_explains_the_states_before(family):
+    """With the wrong sign the covariance grows until nothing is finite: an answer that is the same
+    to there, and not finite after it, is explained; any other is not.
+    """
+    case, id = case_of(f"stream/blr-lin-hess-{family}/long"), f"bong-blr-{family}"
+    cause = getattr(causes, f"blr_{family}_sign")
+    with np.errstate(all="ignore"):
+        made = explain.values(case, explain.Pieces(step=cause))
+    parts = ("mu", "var" if "diag" in family else "Sigma")
+    states = [{part: made[f"state[{t}].{part}"] for part in parts} for t in range(1, 51)]
+    finite = [all(np.isfinite(v).all() for v in state.values()) for state in states]
+    assert finite[0] and not any(finite[10:])
+    found = explain.explain(FINDINGS, "Adapter", case, states)
+    assert found.findings == (id,) and "then not finite, as in the formula" in found.how
+    assert found.difference < 1e-15
+    other = [{**states[0], "mu": states[0]["mu"] * 1.01}, *states[1:]]
+    assert explain.explain(FINDINGS, "Adapter", case, other) is None
+    assert explain.explain(FINDINGS, "Adapter", case, [states[0]] * 50) is None
 
 
 def test_nano_is_the_rule_in_the_first_iteration_alone():

@@ -107,11 +107,6 @@ def has_influence(case: Case) -> bool:
     return influential(model, case.input["likelihood"], thetas, X, Y)
 
 
-def share_of_influence(case: Case) -> float:
-    """The share of the parameters with an influence on the outputs in a case with a model."""
-    return float(np.mean(moving(*_seen(case))))
-
-
 def _seen(case: Case) -> tuple[ParametricModel, list[Array], Array]:
     """The model of a case, the θ and the inputs that it is evaluated at."""
     given = case.input
@@ -241,14 +236,13 @@ def update_case(name: str, n_iter: int) -> Case:
     rng = generator(case_id)
     for tries in range(16):
         given, flags = _problem(name, LOOPS[n_iter], rng, tries, 1, n_iter)
-        if keeps(name, given):
-            break
-    else:
-        raise AssertionError(f"{case_id}: no problem that stays positive definite was found")
-    one = {k: v for k, v in given.items() if k not in ("X", "Y", "dynamics")}
-    samples = None if given["samples"] is None else given["samples"][0]
-    one |= {"x": given["X"][0], "y": given["Y"][0], "samples": samples}
-    return valued(Case(case_id, "update", {"method": name}, tuple(flags), one))
+        one = {k: v for k, v in given.items() if k not in ("X", "Y", "dynamics")}
+        samples = None if given["samples"] is None else given["samples"][0]
+        one |= {"x": given["X"][0], "y": given["Y"][0], "samples": samples}
+        case = Case(case_id, "update", {"method": name}, tuple(flags), one)
+        if has_influence(case) and keeps(name, given):
+            return valued(case)
+    raise AssertionError(f"{case_id}: no problem that sees all and stays definite was found")
 
 
 STREAMS = ("static", "batches", "gaps", "long")

@@ -15,6 +15,7 @@ import json
 import math
 import sys
 import time
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -29,9 +30,7 @@ from .page import page
 
 
 class Recorder:
-    """An adapter that remembers the first answer of each case; the diagnosis may make further
-    calls.
-    """
+    """An adapter that remembers the answers to a case."""
 
     def __init__(self, adapter: Any):
         self.adapter, self.name, self.dtype, self.first = adapter, adapter.name, adapter.dtype, []
@@ -103,8 +102,7 @@ def run_adapter(
         if outcome.status in ("fail", "error"):
             answers[outcome.case.id] = recorder.first[0] if recorder.first else None
         recorder.first.clear()
-        if k % 100 == 0 and "jax" in sys.modules:  # thousands of compiled functions fill the memory
-            sys.modules["jax"].clear_caches()
+        _free(k)
         if verbose and (k % 50 == 0 or k == n):
             print(
                 f"\r{recorder.name}: {k}/{n}, {time.perf_counter() - began:.0f} s",
@@ -113,11 +111,15 @@ def run_adapter(
             )
 
     report = check(
-        recorder, levels=limits.get("levels"), methods=limits.get("methods"), progress=progress
+        recorder,
+        levels=limits.get("levels"),
+        methods=limits.get("methods"),
+        diagnose=False,
+        progress=progress,
     )
     double = in64() if recorder.dtype == "float32" else None
     failures = []
-    for outcome in report.failures:
+    for outcome in _diagnosed(made, report.failures):
         found = _explained(findings, cls, outcome, answers[outcome.case.id], double)
         failures.append(_failure(outcome, found))
     return {
@@ -132,6 +134,23 @@ def run_adapter(
         "offered": offered(report.outcomes),
         "failures": failures,
     }
+
+
+def _diagnosed(made: Any, failures: Iterable[Outcome]) -> Iterator[Outcome]:
+    """The failing cases again, with a diagnosis: each method in its time, as with ``--methods``."""
+    adapters: dict[tuple[str, ...], Any] = {}
+    for k, outcome in enumerate(failures):
+        subject = tuple(outcome.case.subject.values())
+        if subject not in adapters:
+            adapters[subject] = made()
+        _free(k)
+        yield runner.run_case(adapters[subject], outcome.case)
+
+
+def _free(k: int) -> None:
+    """Thousands of functions that JAX has compiled fill the memory: they go every 100 cases."""
+    if k % 100 == 0 and "jax" in sys.modules:
+        sys.modules["jax"].clear_caches()
 
 
 def _explained(

@@ -86,12 +86,19 @@ def _answer(case: Case, pieces: Pieces) -> Any:
             given["samples"],
             params,
         )._asdict()
-    states = []
+    states: list[dict[str, Any]] = []
     for t, (x, y) in enumerate(zip(given["X"], given["Y"], strict=True)):
         before, prior = prior.mu, _move(pieces, prior, given["dynamics"])
         if y is not None:
             samples = None if given["samples"] is None else given["samples"][t]
-            prior = _update(pieces, name, model, lik, prior, before, x, y, samples, params)
+            try:
+                prior = _update(pieces, name, model, lik, prior, before, x, y, samples, params)
+            except (ValueError, np.linalg.LinAlgError):
+                if not states:
+                    raise
+                # what a cause made of the earlier observations cannot be gone on from
+                lost = {key: np.full_like(value, np.nan) for key, value in states[-1].items()}
+                return states + [lost] * (len(given["X"]) - t)
             pieces = pieces._replace(begin=None)
         states.append(prior._asdict())
     return states
@@ -268,14 +275,15 @@ def explain(
                     f"raises; the smallest eigenvalue of the formula's covariance is {low:.2g}",
                 )
             continue
-        size, left = apart(case, got, None), apart(case, got, made)
-        close = left <= max(FAR * min(size, 1), slack) if np.isfinite(size) else left == 0
-        if close and (
+        sizes, left = _gaps(case, got, None), apart(case, got, made)
+        finite = [size for size in sizes if np.isfinite(size)]  # the states before an overflow
+        if left <= max(FAR * min(max(finite, default=0.0), 1), slack if finite else 0) and (
             best is None
             or (left < 1e-3 * (best.difference or 0) and len(ids) <= len(best.findings) + 1)
         ):
-            what = in_words(left) if np.isfinite(size) else "not finite, as in the formula"
-            best = Explanation(ids, names, left if np.isfinite(size) else None, what)
+            words = [in_words(left)] if finite else []
+            words += ["not finite, as in the formula"] if len(finite) < len(sizes) else []
+            best = Explanation(ids, names, left if finite else None, ", then ".join(words))
     return best or _by_reason(findings, adapter, case)
 
 
@@ -302,15 +310,20 @@ def apart(case: Case, got: Any, made: dict[str, np.ndarray] | None) -> float:
     """The largest difference of an answer from ``made`` (None: from what the case wants), relative
     as in the case; 0 where both are NaN.
     """
-    there, out = answers.read(case, got, full=False), 0.0
+    return max(_gaps(case, got, made), default=0.0)
+
+
+def _gaps(case: Case, got: Any, made: dict[str, np.ndarray] | None) -> list[float]:
+    """:func:`apart` of each quantity; inf where one of the two alone is finite."""
+    there, out = answers.read(case, got, full=False), []
     for q in case.expected:
         if q.role != "result" or q.name not in there:
             continue
         a, b = there[q.name], q.value if made is None else made[q.name]
         if not np.all(np.isfinite(a)) or not np.all(np.isfinite(b)):
-            out = max(out, 0.0 if np.all(np.isfinite(a)) == np.all(np.isfinite(b)) else np.inf)
+            out.append(0.0 if np.all(np.isfinite(a)) == np.all(np.isfinite(b)) else np.inf)
         else:
-            out = max(out, float(np.max(np.abs(a - b))) / q.scale)
+            out.append(float(np.max(np.abs(a - b))) / q.scale)
     return out
 
 

@@ -10,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+from bongref.conformance import wording
 from bongref.grid import FAMILIES, HESSIANS, RULES
 
 from . import PEERS, load_findings
@@ -61,8 +62,8 @@ bongref check validation.peers.peer_dynamax:Adapter --report report.html
 
 Those of GitHub are used from a checkout of the commit below, named by `BONGREF_PEER_BONG`, `BONGREF_PEER_REBAYES`,
 `BONGREF_PEER_REBAYES_MINI`, `BONGREF_PEER_RECEIVER_TORCH`, `BONGREF_PEER_NANO` and `BONGREF_PEER_RECEIVERS`; the others are
-installed from the package index. The column "cases" says which vectors an adapter has met. Setting JAX's persistent compilation
-cache makes a second run much faster.
+installed from the package index. The column "cases" says how many cases an adapter has met; the digest above is
+`validation.peers.digest()` of what they ask and want. Setting JAX's persistent compilation cache makes a second run much faster.
 
 JAX runs in float64 here; the adapters called Adapter32 run in float32, the steps and updates only. Not run: the peers' own training
 scripts and data, their other methods, anything on a GPU.
@@ -123,11 +124,14 @@ def _wrapped(text: str) -> str:
 
 def _summary(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     of = Counter(
-        (run["vectors"]["schema"], run["vectors"]["cases"])
+        (run["vectors"]["schema"], run["vectors"]["cases"], run["vectors"]["sha256"][:8])
         for r in results.values()
         for run in r["runs"]
     )
-    met = " or ".join(f"{cases:,} cases ({schema})" for (schema, cases), _ in of.most_common())
+    met = " or ".join(
+        f"{cases:,} cases ({schema}, digest `{sha}`)"
+        for (schema, cases, sha), _ in of.most_common()
+    )
     left = sum(
         not f["findings"] for r in results.values() for run in r["runs"] for f in run["failures"]
     )
@@ -500,8 +504,8 @@ def _kit(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
     lines = [
         "## What `bongref check` says by itself",
         "",
-        "The diagnosis of the kit tries its own list of mistakes and knows nothing of the "
-        "findings above. Of the cases that have a wrong "
+        "The diagnosis of the kit tries its own list of mistakes, for 30 s of each method at most, "
+        "and knows nothing of the findings above. Of the cases that have a wrong "
         "number in float64 (several mistakes may give the same numbers, above all in "
         "saturated cases, where it can name another one):",
         "",
@@ -516,7 +520,7 @@ def _kit(results: dict[str, Any], findings: list[dict[str, Any]]) -> str:
             if run["dtype"] == "float64" and f["id"] in x["findings"] and x["relative"] is not None
         ]
         if mine:
-            said = Counter(d for x in mine for d in x["diagnosis"][:1])
+            said = Counter(d for x in mine for d in wording.all_said(x["diagnosis"][:1]))
             first = (
                 said.most_common(1)[0][0].replace("|", "\\|").replace("*", "\\*") if said else "–"
             )
