@@ -37,8 +37,8 @@ def finish(m: Any, parts: Parts) -> State:
     return module.finish(parts.rule, parts.state, parts.work)
 
 
-def restored(parts: Parts, arrays: Any) -> Parts:
-    """With the state that these copies were made of, and what was deferred then."""
+def restore(parts: Parts, arrays: Any) -> Parts:
+    """The state that these copies were made of, with what was deferred then."""
     for now, old in zip(parts.state, arrays, strict=True):
         now[...] = old
     if isinstance(parts.work, fc_loop.Loop):

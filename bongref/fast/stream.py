@@ -123,7 +123,7 @@ class Stream:
             if new is not None and (not families.must_be_checked(parts.rule) or is_valid(new)):
                 return new, parts, last, refused
             refused, last = True, at if status != OK else first + (last - first) // 2
-            parts = families.restored(parts, before) if same else self._start(state)
+            parts = families.restore(parts, before) if same else self._start(state)
             self._rewind(generator)
         return state, parts, first, True
 
