@@ -369,6 +369,11 @@ def coverage(pred: Predictive, Y: Any, levels: Any = LEVELS) -> Array:
     -------
     ndarray, shape (K,)
 
+    Raises
+    ------
+    InvalidValue
+        If a level is not in [0, 1].
+
     Examples
     --------
     >>> import bongref as br
@@ -501,6 +506,11 @@ def marginal(q: State, params: Sequence[int]) -> tuple[Array, Array]:
     Returns
     -------
     mean, cov : ndarray, shapes (2,) and (2, 2)
+
+    Raises
+    ------
+    InvalidValue
+        If ``params`` are not two different parameters.
 
     Examples
     --------
