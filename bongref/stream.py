@@ -150,25 +150,28 @@ def run(
     state, t = record.start(resume)
     steps, watch = choose(backend, problem), divergence.Watch(problem)
     steps.traces += [] if resume is None else resume.info.traces
-    before, said = record.mark(t, state, steps), False
+    last, said = record.mark(t, state, steps), False
     with _Bar(T, t, problem.m.name, progress) as bar:
         try:
+            if record.owes(t, T):
+                state = record.after(t, state, steps, end=t == T)
             while t < T:
-                before = record.mark(t, state, steps)
+                last = record.mark(t, state, steps)
                 record.ahead(t, state)
                 with record.clock:
                     state, t, _ = steps.advance(state, t, record.next_stop(t, T))
+                last = record.mark(t, state, steps)
                 state = record.after(t, state, steps, end=t == T)
                 bar.show(t, record.rows)
                 watch.look(t, state)
                 said = said or accuracy.warned(steps.lost, t, problem.m.name)
         except KeyboardInterrupt:
-            raise _interrupted(record.result(before, steps), problem) from None
+            raise _interrupted(record.result(last, steps), problem) from None
         except StepFailed as failure:
-            at = before if failure.t == before.t else record.mark(failure.t, failure.state, steps)
+            at = last if failure.t == last.t else record.mark(failure.t, failure.state, steps)
             raise _ended(failure, problem, record.result(at, steps)) from failure.__cause__
         except Exception as error:
-            raise _not_recorded(error, t, problem, record.result(before, steps)) from error
+            raise _not_recorded(error, t, problem, record.result(last, steps)) from error
     watch.look(t, state, end=True)
     return record.result(record.mark(t, state, steps), steps)
 

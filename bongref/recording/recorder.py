@@ -76,6 +76,11 @@ class Recorder:
             generator.bit_generator.state = saved
         return state, resume.t
 
+    def owes(self, t: int, T: int) -> bool:
+        """Whether a resumed stream lacks the row of its step t: a metric failed there."""
+        due = t == T or any(when.due(t) for when in self.schedules)
+        return 0 < t and due and bool(self.measures) and (not self.rows or self.rows[-1]["t"] < t)
+
     def next_stop(self, t: int, T: int) -> int:
         """The step at which something has to be recorded."""
         return t + 1 if self.scores else min(s.after(t, T) for s in (self.every, *self.schedules))
@@ -135,7 +140,9 @@ class Recorder:
                 self.pending = {k: v for k, v in self.pending.items() if k not in keys}
         for one in due:
             if not getattr(one, "ahead", False):
-                row.update(_as_row(one(p.m, p.model, p.lik, state, self.eval_rng)))
+                new = _as_row(one(p.m, p.model, p.lik, state, self.eval_rng))
+                _refuse_twice([*row, *new])
+                row.update(new)
         return row
 
     def mark(self, t: int, state: State, steps: Backend) -> Mark:
@@ -181,7 +188,18 @@ def _measures(metrics: Any) -> list[Callable[..., Any]]:
             )
         more = ", x, y" if getattr(one, "ahead", False) else ""
         checks.function("metrics", one, f"m, model, lik, state, rng{more}")
+    _refuse_twice([name for one in out for name in getattr(one, "names", ())])
     return out
+
+
+def _refuse_twice(names: list[str]) -> None:
+    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
+    if twice:
+        raise InvalidValue(
+            f"metrics must have different names, got {twice[0]!r} twice, and a row has one value "
+            "of a name; rename those of one, as in "
+            "lambda *args: {f'train {k}': v for k, v in one(*args).items()}"
+        )
 
 
 def _generators(
@@ -205,6 +223,12 @@ def _generators(
 def _as_row(values: Any) -> Row:
     if not isinstance(values, Mapping):
         raise InvalidType(f"metrics must return a dict of name: value, got {describe(values)}")
+    for name in values:
+        if not isinstance(name, str) or name == "t":
+            raise InvalidType(
+                "metrics must return a dict whose names are strings, and not 't', which is the "
+                f"step; got the name {name!r}"
+            )
     return dict(values)
 
 
