@@ -509,9 +509,9 @@ def test_an_interruption_rewinds_the_generator_and_keeps_time_and_traces():
     m, (X, Y) = br.method("bong-mc-ef-diag", n_samples=3), line(6)
     rng = np.random.default_rng(5)
     error = stopped_at(2, m, X, Y, rng, trace=True)
-    assert error.step == 3 and error.result.t == 2 and len(error.result.info.traces) == 2
+    assert error.step == 4 and error.result.t == 3 and len(error.result.info.traces) == 3
     other = np.random.default_rng(5)
-    br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X[:2], Y[:2], rng=other, backend="reference")
+    br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X[:3], Y[:3], rng=other, backend="reference")
     assert rng.bit_generator.state == other.bit_generator.state == error.result.continuation.rng
     first = error.result._replace(info=dataclasses.replace(error.result.info, seconds=1000.0))
     on = br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, rng=rng, trace=True, resume=first)
@@ -562,10 +562,49 @@ def test_metrics_that_return_no_dict_are_named():
     with pytest.raises(CallbackFailed, match=message) as caught:
         br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args: 1.0)
     assert isinstance(caught.value.__cause__, TypeError)
-    rows = br.run(
-        m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args: {"t": 99, "a": 1}
-    ).rows
-    assert rows == [{"t": 3, "a": 1}]
+    for names in ({"t": 99, "a": 1}, {1: 2.0}):
+        with pytest.raises(CallbackFailed, match="names are strings, and not 't'"):
+            br.run(m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y, metrics=lambda *args, d=names: d)
+
+
+@pytest.mark.parametrize("raised", [ValueError, KeyboardInterrupt, br.BongrefWarning])
+@pytest.mark.parametrize("backend", ["reference", "fast"])
+@pytest.mark.parametrize("fails", [1, 2, 3])
+def test_a_metric_that_fails_costs_neither_the_steps_before_it_nor_a_row(backend, fails, raised):
+    """The state after the step whose row failed is kept, and a resumed run takes that row."""
+    m, (X, Y), calls = br.method("bong-lin-hess-diag"), line(300), []
+
+    def score(m, model, lik, state, rng):
+        calls.append(len(calls))
+        if len(calls) == fails:
+            raise raised
+        return {"draw": rng.random(), "mean": float(state.mu[0])}
+
+    args = m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y
+    settings = {"every": 100, "metrics": score, "backend": backend}
+    with pytest.raises(br.StreamEnded) as ended:
+        br.run(*args, **settings)
+    t = 100 * fails
+    assert (ended.value.step, ended.value.result.t, len(ended.value.rows)) == (t + 1, t, fails - 1)
+    upto = br.run(*args[:4], X[:t], Y[:t], backend=backend).state
+    assert np.array_equal(ended.value.state.mu, upto.mu)
+    resumed = br.run(*args, **settings, resume=ended.value.result)
+    calls += [None] * 10
+    whole = br.run(*args, **settings)
+    assert resumed.rows == whole.rows and [row["t"] for row in whole.rows] == [100, 200, 300]
+    assert np.array_equal(resumed.state.mu, whole.state.mu)
+
+
+def test_two_metrics_of_one_name_are_refused():
+    m, (X, Y) = br.method("bong-lin-hess-fc"), line(3)
+    here, there = (br.metrics.on(X + shift, Y, "rmse") for shift in (0, 5))
+    args = m, LINEAR, UNIT, m.prior(np.zeros(2)), X, Y
+    with pytest.raises(br.InvalidValue, match="different names, got 'rmse' twice"):
+        br.run(*args, metrics=[here, there])
+    with pytest.raises(CallbackFailed, match="different names, got 'rmse' twice"):
+        br.run(*args, metrics=[here, lambda *args: {"rmse": 1.0}])
+    renamed = [here, lambda *args: {f"far {k}": v for k, v in there(*args).items()}]
+    assert set(br.run(*args, metrics=renamed).rows[-1]) == {"t", "rmse", "far rmse"}
 
 
 def test_another_kind_of_generator_cannot_resume():

@@ -428,7 +428,7 @@ LESSON5 = (
              lambda m, S, H, R, y, h: (
                  kalman_update(m, S, H, R, y, h)[0],
                  S - kalman_gain(S, H, R) @ R @ kalman_gain(S, H, R).T),
-         "the gain is computed anew from the new covariance":
+         "the gain is computed again from the new covariance":
              lambda m, S, H, R, y, h: (
                  m + kalman_gain(S - kalman_gain(S, H, R) @ H @ S, H, R) @ (y - h),
                  kalman_update(m, S, H, R, y, h)[1]),

@@ -286,7 +286,7 @@ LESSON9 = (
          "gamma is squared in the mean too":
              lambda m, S, m0, S0, g: (g * g * m + (1 - g * g) * m0,
                                       ou_predict(m, S, m0, S0, g)[1]),
-         "what is drawn anew, (1 - gamma^2) Sigma0, is left out":
+         "what is newly drawn, (1 - gamma^2) Sigma0, is left out":
              lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S),
          "Sigma0 is added whole, without 1 - gamma^2":
              lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], g * g * S + S0),
