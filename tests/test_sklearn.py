@@ -566,6 +566,21 @@ def test_a_file_with_unsorted_classes_is_refused(classes, iris, tmp_path):
         br.load(tmp_path / "forged.npz")
 
 
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT])
+@pytest.mark.parametrize("make", [BongRegressor, BongClassifier])
+def test_a_missing_target_is_refused_with_its_row(make, gap):
+    X, whole = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
+    y = whole.astype(object)
+    y[4] = gap
+    est, text = make(**CHEAP).fit(X, whole), r"y must be given in every row, got .* in row 4; leave"
+    for call in (est.fit, est.partial_fit, est.score_samples):
+        for targets in (y, y[:, None], pd.Series(y, dtype=object)):
+            with pytest.raises(br.InvalidValue, match=text):
+                call(X, targets)
+    assert est.n_samples_seen_ == 6
+    assert np.isfinite(est.score_samples(X, whole.astype(float).astype(object))).all()
+
+
 def test_numbers_whose_squares_overflow_are_refused(diabetes):
     X, y = (a[:40] for a in diabetes)
     with pytest.raises(br.InvalidValue, match="X must have numbers of at most 1e"):
