@@ -45,9 +45,8 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
-    from .arguments import (
-        encoded, in_range, labels_of, method_of, random_state_of, refuse_missing, refuse_unknown,
-    )  # fmt: skip
+    from . import arguments
+    from .arguments import encoded, in_range, labels_of, method_of, random_state_of, refuse_unknown
 except ImportError as error:
     raise ImportError(
         f"bongref.sklearn needs scikit-learn >= 1.6 ({error}): pip install 'bongref[sklearn]'"
@@ -304,7 +303,7 @@ class BongRegressor(RegressorMixin, _Bong):
 
     def _learn(self, X: Any, y: Any, first: bool) -> BongRegressor:
         with self._as_before():
-            refuse_missing(y)
+            arguments.refuse_missing(y)
             X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
             y = in_range("y", column_or_1d(y, warn=True).astype(np.float64))
             X = in_range("X", X)
@@ -366,7 +365,7 @@ class BongRegressor(RegressorMixin, _Bong):
             expected: Array = -0.5 - 0.5 * math.log(2 * math.pi) - np.log(std)
             return expected
         self._fitted()
-        refuse_missing(y)
+        arguments.refuse_missing(y)
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
         lik, scale, m, V = self.learner_.outputs(X)
         U = scale.forward(column_or_1d(y).astype(np.float64)[:, None])
@@ -468,7 +467,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     def _learn(self, X: Any, y: Any, classes: Any, first: bool) -> BongClassifier:
         with self._as_before():
-            refuse_missing(y)
+            arguments.refuse_missing(y)
             X, y = validate_data(self, X, y, reset=first, dtype=np.float64)
             X = in_range("X", X)
             check_classification_targets(y)
@@ -568,7 +567,7 @@ class BongClassifier(ClassifierMixin, _Bong):
             negative: Array = -entr(self.predict_proba(X)).sum(axis=1)
             return negative
         self._fitted()
-        refuse_missing(y)
+        arguments.refuse_missing(y)
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64)
         lik, _, m, V = self.learner_.outputs(X)
         return linearised.log_density(lik, m, V, encoded(column_or_1d(y), self.classes_))
