@@ -250,6 +250,8 @@ def filter_saved(f: Filter) -> Saved:
         "backend": f.backend,
         "features": f.features,
     }
+    if (columns := f.__getstate__()["columns"]) is not None:
+        data["columns"] = columns
     return {**descriptions.state("state", f.state), **lik_arrays, **moving}, data
 
 
@@ -257,7 +259,11 @@ def filter_from(
     arrays: Mapping[str, Array], data: Any, model: Model | None = None, lik: Any = None
 ) -> Filter:
     """A filter, every part of it checked."""
-    keys(data, "method", "model", "lik", "dynamics", "t", "rng", "backend", "features")
+    optional = ["columns"] if isinstance(data, dict) and "columns" in data else []
+    keys(data, "method", "model", "lik", "dynamics", "t", "rng", "backend", "features", *optional)
+    columns = data.get("columns", [])
+    if not isinstance(columns, list) or not all(isinstance(c, str) for c in columns):
+        raise Damaged("the columns must be a list of names")
     m = descriptions.method_from(data["method"])
     kind = descriptions.state_kind(m)
     made = descriptions.model_from(data["model"], model)
@@ -278,6 +284,7 @@ def filter_from(
             "rng": descriptions.generator_from(data["rng"]),
             "backend": data["backend"],
             "features": data["features"],
+            "columns": columns or None,
             "state": descriptions.state_from("state", kind, arrays, rank),
             "t": _count("t", data["t"], MOST_STEPS),
         }

@@ -546,6 +546,17 @@ def test_hostile_documents_are_refused(tmp_path):
     assert seen > 100
 
 
+def test_the_columns_of_a_frame_are_optional_and_names(tmp_path):
+    f, path = parts(VALUES["filter"], tmp_path), tmp_path / "x.npz"
+    assert b'"columns"' not in b"".join(f.values())  # as files were before there were any
+    for columns in (3, "ab", [1, 2], ["a", None], {"a": 1}, None):
+        pack(path, edited(f, {"columns": columns}))
+        refused(path, "columns must be a list of names")
+    pack(path, edited(f, {"columns": ["a", "b"]}))
+    x = {"b": 1.0, "a": 2.0}
+    assert br.load(path).learn_one(x, 1.0).features == ["a", "b"]
+
+
 def test_half_characters_are_refused(tmp_path):
     """JSON can write half of a pair, which UTF-8 cannot: what was read could not be written."""
     f, path = parts(VALUES["filter"], tmp_path), tmp_path / "x.npz"

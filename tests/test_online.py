@@ -659,3 +659,64 @@ def test_a_network_is_warned_of_raw_columns_with_the_first_rows():
         warnings.simplefilter("error")
         make().learn_one(X[0] / 1000, 1.0).learn_many(X / 1000, X[:, 0] / 1000)
         make(br.models.linear(3)).learn_one(X[0], None)
+
+
+def test_raw_columns_are_warned_of_after_steps_without_an_observation():
+    mlp, raw = br.models.mlp([2, 2, 1]), np.array([[900.0, 1.0], [1100.0, 1.0]])
+    for before in (
+        lambda f: f.forget(1),
+        lambda f: f.learn_one([0.0, 1.0], None),
+        lambda f: f.learn_many([[0.0, 1.0]], [None]),
+    ):
+        f = before(br.Filter("bong-lin-hess-diag", mlp, GAUSS, backend="reference"))
+        with pytest.warns(br.Unscaled, match="X .column 0") as seen:
+            f.learn_many(raw, [1.0, 2.0]).learn_many(raw, [1.0, 2.0])
+        assert len(seen) == 1 and seen[0].filename == __file__
+
+
+def test_a_dict_after_a_frame_has_its_columns():
+    pd = pytest.importorskip("pandas")
+    frame, b_first = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]}), {"b": 1.0, "a": 3.0}
+    make = lambda: br.Filter("bong-lin-hess-fc", LIN, GAUSS)
+    want = make().learn_many(frame, [1.0, 2.0]).learn_one([3.0, 1.0], 1.0)
+    first = lambda: make().learn_many(frame, [1.0, 2.0])
+    for f in (
+        first().learn_one(b_first, 1.0),
+        first().learn_many([b_first], [1.0]),
+        make().learn_one(frame.iloc[0], 1.0).learn_one(frame.iloc[1], 2.0).learn_one(b_first, 1.0),
+    ):
+        assert same(f.state, want.state) and f.features == ["a", "b"]
+    with pytest.raises(V, match=r"exactly the features \['a', 'b'\], got no 'b'"):
+        first().learn_one({"a": 1.0, "c": 2.0}, 1.0)
+
+
+def test_copies_keep_the_columns_of_the_first_frame(tmp_path):
+    pd = pytest.importorskip("pandas")
+    frame = pd.DataFrame({"a": [1.0, 2.0], "b": [2.0, 1.0]})
+    f = br.Filter("bong-lin-hess-fc", LIN, GAUSS).learn_many(frame, [1.0, 2.0])
+    br.save(tmp_path / "f.npz", f)
+    for g in (copy.deepcopy(f), pickle.loads(pickle.dumps(f)), br.load(tmp_path / "f.npz")):
+        with pytest.raises(V, match="in the order of the first ones"):
+            g.learn_many(frame[["b", "a"]], [1.0, 2.0])
+        assert same(
+            g.learn_many(frame, [1.0, 2.0]).state, copy.copy(f).learn_many(frame, [1.0, 2.0]).state
+        )
+
+
+def test_a_refused_observation_fixes_no_names():
+    pd = pytest.importorskip("pandas")
+    frame, good = pd.DataFrame({"hour": [1.0], "prise": [2.0]}), {"price": 2.0, "hour": 1.0}
+    for call in (
+        lambda f: f.learn_one({"hour": 1.0, "prise": 2.0}, "x"),
+        lambda f: f.learn_one(frame.iloc[0], math.nan),
+        lambda f: f.learn_many([{"hour": 1.0, "prise": 2.0}, {"hour": 1.0}], [1.0, 2.0]),
+        lambda f: f.learn_many([{"hour": 1.0, "prise": 2.0}], [math.inf]),
+        lambda f: f.learn_many(frame, [math.nan]),
+        lambda f: f.predict_many([{"hour": 1.0, "prise": 2.0}, {"hour": 1.0}]),
+        lambda f: f.log_score({"hour": 1.0, "prise": 2.0}, None),
+    ):
+        f = br.Filter("bong-lin-hess-fc", LIN, GAUSS)
+        with pytest.raises((br.InvalidValue, br.InvalidType)):
+            call(f)
+        assert f.features is None
+        assert f.learn_one(good, 1.0).features == ["price", "hour"]

@@ -359,6 +359,35 @@ def test_a_row_that_cannot_be_learned_loses_nothing_before_it(first, diabetes):
     assert est.n_samples_seen_ == 90
 
 
+def test_a_row_that_is_refused_takes_no_earlier_row_with_it():
+    # in the first block a row changes the scales of all: with it an earlier one may fail
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(20, 3))
+    y = 5 * np.sin(2 * X[:, 0]) + 0.1 * rng.normal(size=20)
+    settings = {"method": "bog-lin-hess-fc", "method_params": {"alpha": 0.1}, "random_state": 0}
+    est = BongRegressor(**settings, hidden_layer_sizes=(5,))
+    earlier = 0
+    for k in range(20):
+        rows, before = (est.n_samples_seen_, est.predict(X)) if k else (0, None)
+        try:
+            est.partial_fit(X[k : k + 1], y[k : k + 1])
+        except br.NotPositiveDefinite as error:
+            assert est.n_samples_seen_ == rows
+            np.testing.assert_array_equal(est.predict(X), before)
+            assert error.step == rows + 1 and f"The first {rows} rows are learned" in str(error)
+            earlier += "With it the scales" in str(error)
+    assert earlier >= 1 and est.n_samples_seen_ >= 5
+    # as many rows of a chunk as can be learned together
+    est = BongRegressor(**settings, hidden_layer_sizes=(5,))
+    with pytest.raises(br.NotPositiveDefinite):
+        est.partial_fit(X, y)
+    kept = est.n_samples_seen_
+    for n in range(kept + 1, 21):
+        with pytest.raises(br.NotPositiveDefinite):
+            BongRegressor(**settings, hidden_layer_sizes=(5,)).fit(X[:n], y[:n])
+    assert BongRegressor(**settings, hidden_layer_sizes=(5,)).fit(X[:kept], y[:kept])
+
+
 def test_the_row_in_the_message_is_the_one_after_those_kept():
     """Row 3 fails with the scales of a whole first block, row 2 with those of two rows."""
     X = np.random.default_rng(0).standard_normal((60, 3))
@@ -535,6 +564,21 @@ def test_a_file_with_unsorted_classes_is_refused(classes, iris, tmp_path):
     files.write(tmp_path / "forged.npz", "BongClassifier", arrays, {**data, "classes": classes})
     with pytest.raises(br.InvalidValue, match=r"forged\.npz"):
         br.load(tmp_path / "forged.npz")
+
+
+@pytest.mark.parametrize("gap", [None, np.nan, pd.NA, pd.NaT])
+@pytest.mark.parametrize("make", [BongRegressor, BongClassifier])
+def test_a_missing_target_is_refused_with_its_row(make, gap):
+    X, whole = np.arange(6.0)[:, None], np.array([0, 1, 0, 1, 0, 1])
+    y = whole.astype(object)
+    y[4] = gap
+    est, text = make(**CHEAP).fit(X, whole), r"y must be given in every row, got .* in row 4; leave"
+    for call in (est.fit, est.partial_fit, est.score_samples):
+        for targets in (y, y[:, None], pd.Series(y, dtype=object)):
+            with pytest.raises(br.InvalidValue, match=text):
+                call(X, targets)
+    assert est.n_samples_seen_ == 6
+    assert np.isfinite(est.score_samples(X, whole.astype(float).astype(object))).all()
 
 
 def test_numbers_whose_squares_overflow_are_refused(diabetes):

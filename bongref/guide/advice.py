@@ -158,8 +158,8 @@ def scales(p: Problem) -> str:
     return " and ".join(filter(None, said))
 
 
-def warn_unscaled(p: Problem, stacklevel: int = 3) -> None:
-    """Warn where data are far from the scale that a network is made for."""
+def warn_unscaled(p: Problem, stacklevel: int = 3) -> bool:
+    """Warn where data are far from the scale that a network is made for; whether it warned."""
     if getattr(p.model, "kind", "") in ("mlp", "cnn") and (scale := scales(p)):
         warnings.warn(
             f"{scale}: a network learns little from data so far from mean 0 and standard deviation "
@@ -167,6 +167,8 @@ def warn_unscaled(p: Problem, stacklevel: int = 3) -> None:
             Unscaled,
             stacklevel=stacklevel,
         )
+        return True
+    return False
 
 
 def _scale(name: str, rows: Any) -> str:

@@ -37,7 +37,7 @@ from ..recording.results import Continuation, Result, RunInfo
 from ..states import State
 from ..stream import ended
 from ..tables import is_missing
-from ..tables.inputs import Inputs
+from ..tables.inputs import Inputs, unless_refused
 
 NOTHING = Observations([], [], np.zeros(0, dtype=bool))
 OTHERS = {
@@ -136,7 +136,7 @@ impute what is missing
         if backend == "fast":
             compiled(backend, self._problem, lambda p: True)  # refuses where there is none
         self._backend, self._engine = backend, _Plain(self._problem, _copy(q), 0)
-        self._opened, self._reason = False, ""
+        self._opened, self._reason, self._looked = False, "", False
         self._inputs = Inputs(model, features)
 
     # --- what it is
@@ -202,6 +202,7 @@ impute what is missing
 
     # --- learning
 
+    @unless_refused
     def learn_one(self, x: Any, y: Any) -> Filter:
         """Take one step: the dynamics' prediction, and the update by (x, y).
 
@@ -238,12 +239,13 @@ impute what is missing
         """
         x = self._inputs.one(x)
         target = None if y is None or is_missing(y) else self._target(x, y)
-        if self._engine.t == 0:
+        if not self._looked:
             ys = np.zeros((0, 1)) if target is None else target[None]
             self._look(Observations(_one(x), ys, np.ones(len(ys), dtype=bool)))
         self._steps(x, lambda engine: engine.one(x, target))
         return self
 
+    @unless_refused
     def learn_many(self, X: Any, Y: Any) -> Filter:
         """Take a step for each row, as :meth:`learn_one` does.
 
@@ -251,7 +253,7 @@ impute what is missing
         ----------
         X : array_like, shape (N, D), data frame, or sequence of N inputs or dicts
         Y : array_like, shape (N,) or (N, C), or sequence of N observations
-            None (or a frame's missing value) is a missing observation.
+            None (or the NA of pandas) is a missing observation; NaN is refused.
 
         Returns
         -------
@@ -272,11 +274,10 @@ impute what is missing
         >>> f.learn_many([[1.0], [2.0], [3.0]], [1.0, None, 3.0]).t
         3
         """
-        p = self._problem
         X = self._inputs.many(X)
-        data = checks.observations(p.model, p.lik, X, Y, self._engine.state.mu)
+        data = checks.observations(self.model, self.lik, X, Y, self._engine.state.mu)
         self._inputs.refuse_batches(data.xs)
-        if self._engine.t == 0:
+        if not self._looked:
             self._look(data)
         self._steps(data.xs[0], lambda engine: engine.advance(*data))
         return self
@@ -318,6 +319,7 @@ impute what is missing
 
     # --- prediction
 
+    @unless_refused
     def predict_one(self, x: Any) -> Prediction | Array:
         """The next observation at x: its mean and variance, or the probabilities of the classes.
 
@@ -354,6 +356,7 @@ impute what is missing
         out = linearised.prediction(self.lik, *self._moments(_one(x), x))
         return Prediction(out[0][0], out[1][0]) if isinstance(out, Prediction) else out[0]
 
+    @unless_refused
     def predict_many(self, X: Any) -> Prediction | Array:
         """:meth:`predict_one` of each row, all of them as the next observation.
 
@@ -386,6 +389,7 @@ impute what is missing
         self._inputs.refuse_batches(xs)
         return linearised.prediction(self.lik, *self._moments(xs, xs[0]))
 
+    @unless_refused
     def log_score(self, x: Any, y: Any) -> float:
         """The log predictive density of y at x as the next observation: larger is better.
 
@@ -424,8 +428,9 @@ impute what is missing
         return found
 
     def _look(self, data: Observations) -> None:
-        """Warn of first rows that a network is not made for."""
-        advice.warn_unscaled(self._problem._replace(data=data), stacklevel=4)
+        """Warn once if the first rows, up to the first observation, are not for a network."""
+        warned = advice.warn_unscaled(self._problem._replace(data=data), stacklevel=5)
+        self._looked = warned or bool(data.seen.any())
 
     # --- the stream that stays open
 
@@ -494,7 +499,7 @@ impute what is missing
         return {
             "m": p.m, "model": p.model, "lik": p.lik, "dynamics": p.dynamics, "rng": p.rng,
             "backend": self._backend, "features": self._inputs.names, "state": self.state,
-            "t": self.t,
+            "t": self.t, "columns": self._inputs.columns,
         }  # fmt: skip
 
     @classmethod
@@ -509,6 +514,7 @@ impute what is missing
         made = Filter(saved["m"], saved["model"], saved["lik"], saved["state"], **given)
         self.__dict__.update(made.__dict__)
         self._engine = _Plain(self._problem, self._problem.prior, saved["t"])
+        self._looked, self._inputs.columns = saved["t"] > 0, saved.get("columns")
 
 
 class _Row(list[Any]):

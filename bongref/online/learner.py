@@ -196,6 +196,7 @@ class Learner:
 
         Where a row cannot be learned, the rows before it stay and the error says so.
         """
+        waited, start = len(self.X), self.committed.rows
         X, Y = np.concatenate([self.X, X]), np.concatenate([self.Y, Y])
         first = 0
         try:
@@ -207,22 +208,33 @@ class Learner:
             self._wait(X[first:], Y[first:])
             self.current()
         except StreamEnded as failed:
-            error = self._keep_good_rows(failed)
+            at = self.committed.rows - start
+            rows, least = slice(at, at + BLOCK), waited if at == 0 else 0
+            error = self._keep_good_rows(failed, X[rows], Y[rows], least)
             text = f"The first {self.rows} rows are learned, the next one cannot be. "
+            if error.step <= self.rows:
+                text += f"With it the scales of the first {BLOCK} rows change, and one fails. "
             text += error.message + _set_by(error.message)
             state = self.current().state
             raise type(error)(text, self.rows + 1, state, [], error.name) from None
 
-    def _keep_good_rows(self, error: StreamEnded) -> StreamEnded:
-        """Leave out waiting rows from the end until the others can be learned: the last error."""
-        while len(self.X):
+    def _keep_good_rows(self, error: StreamEnded, X: Array, Y: Array, least: int) -> StreamEnded:
+        """Let as many of these rows wait as can be learned: the error with one more.
+
+        At least ``least``, which waited before. In the first block one row more changes the scales
+        of all, so that any of them may fail; later it is always the same row.
+        """
+        good = len(X)
+        while good > least:
+            good -= 1
+            if self.committed.rows > 0:
+                good = max(least, min(good, error.step - 1 - self.committed.rows))
+            self._wait(X[:good], Y[:good])
             try:
                 self.current()
-                return error
+                break
             except StreamEnded as another:
                 error = another
-                good = min(error.step - 1 - self.committed.rows, len(self.X) - 1)
-                self._wait(self.X[:good], self.Y[:good])
         return error
 
     def current(self) -> Committed:
@@ -245,12 +257,7 @@ class Learner:
         c = start
         for at in range(0, stop - first, BLOCK):
             rows = slice(first + at, first + at + BLOCK)
-            try:
-                new = filtered.block(c, at, at + BLOCK)
-            except StreamEnded as error:
-                good = first + at + error.step - 1 - c.rows
-                self._wait(X[first + at : good], Y[first + at : good])
-                raise
+            new = filtered.block(c, at, at + BLOCK)
             new = self._measured(c, new, X[rows], Y[rows])
             c = self.committed = new
             self._wait(X[:0], Y[:0])

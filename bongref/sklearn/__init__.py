@@ -45,6 +45,7 @@ try:
     from sklearn.utils.multiclass import check_classification_targets
     from sklearn.utils.validation import check_is_fitted, column_or_1d, validate_data
 
+    from . import arguments
     from .arguments import encoded, in_range, labels_of, method_of, random_state_of, refuse_unknown
 except ImportError as error:
     raise ImportError(
@@ -302,6 +303,7 @@ class BongRegressor(RegressorMixin, _Bong):
 
     def _learn(self, X: Any, y: Any, first: bool) -> BongRegressor:
         with self._as_before():
+            arguments.refuse_missing(y)
             X, y = validate_data(self, X, y, reset=first, dtype=np.float64, y_numeric=True)
             y = in_range("y", column_or_1d(y, warn=True).astype(np.float64))
             X = in_range("X", X)
@@ -363,6 +365,7 @@ class BongRegressor(RegressorMixin, _Bong):
             expected: Array = -0.5 - 0.5 * math.log(2 * math.pi) - np.log(std)
             return expected
         self._fitted()
+        arguments.refuse_missing(y)
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64, y_numeric=True)
         lik, scale, m, V = self.learner_.outputs(X)
         U = scale.forward(column_or_1d(y).astype(np.float64)[:, None])
@@ -464,6 +467,7 @@ class BongClassifier(ClassifierMixin, _Bong):
 
     def _learn(self, X: Any, y: Any, classes: Any, first: bool) -> BongClassifier:
         with self._as_before():
+            arguments.refuse_missing(y)
             X, y = validate_data(self, X, y, reset=first, dtype=np.float64)
             X = in_range("X", X)
             check_classification_targets(y)
@@ -563,6 +567,7 @@ class BongClassifier(ClassifierMixin, _Bong):
             negative: Array = -entr(self.predict_proba(X)).sum(axis=1)
             return negative
         self._fitted()
+        arguments.refuse_missing(y)
         X, y = validate_data(self, X, y, reset=False, dtype=np.float64)
         lik, _, m, V = self.learner_.outputs(X)
         return linearised.log_density(lik, m, V, encoded(column_or_1d(y), self.classes_))

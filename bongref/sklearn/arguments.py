@@ -21,7 +21,7 @@ from ..errors import InvalidType, InvalidValue
 from ..grid import PARAMETERS, Method, method
 from ..linalg import Array
 from ..models import ParametricModel
-from ..tables import is_missing
+from ..tables import is_missing, length_of
 
 FULL = 10**6  # outputs × P² up to which "auto" takes the full covariance: about 1 ms a row
 LARGEST = 1e100  # magnitude of a number in X and y
@@ -76,6 +76,17 @@ def labels_of(classes: Any) -> Array:
     if any(is_missing(c) or c != c for c in labels.tolist()):
         raise InvalidValue(f"classes must not have a missing label, got {labels.tolist()}")
     return np.unique(labels)
+
+
+def refuse_missing(y: Any) -> None:
+    """Refuse a target that stands for a missing one: None, NaN or NA among objects."""
+    values = np.asarray(y) if length_of(y) is not None else np.empty(0)
+    for row, value in enumerate(values.ravel().tolist() if values.dtype == object else ()):
+        if is_missing(value) or (np.ndim(value) == 0 and value != value):
+            raise InvalidValue(
+                f"y must be given in every row, got {value!r} in row {row}; "
+                "leave that row out of X and y"
+            )
 
 
 def in_range(name: str, A: Array) -> Array:

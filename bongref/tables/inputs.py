@@ -8,9 +8,10 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -20,7 +21,25 @@ from ..linalg import Array
 from ..models import Model
 from . import IMPUTE, describe, is_missing, is_table, length_of
 
+Call = TypeVar("Call", bound=Callable[..., Any])
 EXACT = 2**53  # integers up to here are numbers of float64
+
+
+def unless_refused(call: Call) -> Call:
+    """A method of a filter that fixes names and columns only if it returns or takes a step."""
+
+    @functools.wraps(call)
+    def kept(self: Any, *args: Any, **kwargs: Any) -> Any:
+        inputs, t = self._inputs, self.t
+        before = inputs.names, inputs.columns
+        try:
+            return call(self, *args, **kwargs)
+        except BaseException:
+            if self.t == t:
+                inputs.names, inputs.columns = before
+            raise
+
+    return kept  # type: ignore[return-value]
 
 
 class Inputs:
@@ -84,14 +103,14 @@ class Inputs:
         return given
 
     def _from_names(self, x: Mapping[str, Any]) -> Array:
-        """The values of a dict in the order of the features, which the first one fixes."""
+        """The values of a dict in the order of the features: of the first dict or frame."""
         for key in x if self.names is None else ():
             if not isinstance(key, str):
                 raise InvalidType(
                     f"x must have names (strings) as keys, got {describe(key)}; "
                     "write {str(k): v for k, v in x.items()}, or give an array"
                 )
-        names = self._checked_names(x) if self.names is None else self.names
+        names = self.names or self._checked_names(self.columns or x)
         if len(x) == len(names):  # plain finite numbers at once
             found = [x.get(n) for n in names]
             if all(type(v) is float or (type(v) is int and -EXACT < v < EXACT) for v in found):
