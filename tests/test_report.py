@@ -345,6 +345,45 @@ def test_numbers_of_an_axis_fit_beside_it_and_stay_the_same_numbers(ticks, texts
     assert [float(text) for text in texts] == ticks
 
 
+def drawn(monkeypatch, results, metric="error"):
+    """The axes of the curves of a metric, and their picture."""
+    from bongref.experiments.report import drawing
+    from bongref.experiments.report import figures as pictures
+
+    kept, frame = [], drawing.frame
+    monkeypatch.setattr(
+        pictures, "frame", lambda axes, n, *a, **k: (kept.extend(axes[:n]), frame(axes, n, *a, **k))
+    )
+    order = statistics.ranks(results, metric)
+    return kept, pictures.curves(results, metric, order)
+
+
+def crosses_of(axis):
+    return [line for line in axis.lines if line.get_marker() == "x"]
+
+
+def test_a_run_that_diverged_before_the_first_row_has_its_cross_inside(monkeypatch):
+    runs = [fake.record("bong-lin-hess-diag", s, steps=(1000, 1500, 2000)) for s in range(2)]
+    runs += [fake.record("blr-lin-hess-diag", s, steps=(1000, 1500, 2000), diverges=3 + s)
+             for s in range(2)]  # fmt: skip
+    (axis,), _ = drawn(monkeypatch, by_task(runs)[0])
+    left, right = axis.get_xlim()
+    steps = [line.get_xdata()[0] for line in crosses_of(axis)]
+    assert steps == [3, 4] and left < 3 and right > 2000
+
+
+def test_one_bad_curve_of_four_leaves_the_frame_to_the_others(monkeypatch):
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag", "bong-mc-ef-diag")
+    runs = [
+        fake.record(name, s, offset=100.0 * (k == 3)) for k, name in enumerate(names)
+        for s in range(2)
+    ]  # fmt: skip
+    (axis,), made = drawn(monkeypatch, by_task(runs)[0])
+    bottom, top = axis.get_ylim()
+    assert bottom > -0.2 and top < 0.7 and "1 of 4 curves leaves the frame" in made.caption
+    assert [line.get_marker() for line in axis.lines].count(10) == 1
+
+
 def test_many_methods_are_drawn_in_panels_of_few():
     (results,) = by_task(many())
     panels = statistics.facets(results.groups)

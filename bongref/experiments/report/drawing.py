@@ -228,15 +228,22 @@ def looks(results: TaskResults, most: int = MOST) -> dict[str, Look]:
     return out
 
 
-def limits(found: Sequence[float]) -> tuple[float, float]:
-    """A range that shows most values: a few that are far above the others are left out."""
-    v = np.array([x for x in found if math.isfinite(x)])
+def limits(curves: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """A range that shows most curves: values and curves far above the others are left out.
+
+    >>> bottom, top = limits([[2.0, 1.0, 0.1], [2.0, 1.1, 0.2], [1.9, 1.0, 0.0], [2.0, 90, 160]])
+    >>> round(bottom, 2), round(top, 2)
+    (-0.12, 2.12)
+    """
+    finite = [[x for x in curve if math.isfinite(x)] for curve in curves]
+    v = np.array([x for curve in finite for x in curve])
     if not len(v):
         return 0.0, 1.0
-    low, middle, high = float(v.min()), float(np.quantile(v, 0.5)), float(v.max())
-    top = max(float(np.quantile(v, 0.85)), middle)
-    reach = low + 2.5 * (top - low)
-    high = high if high <= reach or top == low else reach
+    low = float(v.min())
+    highest = [max(curve) for curve in finite if curve]
+    usual = min(np.quantile(v, 0.85), np.quantile(highest, 0.7, method="lower"))
+    reach = low + 2.5 * (float(usual) - low)
+    high = float(v[v <= reach].max() if usual > low else v.max())
     pad = 0.06 * (high - low) or max(abs(high), 1.0) * 0.05
     return low - pad, high + pad
 

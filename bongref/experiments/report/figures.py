@@ -51,13 +51,15 @@ def curves(
     style, panels = looks(results), statistics.facets(results.groups, MOST)
     many = len(panels) > 1
     shown = {id for _, gs in panels for id in statistics.leaders(gs, order)}
-    bottom, top = limits([p.mean for id, ps in lines.items() for p in ps])
+    bottom, top = limits([[p.mean for p in ps] for ps in lines.values()])
     steps = sorted({p.t for ps in lines.values() for p in ps})
+    lost = {g.id: statistics.crosses(g, metric) for g in results.groups}
+    seen = sorted({*steps, *(step for found in lost.values() for step, _ in found)})
 
     shape = grid_shape(len(panels))
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
-        frame(axes, len(panels), shape[1], steps, (bottom, top), log=is_wide(steps))
+        frame(axes, len(panels), shape[1], seen, (bottom, top), log=is_wide(steps))
         for axis, (title, groups) in zip(axes, panels, strict=False):
             for g in sorted(groups, key=lambda g: g.id in shown):
                 if g.id in shown:
@@ -69,7 +71,7 @@ def curves(
             axis.set_title(title, loc="left", y=1.0)
             _over_the_top(axis, [lines[g.id] for g in groups], [style[g.id] for g in groups])
             for g in groups:
-                draw_crosses(axis, statistics.crosses(g, metric), style[g.id])
+                draw_crosses(axis, lost[g.id], style[g.id])
         axes[0].set_ylabel(metric_title(metric))
         if many:
             figure.supxlabel("observations", fontsize=9, y=0.42 / figure.get_figheight())
@@ -214,7 +216,7 @@ def time_and_quality(results: TaskResults, metric: str) -> Picture | None:
     if not found:
         return None
     style, few = looks(results), len(results.groups) <= MOST
-    bottom, top = limits([q.mean for _, _, q in found])
+    bottom, top = limits([[q.mean for _, _, q in found]])
     front = _front([(s.mean, q.mean) for _, s, q in found])
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
@@ -305,7 +307,7 @@ def learning_rates(results: TaskResults, metric: str) -> Picture | None:
     base = {key: _bong(results, key) for key, _ in panels}
     shown = [p.mean for p in ends.values()]
     shown += [statistics.last(g, metric).mean for found in base.values() for g in found]
-    bottom, top = limits(shown)
+    bottom, top = limits([shown])
     labels = list(dict.fromkeys(label for _, by in panels for label in by))
     style = {label: _series_look(label, k, labels) for k, label in enumerate(labels)}
 
