@@ -248,7 +248,7 @@ def test_half_finished_results_say_so(tmp_path):
         "Not finished: 5 of 6 runs"
     )  # as far as one can see: two seeds, three methods
     with store.writer(tmp_path) as out:
-        out.plan(r["key"] for r in runs)
+        out.plan(runs)
     made = report.make(tmp_path)
     assert report.headline(made).startswith("Not finished: 5 of 9 runs")
     assert "1 to come" in br.reports.html(made.document)
@@ -256,6 +256,25 @@ def test_half_finished_results_say_so(tmp_path):
         for r in runs[5:]:
             out.append(r)
     assert report.headline(report.make(tmp_path)) == "Finished: 8 runs complete, 1 diverged."
+
+
+def test_runs_are_counted_against_the_plan(tmp_path):
+    """Two seeds of three are there, of one method; of another nothing is."""
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag")
+    runs = [fake.record(name, s) for name in names for s in range(3)]
+    fake.folder(tmp_path, runs[:2])
+    with store.writer(tmp_path) as out:
+        out.plan(runs)
+    html = br.reports.html(report.make(tmp_path).document)
+    assert "2 of 3, 1 to come" in html and "0 of 3, 3 to come" in html and names[1] in html
+    # the plan of an older version has keys alone: the total is known, and no more
+    (tmp_path / store.PLAN).write_text(json.dumps([r["key"] for r in runs]))
+    made = report.make(tmp_path)
+    assert report.headline(made).startswith("Not finished: 2 of 6 runs")
+    assert "to come" not in br.reports.html(made.document)
+    with store.writer(tmp_path) as out:  # and the same command writes what it lacks
+        out.plan(runs)
+    assert "2 of 3, 1 to come" in br.reports.html(report.make(tmp_path).document)
 
 
 def test_one_run_that_diverged_at_once_is_a_report_too(tmp_path):

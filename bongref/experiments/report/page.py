@@ -45,6 +45,7 @@ class Folder(NamedTuple):
     records: list[Record]
     notes: list[str]
     missing: int | None  # runs that were asked for and are not there, where that is known
+    coming: list[Record] | None  # what they are, where the plan says it
 
 
 def read(folder: str | os.PathLike[str]) -> Folder:
@@ -76,8 +77,10 @@ def read(folder: str | os.PathLike[str]) -> Folder:
             "wait for the first run, or give the bongref run command again"
         )
     asked = store.planned(path)
-    left = len(asked - {r["key"] for r in found.records}) if asked else None
-    return Folder(str(path), found.records, found.notes, left)
+    left = [asked[key] for key in asked.keys() - {r["key"] for r in found.records}]
+    known = [one for one in left if one is not None]
+    coming = known if asked and len(known) == len(left) else None
+    return Folder(str(path), found.records, found.notes, len(left) if asked else None, coming)
 
 
 def make(
@@ -111,7 +114,7 @@ def make(
     require_matplotlib()
     here = read(folder)
     there = None if against is None else read(against)
-    tasks = statistics.by_task(here.records)
+    tasks = statistics.by_task(here.records, here.coming)
     others = [] if there is None else statistics.by_task(there.records)
     if by is not None and not any(by in b.metrics for b in tasks):
         known = sorted({m for b in tasks for m in b.metrics})
@@ -342,6 +345,10 @@ def _table(results: TaskResults, metric: str, order: Mapping[str, float], prefix
                 _seconds(g),
             ]
         )
+    for label, n in results.absent:
+        empty: list[Inline] = ["–"] * (len(names) + 1)
+        count = Span(f"0 of {n}, {n} to come", status="part")
+        rows.append([Span(label, style="code"), "–", "–", count, *empty])
     right = range(1, len(head))
     return Table(head, rows, id=f"{prefix}table", right=tuple(right))
 
@@ -382,11 +389,12 @@ def _with_error(p: Point) -> str:
 
 def _count(group: Group, results: TaskResults) -> Inline:
     done, lost = len(group.having("done")), len(group.having("diverged"))
-    failed, n = len(group.having("failed")), len(results.seeds)
+    failed, left = len(group.having("failed")), results.to_come(group)
+    n = len(group.runs) + left
     said = [f"{done} of {n}"]
     said += [f"{lost} diverged"] if lost else []
     said += [f"{failed} failed"] if failed else []
-    said += [f"{n - len(group.runs)} to come"] if n > len(group.runs) else []
+    said += [f"{left} to come"] if left else []
     return Span(", ".join(said), status="part" if len(said) > 1 else "")
 
 
