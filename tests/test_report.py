@@ -403,6 +403,23 @@ def test_one_bad_curve_of_four_leaves_the_frame_to_the_others(monkeypatch):
     assert [line.get_marker() for line in axis.lines].count(10) == 1
 
 
+def test_settings_in_panels_are_named_and_look_the_same_in_each():
+    from bongref.experiments.report import figures as pictures
+
+    runs = [fake.record(f"{rule}-{h}-diag", s, n_iter=1, alpha=a)
+            for rule in ("blr", "bbb") for h in ("lin-hess", "lin-ef") for a in (0.1, 0.5)
+            for s in range(2)] + [fake.record("bong-lin-ef-diag", s) for s in range(2)]  # fmt: skip
+    (results,) = by_task(runs)
+    style = figures.looks(results)
+    of = {g.label: style[g.id] for g in results.groups}
+    for alpha in ("0.1", "0.5"):
+        same = {(v.dash, v.marker) for k, v in of.items() if k.endswith(f"α={alpha}")}
+        assert len(same) == 1
+    made = pictures.curves(results, "error", statistics.ranks(results, "error"))
+    assert made.svg.count("α=0.1</text>") == made.svg.count("α=0.5</text>") == 1
+    assert len({(v.colour, v.dash, v.marker) for v in of.values()}) == 5  # in two panels
+
+
 def test_many_methods_are_drawn_in_panels_of_few():
     (results,) = by_task(many())
     panels = statistics.facets(results.groups)

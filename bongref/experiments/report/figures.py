@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .drawing import (
     MOST,
     PALETTE,
     RULE_COLOUR,
+    SETTINGS_IN_A_ROW,
     Look,
     Picture,
     draw_crosses,
@@ -31,10 +32,12 @@ from .drawing import (
     metric_title,
     picture,
     rule_legend,
+    setting,
+    setting_legend,
 )
 from .statistics import Group, Point, TaskResults, number
 
-SMALL = (2.75, 2.0)  # inches of one of many panels
+PANEL, SMALL = (5.4, 3.3), (2.75, 2.0)  # inches of a panel, and of one of many
 BESIDE = 0.045  # of the width of a panel: between the crosses of two methods at one rate
 ROWS = 60  # of the figure of runs that diverged
 
@@ -57,6 +60,8 @@ def curves(
     seen = sorted({*steps, *(step for found in lost.values() for step, _ in found)})
 
     shape = grid_shape(len(panels))
+    named = _settings(results, shown, style)
+    foot = _foot(len(named)) if many else foot_of(len(shown))
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
         frame(axes, len(panels), shape[1], seen, (bottom, top), log=is_wide(steps))
@@ -74,14 +79,14 @@ def curves(
                 draw_crosses(axis, lost[g.id], style[g.id])
         axes[0].set_ylabel(metric_title(metric))
         if many:
-            figure.supxlabel("observations", fontsize=9, y=0.42 / figure.get_figheight())
+            figure.supxlabel("observations", fontsize=9, y=(foot + 0.07) / figure.get_figheight())
             rule_legend(figure, results.groups)
+            setting_legend(figure, named)
         else:
             axes[0].set_xlabel("observations")
             legend(figure, axes[0])
 
     outside = sum(any(p.mean > top for p in ps) for ps in lines.values())
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(shown))}
     return picture(
         f"curve-{metric}",
         f"{metric_title(metric)} against observations",
@@ -90,7 +95,8 @@ def curves(
         shape,
         paint,
         tight=many,
-        **size,
+        foot=foot,
+        panel=SMALL if many else PANEL,
     )
 
 
@@ -166,6 +172,8 @@ def calibration(
     labels = ("confidence", "accuracy") if classes else ("nominal coverage", "coverage")
 
     shape = grid_shape(len(panels))
+    named = _settings(results, shown, style)
+    foot = _foot(len(named)) if many else foot_of(len(shown))
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
         frame(axes, len(panels), shape[1], (0.0, 1.0), (-0.03, 1.03))
@@ -182,14 +190,14 @@ def calibration(
             axis.set_title(title, loc="left", y=1.0)
         axes[0].set_ylabel(labels[1])
         if many:
-            figure.supxlabel(labels[0], fontsize=9, y=0.42 / figure.get_figheight())
+            figure.supxlabel(labels[0], fontsize=9, y=(foot + 0.07) / figure.get_figheight())
             rule_legend(figure, results.groups)
+            setting_legend(figure, named)
         else:
             axes[0].set_xlabel(labels[0])
             legend(figure, axes[0])
 
     over = "too sure" if classes else "intervals too narrow"
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(shown))}
     return picture(
         f"calibration-{kind}",
         f"Calibration ({kind})",
@@ -199,7 +207,8 @@ def calibration(
         shape,
         paint,
         tight=many,
-        **size,
+        foot=foot,
+        panel=SMALL if many else PANEL,
     )
 
 
@@ -445,6 +454,19 @@ def _share(group: Group) -> str:
 
 
 # --- helpers --------------------------------------------------------------------------------------
+
+
+def _settings(
+    results: TaskResults, shown: Collection[str], style: Mapping[str, Look]
+) -> dict[str, Look]:
+    """The settings of the groups in colour, each with its line and marker."""
+    found = {setting(g): style[g.id] for g in results.groups if g.id in shown}
+    return {name: look for name, look in found.items() if name}
+
+
+def _foot(n: int) -> float:
+    """Inches that the legends of many panels need, with n settings."""
+    return 0.35 + 0.19 * math.ceil(n / SETTINGS_IN_A_ROW)
 
 
 def _matching(results: TaskResults, there: TaskResults | None) -> dict[str, Group]:
