@@ -287,6 +287,14 @@ def test_an_adapter_returns_one_state_for_each_observation(monkeypatch, returned
     assert failed["status"] == "failed" and said in failed["reason"], failed
 
 
+def test_a_run_that_failed_says_why_with_q(capsys):
+    record = execute.execute(one_spec("moons", {"n": 40, "n_test": 20}, metrics={"kl": [40]}))
+    sweep.Progress(1, quiet=True).finished(record)
+    told = capsys.readouterr()
+    assert "failed, " in told.err and "kl must be of a linear regression" in told.err
+    assert not told.out
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 

@@ -304,6 +304,13 @@ def test_results_of_several_tasks_have_a_section_each(tmp_path):
     assert len(reader.ids) == len(set(reader.ids))
 
 
+def test_sections_of_one_task_say_what_differs(tmp_path):
+    other = {**fake.TASK, "prior_var": 9.0, "checksum": "cd" * 32}
+    fake.folder(tmp_path, [fake.record("bong-lin-hess-diag", task=t) for t in (fake.TASK, other)])
+    html = br.reports.html(report.make(tmp_path).document)
+    assert ">Task moons (prior var 1)<" in html and ">Task moons (prior var 9)<" in html
+
+
 def test_two_versions_in_one_folder_are_not_averaged(tmp_path):
     one = {"metrics": ("error",)}
     fake.folder(tmp_path, [*fake.small(**one), *fake.small(bongref="0.2.0", **one)])

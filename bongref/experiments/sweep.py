@@ -209,6 +209,8 @@ class Progress:
             self.bar.update(1)
         if not self.quiet:
             self.say(f"[{self.count}/{self.total}] {line(record)}{self._left()}")
+        elif record["status"] == "failed":
+            self.note(line(record))
 
     def _left(self) -> str:
         """The time left, where no bar shows it."""

@@ -17,11 +17,12 @@ from ..._version import __version__
 from ...errors import InvalidValue
 from ...reports import Block, Code, Document, Fields, Figure, Inline, Section, Span, Table, Text
 from .. import store
-from ..records import Record
+from ..records import Record, canonical
 from . import calibration, figures, statistics
 from .drawing import Picture, metric_title, renamed, require_matplotlib
 from .statistics import Group, Point, TaskResults, number
 
+DERIVED = ("checksum", "files", "standardisation")  # of a task, by its other facts
 PAGE, DATA = "report.html", "report.json"
 
 
@@ -123,16 +124,17 @@ def make(
     body: list[Block] = [_state(here, tasks), *_notes(here, there, tasks, others)]
     body.append(_facts(here, there))
     data: dict[str, Any] = {"folder": here.name, "version": __version__, "tasks": []}
-    for k, results in enumerate(tasks, 1):
+    titles = _titles([results.task for results in tasks])
+    for k, (results, title) in enumerate(zip(tasks, titles, strict=True), 1):
         there_board = next((o for o in others if o.task == results.task), None)
         metric = by if by in results.metrics else statistics.main_metric(results.metrics)
         prefix = f"{k}-{reports.anchor(results.task['name'])}-" if len(tasks) > 1 else ""
-        section, drawn, numbers = _task(results, there_board, metric or "", prefix)
+        section, drawn, numbers = _task(results, there_board, metric or "", prefix, title)
         body.append(section)
         pictures += drawn
         data["tasks"].append(numbers)
-    title = f"Report of {Path(here.name).resolve().name}"
-    return Report(Document(title, body, data), pictures)
+    name = f"Report of {Path(here.name).resolve().name}"
+    return Report(Document(name, body, data), pictures)
 
 
 def write(report: Report, out: str | os.PathLike[str]) -> list[Path]:
@@ -243,7 +245,7 @@ def _versions(record: Record) -> str:
 
 
 def _task(
-    results: TaskResults, there: TaskResults | None, metric: str, prefix: str
+    results: TaskResults, there: TaskResults | None, metric: str, prefix: str, title: str
 ) -> tuple[Section, list[Picture], dict[str, Any]]:
     order = statistics.ranks(results, metric)
     pictures = [renamed(p, prefix) for p in _pictures(results, there, metric, order)]
@@ -263,8 +265,19 @@ def _task(
     runs = [_runs(results, group, prefix) for group in results.groups]
     said = Text("Each run with the command that computes it again, alone.")
     body.append(Section("Runs", [said, *runs], id=f"{prefix}runs"))
-    title = f"Task {results.task['name']}"
     return Section(title, body, id=f"{prefix}task"), pictures, _numbers(results, metric, order)
+
+
+def _titles(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A title for each task; those of one name with what differs between them."""
+    titles = []
+    for task in tasks:
+        same = [other for other in tasks if other["name"] == task["name"]]
+        differ = [k for k in task if len({canonical(o.get(k)) for o in same}) > 1]
+        plain = [k for k in differ if k not in DERIVED] or differ
+        said = ", ".join(f"{k.replace('_', ' ')} {_plain(task[k])}" for k in plain)
+        titles.append(f"Task {task['name']}" + (f" ({said})" if said else ""))
+    return titles
 
 
 def _pictures(
