@@ -215,7 +215,8 @@ def test_seeds_that_a_study_lacks_are_named():
     words = "run t --methods m,n --alpha 0.1,1 --seeds 3"
     steps = [{"folder": "t", "words": [words]},
              {"folder": "t", "words": ["run t --methods m --w0 zero --alpha 1 --seeds 2"]},
-             {"folder": "t", "words": ["run t --methods n --seeds 5"], "optional": True}]  # fmt: skip
+             {"folder": "t", "words": ["run t --methods n --seeds 5"],
+              "optional": True}]  # fmt: skip
 
     def run(seed, alpha=0.1, method="m", w0="random", part="test"):
         return {"folder": "t", "method": method, "w0": w0, "prior_var": 1.0, "part": part,
