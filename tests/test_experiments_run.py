@@ -271,6 +271,30 @@ def test_a_foreign_state_of_another_shape_is_a_mistake_and_no_divergence(monkeyp
         assert failed["status"] == "failed" and re.search(what, failed["reason"]), failed
 
 
+@pytest.mark.parametrize(
+    ("returned", "got"),
+    [(lambda s: s[:-1], "29"), (lambda s: [*s, s[-1]], "31"), (lambda s: [], "0"),
+     (lambda s: None, "None"), (lambda s: s[-1], "1")],
+)  # fmt: skip
+def test_an_adapter_returns_one_state_for_each_observation(monkeypatch, returned, got):
+    from bongref.conformance import Reference
+
+    run = Reference.run
+    monkeypatch.setattr(Reference, "run", lambda *given: returned(run(*given)))
+    adapter, one = "bongref.conformance:Reference", one_spec(metrics={"rmse": [30]})
+    failed = execute.execute(one._replace(adapter=adapter, versions=specs.versions(adapter)))
+    said = f"must return 30 states, one for each observation, got {got}"
+    assert failed["status"] == "failed" and said in failed["reason"], failed
+
+
+def test_a_run_that_failed_says_why_with_q(capsys):
+    record = execute.execute(one_spec("moons", {"n": 40, "n_test": 20}, metrics={"kl": [40]}))
+    sweep.Progress(1, quiet=True).finished(record)
+    told = capsys.readouterr()
+    assert "failed, " in told.err and "kl must be of a linear regression" in told.err
+    assert not told.out
+
+
 # --- the command ----------------------------------------------------------------------------------
 
 

@@ -248,7 +248,7 @@ def test_half_finished_results_say_so(tmp_path):
         "Not finished: 5 of 6 runs"
     )  # as far as one can see: two seeds, three methods
     with store.writer(tmp_path) as out:
-        out.plan(r["key"] for r in runs)
+        out.plan(runs)
     made = report.make(tmp_path)
     assert report.headline(made).startswith("Not finished: 5 of 9 runs")
     assert "1 to come" in br.reports.html(made.document)
@@ -256,6 +256,25 @@ def test_half_finished_results_say_so(tmp_path):
         for r in runs[5:]:
             out.append(r)
     assert report.headline(report.make(tmp_path)) == "Finished: 8 runs complete, 1 diverged."
+
+
+def test_runs_are_counted_against_the_plan(tmp_path):
+    """Two seeds of three are there, of one method; of another nothing is."""
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag")
+    runs = [fake.record(name, s) for name in names for s in range(3)]
+    fake.folder(tmp_path, runs[:2])
+    with store.writer(tmp_path) as out:
+        out.plan(runs)
+    html = br.reports.html(report.make(tmp_path).document)
+    assert "2 of 3, 1 to come" in html and "0 of 3, 3 to come" in html and names[1] in html
+    # the plan of an older version has keys alone: the total is known, and no more
+    (tmp_path / store.PLAN).write_text(json.dumps([r["key"] for r in runs]))
+    made = report.make(tmp_path)
+    assert report.headline(made).startswith("Not finished: 2 of 6 runs")
+    assert "to come" not in br.reports.html(made.document)
+    with store.writer(tmp_path) as out:  # and the same command writes what it lacks
+        out.plan(runs)
+    assert "2 of 3, 1 to come" in br.reports.html(report.make(tmp_path).document)
 
 
 def test_one_run_that_diverged_at_once_is_a_report_too(tmp_path):
@@ -283,6 +302,13 @@ def test_results_of_several_tasks_have_a_section_each(tmp_path):
     reader = Reader()
     reader.feed(text)
     assert len(reader.ids) == len(set(reader.ids))
+
+
+def test_sections_of_one_task_say_what_differs(tmp_path):
+    other = {**fake.TASK, "prior_var": 9.0, "checksum": "cd" * 32}
+    fake.folder(tmp_path, [fake.record("bong-lin-hess-diag", task=t) for t in (fake.TASK, other)])
+    html = br.reports.html(report.make(tmp_path).document)
+    assert ">Task moons (prior var 1)<" in html and ">Task moons (prior var 9)<" in html
 
 
 def test_two_versions_in_one_folder_are_not_averaged(tmp_path):
@@ -343,6 +369,62 @@ def many():
 def test_numbers_of_an_axis_fit_beside_it_and_stay_the_same_numbers(ticks, texts):
     assert figures.tick_texts(ticks) == texts
     assert [float(text) for text in texts] == ticks
+
+
+def drawn(monkeypatch, results, metric="error"):
+    """The axes of the curves of a metric, and their picture."""
+    from bongref.experiments.report import drawing
+    from bongref.experiments.report import figures as pictures
+
+    kept, frame = [], drawing.frame
+    monkeypatch.setattr(
+        pictures, "frame", lambda axes, n, *a, **k: (kept.extend(axes[:n]), frame(axes, n, *a, **k))
+    )
+    order = statistics.ranks(results, metric)
+    return kept, pictures.curves(results, metric, order)
+
+
+def crosses_of(axis):
+    return [line for line in axis.lines if line.get_marker() == "x"]
+
+
+def test_a_run_that_diverged_before_the_first_row_has_its_cross_inside(monkeypatch):
+    runs = [fake.record("bong-lin-hess-diag", s, steps=(1000, 1500, 2000)) for s in range(2)]
+    runs += [fake.record("blr-lin-hess-diag", s, steps=(1000, 1500, 2000), diverges=3 + s)
+             for s in range(2)]  # fmt: skip
+    (axis,), _ = drawn(monkeypatch, by_task(runs)[0])
+    left, right = axis.get_xlim()
+    steps = [line.get_xdata()[0] for line in crosses_of(axis)]
+    assert steps == [3, 4] and left < 3 and right > 2000
+
+
+def test_one_bad_curve_of_four_leaves_the_frame_to_the_others(monkeypatch):
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag", "bong-mc-ef-diag")
+    runs = [
+        fake.record(name, s, offset=100.0 * (k == 3)) for k, name in enumerate(names)
+        for s in range(2)
+    ]  # fmt: skip
+    (axis,), made = drawn(monkeypatch, by_task(runs)[0])
+    bottom, top = axis.get_ylim()
+    assert bottom > -0.2 and top < 0.7 and "1 of 4 curves leaves the frame" in made.caption
+    assert [line.get_marker() for line in axis.lines].count(10) == 1
+
+
+def test_settings_in_panels_are_named_and_look_the_same_in_each():
+    from bongref.experiments.report import figures as pictures
+
+    runs = [fake.record(f"{rule}-{h}-diag", s, n_iter=1, alpha=a)
+            for rule in ("blr", "bbb") for h in ("lin-hess", "lin-ef") for a in (0.1, 0.5)
+            for s in range(2)] + [fake.record("bong-lin-ef-diag", s) for s in range(2)]  # fmt: skip
+    (results,) = by_task(runs)
+    style = figures.looks(results)
+    of = {g.label: style[g.id] for g in results.groups}
+    for alpha in ("0.1", "0.5"):
+        same = {(v.dash, v.marker) for k, v in of.items() if k.endswith(f"α={alpha}")}
+        assert len(same) == 1
+    made = pictures.curves(results, "error", statistics.ranks(results, "error"))
+    assert made.svg.count("α=0.1</text>") == made.svg.count("α=0.5</text>") == 1
+    assert len({(v.colour, v.dash, v.marker) for v in of.values()}) == 5  # in two panels
 
 
 def test_many_methods_are_drawn_in_panels_of_few():

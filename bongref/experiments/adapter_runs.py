@@ -9,6 +9,7 @@ scored by bongref, with the metrics and the generator of bongref's own runs.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -78,7 +79,7 @@ def _states(
             m.name, model, lik, state._asdict(), X, Y, None, {"kind": "static"}, params
         )
         if out is not NotImplemented:
-            return [_state(kind, one, state) for one in out]
+            return _all(kind, out, state, len(X))
     if "n_samples" in params and m.n_iter > 1:
         raise InvalidValue(
             f"{m.name} with n_iter = {m.n_iter} draws samples of its inner iterates, which an "
@@ -94,6 +95,18 @@ def _states(
         state = _state(kind, out, state)
         states.append(state)
     return states
+
+
+def _all(kind: Any, given: Any, like: State, n: int) -> list[State]:
+    """The states that an adapter's run returned, which are to be one for each observation."""
+    one = isinstance(given, Mapping) or not isinstance(given, Iterable)
+    states = [given] if one else list(given)
+    if given is None or len(states) != n:
+        got = "None" if given is None else f"{len(states)}"
+        raise InvalidValue(
+            f"run of the adapter must return {n} states, one for each observation, got {got}"
+        )
+    return [_state(kind, one, like) for one in states]
 
 
 def _state(kind: Any, given: Any, like: State) -> State:

@@ -89,6 +89,24 @@ def _floats(value: Any) -> Any:
     return [_floats(v) for v in value] if isinstance(value, list) else value
 
 
+def group_key(record: Record) -> str:
+    """The hash of what runs have in common that differ in nothing but seed and versions."""
+    return fingerprint([record[k] for k in ("task", "method", "params", "settings", "adapter")])
+
+
+def outline(record: Record) -> Record:
+    """What a plan keeps of a run: the hashes of its task and group, and what names the group."""
+    own = {k: v for k, v in record["settings"].items() if k != "metrics"}
+    names = {"method": record["method"], "params": record["params"], "adapter": record["adapter"]}
+    found = {
+        "task": fingerprint(record["task"]),
+        "group": group_key(record),
+        **names,
+        "settings": own,
+    }
+    return {k: _finite(v) for k, v in found.items()}
+
+
 # --- lines ----------------------------------------------------------------------------------------
 
 

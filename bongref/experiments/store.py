@@ -144,12 +144,17 @@ def read(folder: str | os.PathLike[str], ids: Container[str] | None = None) -> F
     return Found([records.from_line(line) for line in lines], _notes(found, str(path)))
 
 
-def planned(folder: str | os.PathLike[str]) -> set[str]:
-    """The keys of all runs that were asked for in a folder; none where that is not known."""
+def planned(folder: str | os.PathLike[str]) -> dict[str, Record | None]:
+    """All runs that were asked for in a folder, by their keys; none where that is not known.
+
+    Of each its method, its settings and what :func:`.records.group_key` gives; None for those of a
+    plan that an older version wrote, which has the keys alone.
+    """
     try:
-        return set(json.loads((Path(folder) / PLAN).read_text(encoding="utf-8")))
+        found = json.loads((Path(folder) / PLAN).read_text(encoding="utf-8"))
+        return dict(found) if isinstance(found, dict) else dict.fromkeys(found)
     except (OSError, ValueError, TypeError):
-        return set()
+        return {}
 
 
 class Writer:
@@ -204,11 +209,12 @@ class Writer:
         self.size += len(line)
         self.status[record["id"]] = record["status"]
 
-    def plan(self, keys: Iterable[str]) -> None:
-        """Note the runs that were asked for, by their keys, so that a reader knows what is left."""
+    def plan(self, asked: Iterable[Record]) -> None:
+        """Note the runs that were asked for, so that a reader knows what is left."""
         known = planned(self.folder)
-        if wanted := sorted({*known, *keys} - known):
-            save(self.folder / PLAN, json.dumps([*sorted(known), *wanted]))
+        wanted = {one["key"]: records.outline(one) for one in asked}
+        if any(known.get(key) is None for key in wanted):
+            save(self.folder / PLAN, json.dumps(known | wanted, sort_keys=True))
 
     def close(self) -> None:
         """Give the folder free."""

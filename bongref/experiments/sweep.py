@@ -69,7 +69,7 @@ def sweep(
     show = progress or Progress(len(specs), quiet=True)
     with store.writer(folder) as out:
         missing = todo(specs, out.status, retry_failed)
-        out.plan(s.key for s in specs)
+        out.plan(s.described() for s in specs)
         for note in (*out.notes, *other_versions(out.path, out.status, specs)):
             show.note(note)
         show.start(len(specs) - len(missing), len(missing))
@@ -209,6 +209,8 @@ class Progress:
             self.bar.update(1)
         if not self.quiet:
             self.say(f"[{self.count}/{self.total}] {line(record)}{self._left()}")
+        elif record["status"] == "failed":
+            self.note(line(record))
 
     def _left(self) -> str:
         """The time left, where no bar shows it."""

@@ -14,6 +14,7 @@ import statistics
 import subprocess
 import sys
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -54,7 +55,7 @@ def page(runs: Sequence[Run]) -> str:
         _ranks(runs),
         _exactness(runs),
         _authors(runs),
-        _details(judged),
+        _details(judged, runs),
         _computed(runs),
     ]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -132,14 +133,15 @@ def _summary(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
 
 def _corrected(found: Sequence[Compared]) -> str:
     """How many comparisons are decided where all intervals are to hold together (Bonferroni)."""
-    by_interval = [c for c in found if c.n >= 2 and not math.isnan(c.error)]
+    distinct = {(c.question, c.ids, c.read): c for c in found}.values()
+    by_interval = [c for c in distinct if c.n >= 2 and not math.isnan(c.error)]
     decided = [c for c in by_interval if c.answer != "?"]
     if not by_interval:
         return "No comparison has an interval yet."
     level = 1 - (1 - LEVEL) / len(by_interval)
     kept = sum(decided_at(c, level) for c in decided)
     return (
-        f"{len(by_interval)} comparisons are by an interval over seeds, and {len(decided)} of them are confirmed or refuted. With intervals that hold all "
+        f"{len(by_interval)} different comparisons are by an interval over seeds, and {len(decided)} of them are confirmed or refuted. With intervals that hold all "
         f"together with {LEVEL:.0%} (Bonferroni: {level:.3%} each), {kept} still are: with three to five seeds, a single comparison of a small effect is "
         "a hint, and a conclusion rests on several that agree."
     )
@@ -179,7 +181,7 @@ def _counts(found: Sequence[Compared]) -> str:
     return ", ".join(t for t in (text, more) if t) or "not computed"
 
 
-def _details(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
+def _details(judged: Sequence[tuple[Conclusion, list[Compared]]], runs: Sequence[Run]) -> str:
     out = ["## The comparisons"]
     for c, found in judged:
         title = f"### {c.id.replace('-', ' ')}: {verdict(found)}"
@@ -195,7 +197,7 @@ def _details(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
         missing = [k.label for k in found if k.n < 2]
         if missing:
             out += ["", f"Not computed: {'; '.join(missing)}."]
-        out += ["", f"Command: {_command(c)}."]
+        out += ["", f"Command: {_command(c, runs)}."]
     return "\n".join(out)
 
 
@@ -219,9 +221,17 @@ def _number(x: float) -> str:
     return f"{x:.4g}" if abs(x) >= 100 else f"{x:.4f}"
 
 
-def _command(c: Conclusion) -> str:
-    names = [c.studies] if c.studies in COMMANDS else list(c.studies)
-    return ", ".join(f"`{COMMANDS.get(n, f'python -m validation.paper {n}')}`" for n in names)
+def _command(c: Conclusion, runs: Sequence[Run]) -> str:
+    """The commands whose results decide a conclusion: of a study, in the sizes that are there."""
+    if c.studies in COMMANDS:
+        return f"`{COMMANDS[c.studies]}`"
+    sizes = {r["study"] for r in runs}
+    there = [
+        f"`python -m validation.paper {study}{' --reduced' if size == 'reduced' else ''}`"
+        for study in c.studies
+        for size in [z for z in ("full", "reduced") if f"{study}-{z}" in sizes] or ["full"]
+    ]
+    return ", ".join(there)
 
 
 def _cell(runs: Sequence[Run], metric: str = "nlpd-plugin") -> str:
@@ -474,7 +484,54 @@ def _fewer(own: Sequence[Run], study: str, size: str) -> str:
         gaps = "; ".join(f"{k} ({len(v)} method{'s' if v[1:] else ''})" for k, v in missing.items())
         text += f"; not computed yet: {gaps}"
         text += f". {settings['rest'].rstrip('.')}" if "rest" in settings else ""
+    if lacking := _lacking(own, settings["commands"]):
+        text += f". Seeds not computed yet: {'; '.join(lacking)}"
     return text
+
+
+def _lacking(own: Sequence[Run], steps: Sequence[dict[str, Any]]) -> list[str]:
+    """Methods of a study whose runs on the test rows have fewer seeds than its commands give."""
+    found: dict[tuple[Any, ...], list[Run]] = {}
+    for r in own:
+        if r["part"] == "test":
+            params = json.dumps(r["params"], sort_keys=True)
+            how = (r["folder"], r["method"], r["w0"], r["prior_var"], params)
+            found.setdefault(how, []).append(r)
+    said: dict[tuple[str, ...], int] = {}
+    for (folder, method, w0, *_), runs in found.items():
+        wanted = max((_seeds(step, runs[0]) for step in steps), default=0)
+        absent = sorted(set(range(wanted)) - {r["seed"] for r in runs})
+        if absent:
+            start = " from W₀ = 0" if w0 == "zero" else ""
+            which = (folder, method + start, ", ".join(map(str, absent)))
+            said[which] = said.get(which, 0) + 1
+    return [
+        f"{folder} {method} {seeds} ({n} setting{'s' if n > 1 else ''})"
+        for (folder, method, seeds), n in sorted(said.items())
+    ]
+
+
+def _seeds(step: dict[str, Any], run: Run) -> int:
+    """How many seeds a command of a study gives to runs like this one."""
+    words = " ".join(step["words"]).split()
+    given = dict(pairwise(words))
+    if words[0] != "run" or step.get("optional") or step["folder"] != run["folder"]:
+        return 0
+    if given.get("--part", "test") != "test":
+        return 0
+    listed = {"--methods": run["method"], "--w0": run["w0"], "--prior-var": run["prior_var"]}
+    listed |= {f"--{k.replace('_', '-')}": v for k, v in run["params"].items()}
+    if "--w0" not in given and run["w0"] == "zero":
+        return 0
+    for option, wanted in listed.items():
+        values = given[option].split(",") if option in given else [str(wanted)]
+        if str(wanted) not in values and not _among(wanted, values):
+            return 0
+    return int(given.get("--seeds", 1))
+
+
+def _among(wanted: Any, values: Sequence[str]) -> bool:
+    return isinstance(wanted, (int, float)) and wanted in map(float, values)
 
 
 def main(argv: list[str]) -> int:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ TITLES = {
     "nonpositive": "share of densities that are not positive",
 }  # fmt: skip
 WIDE = 6.5  # inches from which on a figure has the whole width of the page
+SETTINGS_IN_A_ROW = 4  # of a legend
 MOST = 8  # groups that one panel shows in colour
 STYLE = {
     "font.family": "sans-serif",
@@ -212,31 +213,44 @@ class Look(NamedTuple):
 
 
 def looks(results: TaskResults, most: int = MOST) -> dict[str, Look]:
-    """A look for each group: all different for a few, by rule in the panels of many."""
+    """A look for each group: all different for a few, by rule and setting in panels of many."""
     if len(results.groups) <= most:
         return {
             g.id: Look(PALETTE[k], DASHES[k % 4], MARKERS[k]) for k, g in enumerate(results.groups)
         }
+    settings = list(dict.fromkeys(["", *(setting(g) for g in results.groups)]))
     out = {}
     for _, groups in statistics.facets(results.groups, most):
-        seen: dict[str, int] = {}
+        rules = list(dict.fromkeys(g.parts[0] for g in groups))
         for g in groups:
-            rule = g.parts[0]
-            k = seen[rule] = seen.get(rule, -1) + 1
-            colour = RULE_COLOUR.get(rule) or PALETTE[4 + len(seen) % 4]
-            out[g.id] = Look(colour, DASHES[k % 4], MARKERS[k % len(MARKERS)])
+            colour = RULE_COLOUR.get(g.parts[0]) or PALETTE[4 + rules.index(g.parts[0]) % 4]
+            k = settings.index(setting(g))  # the first 32 pairs of dash and marker all differ
+            out[g.id] = Look(colour, DASHES[k % 4], MARKERS[(k + k // 8) % len(MARKERS)])
     return out
 
 
-def limits(found: Sequence[float]) -> tuple[float, float]:
-    """A range that shows most values: a few that are far above the others are left out."""
-    v = np.array([x for x in found if math.isfinite(x)])
+def setting(group: Group) -> str:
+    """What tells a group from others of its method, in the words of its label."""
+    own = f"{group.method} ({group.adapter})" if group.adapter else group.method
+    return group.label.removeprefix(own).strip()
+
+
+def limits(curves: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """A range that shows most curves: values and curves far above the others are left out.
+
+    >>> bottom, top = limits([[2.0, 1.0, 0.1], [2.0, 1.1, 0.2], [1.9, 1.0, 0.0], [2.0, 90, 160]])
+    >>> round(bottom, 2), round(top, 2)
+    (-0.12, 2.12)
+    """
+    finite = [[x for x in curve if math.isfinite(x)] for curve in curves]
+    v = np.array([x for curve in finite for x in curve])
     if not len(v):
         return 0.0, 1.0
-    low, middle, high = float(v.min()), float(np.quantile(v, 0.5)), float(v.max())
-    top = max(float(np.quantile(v, 0.85)), middle)
-    reach = low + 2.5 * (top - low)
-    high = high if high <= reach or top == low else reach
+    low = float(v.min())
+    highest = [max(curve) for curve in finite if curve]
+    usual = min(np.quantile(v, 0.85), np.quantile(highest, 0.7, method="lower"))
+    reach = low + 2.5 * (float(usual) - low)
+    high = float(v[v <= reach].max() if usual > low else v.max())
     pad = 0.06 * (high - low) or max(abs(high), 1.0) * 0.05
     return low - pad, high + pad
 
@@ -374,7 +388,7 @@ def legend(figure: Any, *axes: Any, columns: int = 2) -> None:
 
 
 def rule_legend(figure: Any, groups: Sequence[Group], short: bool = False) -> None:
-    """The colours of the rules, for figures of many groups."""
+    """The colours of the rules, for figures of many groups; see :func:`setting_legend`."""
     from matplotlib.lines import Line2D
 
     rules = [r for r in RULE_COLOUR if any(g.parts[0] == r for g in groups)]
@@ -383,6 +397,21 @@ def rule_legend(figure: Any, groups: Sequence[Group], short: bool = False) -> No
         lines += [Line2D([], [], color=GREY, lw=1, label="other settings")]
         lines += [Line2D([], [], color=INK, marker="x", lw=0, label="diverged")]
     figure.legend(handles=lines, loc="lower left", ncols=len(lines), bbox_to_anchor=(0.02, 0.0))
+
+
+def setting_legend(figure: Any, named: Mapping[str, Look]) -> None:
+    """The lines and markers of the settings, whatever the rule, above the colours of the rules."""
+    from matplotlib.lines import Line2D
+
+    lines = [
+        Line2D([], [], color=INK, linestyle=k.dash, marker=k.marker, markersize=3.6, label=name)
+        for name, k in named.items()
+    ]
+    if lines:
+        figure.legend(
+            handles=lines, loc="lower left", ncols=SETTINGS_IN_A_ROW, handlelength=3.2,
+            bbox_to_anchor=(0.02, 0.22 / figure.get_figheight()),
+        )  # fmt: skip
 
 
 def foot_of(n: int, columns: int = 2) -> float:

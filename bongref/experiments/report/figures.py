@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from .drawing import (
     MOST,
     PALETTE,
     RULE_COLOUR,
+    SETTINGS_IN_A_ROW,
     Look,
     Picture,
     draw_crosses,
@@ -31,10 +32,12 @@ from .drawing import (
     metric_title,
     picture,
     rule_legend,
+    setting,
+    setting_legend,
 )
 from .statistics import Group, Point, TaskResults, number
 
-SMALL = (2.75, 2.0)  # inches of one of many panels
+PANEL, SMALL = (5.4, 3.3), (2.75, 2.0)  # inches of a panel, and of one of many
 BESIDE = 0.045  # of the width of a panel: between the crosses of two methods at one rate
 ROWS = 60  # of the figure of runs that diverged
 
@@ -51,13 +54,17 @@ def curves(
     style, panels = looks(results), statistics.facets(results.groups, MOST)
     many = len(panels) > 1
     shown = {id for _, gs in panels for id in statistics.leaders(gs, order)}
-    bottom, top = limits([p.mean for id, ps in lines.items() for p in ps])
+    bottom, top = limits([[p.mean for p in ps] for ps in lines.values()])
     steps = sorted({p.t for ps in lines.values() for p in ps})
+    lost = {g.id: statistics.crosses(g, metric) for g in results.groups}
+    seen = sorted({*steps, *(step for found in lost.values() for step, _ in found)})
 
     shape = grid_shape(len(panels))
+    named = _settings(results, shown, style)
+    foot = _foot(len(named)) if many else foot_of(len(shown))
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
-        frame(axes, len(panels), shape[1], steps, (bottom, top), log=is_wide(steps))
+        frame(axes, len(panels), shape[1], seen, (bottom, top), log=is_wide(steps))
         for axis, (title, groups) in zip(axes, panels, strict=False):
             for g in sorted(groups, key=lambda g: g.id in shown):
                 if g.id in shown:
@@ -69,17 +76,17 @@ def curves(
             axis.set_title(title, loc="left", y=1.0)
             _over_the_top(axis, [lines[g.id] for g in groups], [style[g.id] for g in groups])
             for g in groups:
-                draw_crosses(axis, statistics.crosses(g, metric), style[g.id])
+                draw_crosses(axis, lost[g.id], style[g.id])
         axes[0].set_ylabel(metric_title(metric))
         if many:
-            figure.supxlabel("observations", fontsize=9, y=0.42 / figure.get_figheight())
+            figure.supxlabel("observations", fontsize=9, y=(foot + 0.07) / figure.get_figheight())
             rule_legend(figure, results.groups)
+            setting_legend(figure, named)
         else:
             axes[0].set_xlabel("observations")
             legend(figure, axes[0])
 
     outside = sum(any(p.mean > top for p in ps) for ps in lines.values())
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(shown))}
     return picture(
         f"curve-{metric}",
         f"{metric_title(metric)} against observations",
@@ -88,7 +95,8 @@ def curves(
         shape,
         paint,
         tight=many,
-        **size,
+        foot=foot,
+        panel=SMALL if many else PANEL,
     )
 
 
@@ -164,6 +172,8 @@ def calibration(
     labels = ("confidence", "accuracy") if classes else ("nominal coverage", "coverage")
 
     shape = grid_shape(len(panels))
+    named = _settings(results, shown, style)
+    foot = _foot(len(named)) if many else foot_of(len(shown))
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
         frame(axes, len(panels), shape[1], (0.0, 1.0), (-0.03, 1.03))
@@ -180,14 +190,14 @@ def calibration(
             axis.set_title(title, loc="left", y=1.0)
         axes[0].set_ylabel(labels[1])
         if many:
-            figure.supxlabel(labels[0], fontsize=9, y=0.42 / figure.get_figheight())
+            figure.supxlabel(labels[0], fontsize=9, y=(foot + 0.07) / figure.get_figheight())
             rule_legend(figure, results.groups)
+            setting_legend(figure, named)
         else:
             axes[0].set_xlabel(labels[0])
             legend(figure, axes[0])
 
     over = "too sure" if classes else "intervals too narrow"
-    size = {"panel": SMALL, "foot": 0.35} if many else {"foot": foot_of(len(shown))}
     return picture(
         f"calibration-{kind}",
         f"Calibration ({kind})",
@@ -197,7 +207,8 @@ def calibration(
         shape,
         paint,
         tight=many,
-        **size,
+        foot=foot,
+        panel=SMALL if many else PANEL,
     )
 
 
@@ -214,7 +225,7 @@ def time_and_quality(results: TaskResults, metric: str) -> Picture | None:
     if not found:
         return None
     style, few = looks(results), len(results.groups) <= MOST
-    bottom, top = limits([q.mean for _, _, q in found])
+    bottom, top = limits([[q.mean for _, _, q in found]])
     front = _front([(s.mean, q.mean) for _, s, q in found])
 
     def paint(figure: Any, axes: Sequence[Any]) -> None:
@@ -305,7 +316,7 @@ def learning_rates(results: TaskResults, metric: str) -> Picture | None:
     base = {key: _bong(results, key) for key, _ in panels}
     shown = [p.mean for p in ends.values()]
     shown += [statistics.last(g, metric).mean for found in base.values() for g in found]
-    bottom, top = limits(shown)
+    bottom, top = limits([shown])
     labels = list(dict.fromkeys(label for _, by in panels for label in by))
     style = {label: _series_look(label, k, labels) for k, label in enumerate(labels)}
 
@@ -443,6 +454,19 @@ def _share(group: Group) -> str:
 
 
 # --- helpers --------------------------------------------------------------------------------------
+
+
+def _settings(
+    results: TaskResults, shown: Collection[str], style: Mapping[str, Look]
+) -> dict[str, Look]:
+    """The settings of the groups in colour, each with its line and marker."""
+    found = {setting(g): style[g.id] for g in results.groups if g.id in shown}
+    return {name: look for name, look in found.items() if name}
+
+
+def _foot(n: int) -> float:
+    """Inches that the legends of many panels need, with n settings."""
+    return 0.35 + 0.19 * math.ceil(n / SETTINGS_IN_A_ROW)
 
 
 def _matching(results: TaskResults, there: TaskResults | None) -> dict[str, Group]:

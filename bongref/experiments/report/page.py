@@ -17,11 +17,12 @@ from ..._version import __version__
 from ...errors import InvalidValue
 from ...reports import Block, Code, Document, Fields, Figure, Inline, Section, Span, Table, Text
 from .. import store
-from ..records import Record
+from ..records import Record, canonical
 from . import calibration, figures, statistics
 from .drawing import Picture, metric_title, renamed, require_matplotlib
 from .statistics import Group, Point, TaskResults, number
 
+DERIVED = ("checksum", "files", "standardisation")  # of a task, by its other facts
 PAGE, DATA = "report.html", "report.json"
 
 
@@ -45,6 +46,7 @@ class Folder(NamedTuple):
     records: list[Record]
     notes: list[str]
     missing: int | None  # runs that were asked for and are not there, where that is known
+    coming: list[Record] | None  # what they are, where the plan says it
 
 
 def read(folder: str | os.PathLike[str]) -> Folder:
@@ -76,8 +78,10 @@ def read(folder: str | os.PathLike[str]) -> Folder:
             "wait for the first run, or give the bongref run command again"
         )
     asked = store.planned(path)
-    left = len(asked - {r["key"] for r in found.records}) if asked else None
-    return Folder(str(path), found.records, found.notes, left)
+    left = [asked[key] for key in asked.keys() - {r["key"] for r in found.records}]
+    known = [one for one in left if one is not None]
+    coming = known if asked and len(known) == len(left) else None
+    return Folder(str(path), found.records, found.notes, len(left) if asked else None, coming)
 
 
 def make(
@@ -111,7 +115,7 @@ def make(
     require_matplotlib()
     here = read(folder)
     there = None if against is None else read(against)
-    tasks = statistics.by_task(here.records)
+    tasks = statistics.by_task(here.records, here.coming)
     others = [] if there is None else statistics.by_task(there.records)
     if by is not None and not any(by in b.metrics for b in tasks):
         known = sorted({m for b in tasks for m in b.metrics})
@@ -120,16 +124,17 @@ def make(
     body: list[Block] = [_state(here, tasks), *_notes(here, there, tasks, others)]
     body.append(_facts(here, there))
     data: dict[str, Any] = {"folder": here.name, "version": __version__, "tasks": []}
-    for k, results in enumerate(tasks, 1):
+    titles = _titles([results.task for results in tasks])
+    for k, (results, title) in enumerate(zip(tasks, titles, strict=True), 1):
         there_board = next((o for o in others if o.task == results.task), None)
         metric = by if by in results.metrics else statistics.main_metric(results.metrics)
         prefix = f"{k}-{reports.anchor(results.task['name'])}-" if len(tasks) > 1 else ""
-        section, drawn, numbers = _task(results, there_board, metric or "", prefix)
+        section, drawn, numbers = _task(results, there_board, metric or "", prefix, title)
         body.append(section)
         pictures += drawn
         data["tasks"].append(numbers)
-    title = f"Report of {Path(here.name).resolve().name}"
-    return Report(Document(title, body, data), pictures)
+    name = f"Report of {Path(here.name).resolve().name}"
+    return Report(Document(name, body, data), pictures)
 
 
 def write(report: Report, out: str | os.PathLike[str]) -> list[Path]:
@@ -240,7 +245,7 @@ def _versions(record: Record) -> str:
 
 
 def _task(
-    results: TaskResults, there: TaskResults | None, metric: str, prefix: str
+    results: TaskResults, there: TaskResults | None, metric: str, prefix: str, title: str
 ) -> tuple[Section, list[Picture], dict[str, Any]]:
     order = statistics.ranks(results, metric)
     pictures = [renamed(p, prefix) for p in _pictures(results, there, metric, order)]
@@ -260,8 +265,19 @@ def _task(
     runs = [_runs(results, group, prefix) for group in results.groups]
     said = Text("Each run with the command that computes it again, alone.")
     body.append(Section("Runs", [said, *runs], id=f"{prefix}runs"))
-    title = f"Task {results.task['name']}"
     return Section(title, body, id=f"{prefix}task"), pictures, _numbers(results, metric, order)
+
+
+def _titles(tasks: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A title for each task; those of one name with what differs between them."""
+    titles = []
+    for task in tasks:
+        same = [other for other in tasks if other["name"] == task["name"]]
+        differ = [k for k in task if len({canonical(o.get(k)) for o in same}) > 1]
+        plain = [k for k in differ if k not in DERIVED] or differ
+        said = ", ".join(f"{k.replace('_', ' ')} {_plain(task[k])}" for k in plain)
+        titles.append(f"Task {task['name']}" + (f" ({said})" if said else ""))
+    return titles
 
 
 def _pictures(
@@ -342,6 +358,10 @@ def _table(results: TaskResults, metric: str, order: Mapping[str, float], prefix
                 _seconds(g),
             ]
         )
+    for label, n in results.absent:
+        empty: list[Inline] = ["–"] * (len(names) + 1)
+        count = Span(f"0 of {n}, {n} to come", status="part")
+        rows.append([Span(label, style="code"), "–", "–", count, *empty])
     right = range(1, len(head))
     return Table(head, rows, id=f"{prefix}table", right=tuple(right))
 
@@ -382,11 +402,12 @@ def _with_error(p: Point) -> str:
 
 def _count(group: Group, results: TaskResults) -> Inline:
     done, lost = len(group.having("done")), len(group.having("diverged"))
-    failed, n = len(group.having("failed")), len(results.seeds)
+    failed, left = len(group.having("failed")), results.to_come(group)
+    n = len(group.runs) + left
     said = [f"{done} of {n}"]
     said += [f"{lost} diverged"] if lost else []
     said += [f"{failed} failed"] if failed else []
-    said += [f"{n - len(group.runs)} to come"] if n > len(group.runs) else []
+    said += [f"{left} to come"] if left else []
     return Span(", ".join(said), status="part" if len(said) > 1 else "")
 
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...grid import FAMILIES, HESSIANS, NAMES
-from ..records import Record, canonical, fingerprint
+from ..records import Record, canonical, fingerprint, group_key
 
 # the order of metrics in a report
 STEMS = ("nlpd", "error", "ece", "rmse", "kl", "prequential", "nlpd_positive", "nonpositive")
@@ -66,12 +66,25 @@ class Group(NamedTuple):
 
 
 class TaskResults(NamedTuple):
-    """The groups of one task."""
+    """The groups of one task.
+
+    ``coming`` has the number of runs that were asked for and are not there by group, as
+    :func:`.records.group_key` gives it, and ``absent`` the same by the label of groups that have no
+    run yet; ``coming`` is None where that is not known.
+    """
 
     task: dict[str, Any]
     groups: tuple[Group, ...]
     metrics: tuple[str, ...]
     seeds: tuple[int, ...]
+    coming: dict[str, int] | None = None
+    absent: tuple[tuple[str, int], ...] = ()
+
+    def to_come(self, group: Group) -> int:
+        """Runs of a group that are not there: of those asked for, or of the seeds of others."""
+        if self.coming is None:
+            return len(self.seeds) - len(group.runs)
+        return self.coming.get(group_key(group.runs[0]), 0)
 
     @property
     def missing(self) -> int:
@@ -108,13 +121,16 @@ class Point(NamedTuple):
 # --- groups ---------------------------------------------------------------------------------------
 
 
-def by_task(records: Iterable[Record]) -> list[TaskResults]:
+def by_task(records: Iterable[Record], coming: Sequence[Record] | None = None) -> list[TaskResults]:
     """The records by task and group.
 
     Parameters
     ----------
     records : iterable of dict
         As of :func:`bongref.experiments.store.read`.
+    coming : sequence of dict, optional
+        The runs that were asked for and are not there, as of
+        :func:`bongref.experiments.store.planned`.
 
     Returns
     -------
@@ -124,15 +140,21 @@ def by_task(records: Iterable[Record]) -> list[TaskResults]:
     tasks: dict[str, list[Record]] = {}
     for record in records:
         tasks.setdefault(canonical(record["task"]), []).append(record)
-    return [_results(found) for found in tasks.values()]
+    return [_results(found, coming) for found in tasks.values()]
 
 
-def _results(records: Sequence[Record]) -> TaskResults:
+def _results(records: Sequence[Record], coming: Sequence[Record] | None) -> TaskResults:
     found: dict[str, list[Record]] = {}
     for record in records:
-        found.setdefault(_group_key(record), []).append(record)
+        found.setdefault(group_key(record), []).append(record)
     several = len({canonical(r["versions"]) for r in records}) > 1
-    varied = _varied(list(found.values()))
+    task = fingerprint(records[0]["task"])
+    left: dict[str, list[Record]] = {}
+    for one in coming or ():
+        if one["task"] == task:
+            left.setdefault(one["group"], []).append(one)
+    new = [ones for key, ones in left.items() if key not in found]
+    varied = _varied([*found.values(), *new])
     groups = []
     for key, runs in found.items():
         by_version: dict[str, list[Record]] = {}
@@ -148,11 +170,11 @@ def _results(records: Sequence[Record]) -> TaskResults:
     groups.sort(key=_order)
     metrics = {m: None for r in records for row in r["rows"] for m in row if m != "t"}
     seeds = tuple(sorted({r["seed"] for r in records}))
-    return TaskResults(records[0]["task"], tuple(groups), _sorted_metrics(metrics), seeds)
-
-
-def _group_key(record: Record) -> str:
-    return fingerprint([record[k] for k in ("task", "method", "params", "settings", "adapter")])
+    absent = tuple(sorted((_label(ones[0], varied), len(ones)) for ones in new))
+    counts = None if coming is None else {key: len(ones) for key, ones in left.items()}
+    return TaskResults(
+        records[0]["task"], tuple(groups), _sorted_metrics(metrics), seeds, counts, absent
+    )
 
 
 def _order(group: Group) -> tuple[Any, ...]:
