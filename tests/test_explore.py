@@ -12,7 +12,7 @@ import pytest
 import bongref as br
 from bongref import gaussians, paper
 from bongref.explore import respond
-from bongref.explore.exact import DROPS, Target, exact
+from bongref.explore.exact import DROPS, Target, _mode, exact
 from bongref.explore.request import Gaussian, checked, likelihood
 from bongref.theory.posteriors import kl_to_posterior, posterior
 
@@ -123,6 +123,25 @@ def test_the_largest_allowed_sizes_have_a_status(model, second, cov, method, sta
     json.dumps(answer, allow_nan=False)
     m = method_of(answer)
     assert m["status"] == status and m["reason"] and "kl" not in m
+
+
+@pytest.mark.parametrize("mean", [[8, 7.5], [0, 9.5], [12.5, 7], [30, 30], [200, 0]])
+def test_a_mode_is_found_from_where_the_prior_is_lost_in_the_hessian(mean):
+    """exp(o) of 1e16 and more at the prior's mean; along x it is one-dimensional."""
+    target = Target(
+        likelihood("poisson", 1.0),
+        Gaussian(np.array(mean, dtype=float), np.eye(2)),
+        np.array([[1.0, 4.0]]),
+        np.array([2.0]),
+    )
+    mode = _mode(target)  # mean + x (y - exp(o)) with o = x'mode
+    low, high = -50.0, 700.0
+    for _ in range(100):
+        o = (low + high) / 2
+        low, high = (o, high) if mean[0] + 4 * mean[1] + 17 * (2 - np.exp(o)) > o else (low, o)
+    np.testing.assert_allclose(mode, mean + target.x[0] * (2 - np.exp(o)), atol=1e-6)
+    answer = exact(target)
+    assert answer.error <= 1e-6 and np.all(np.linalg.eigvalsh(answer.cov) > 0)
 
 
 def test_a_posterior_that_no_grid_resolves_is_refused():

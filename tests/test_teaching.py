@@ -265,3 +265,25 @@ def test_right_forms_agree_with_the_library():
     ou = br.dynamics.OU(gamma=gamma, mu0=mu0, var0=1.0)
     assert np.allclose(br.predict(br.FC(mu, Sigma), ou).mu,
                        methods.ou_predict(mu, Sigma, mu0, np.eye(3), gamma)[0])  # fmt: skip
+
+
+@pytest.mark.parametrize("seconds", [-1.0, 0.0, float("nan"), float("inf")])
+def test_a_time_that_is_none_is_refused(tmp_path, seconds):
+    file = tmp_path / "lesson01.py"
+    file.write_text("", encoding="utf-8")
+    with pytest.raises(InvalidValue, match="seconds must be a finite number > 0"):
+        teaching.grade(file, seconds=seconds)
+
+
+def test_an_array_of_quantities_is_right_and_a_mean_without_its_variance_is_named(tmp_path):
+    file = tmp_path / "lesson01.py"
+    file.write_text(
+        "import numpy as np\n"
+        "def beta_update(a, b, y):\n    return np.array([a + y, b + 1 - y])\n"
+        "def normal_update(mu, var, y, noise_var):\n"
+        "    return mu / var + y / noise_var, 1 / (1 / var + 1 / noise_var)\n",
+        encoding="utf-8",
+    )
+    first, second = teaching.grade(file).marks
+    assert first.status == "right"
+    assert "left out of the mean" in second.hints[0]

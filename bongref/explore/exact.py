@@ -17,13 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..linalg import Array, cholesky, inv, solve
+from ..linalg import Array, cholesky, inv
 from .request import Gaussian
 
 EDGE = -53 * math.log(2)  # the log density on the border, relative to the largest
 AGREE = 1e-6  # of the sums with step h and 2h; the rule converges geometrically
 DROPS = (0.5, 2.0)  # of log p from the mode to a contour: 1 and 2 std of a Gaussian
 ANGLES = 96
+STEPS, HALVINGS = 100, 60  # at most, on the way to the mode
+LOST = 1e-12  # an eigenvalue of the negative Hessian that is smaller, of the largest, is rounding
 MOST = 6_000_000  # values of log p(y_n | θ): nodes times observations
 
 
@@ -100,25 +102,51 @@ def exact(target: Target) -> Exact:
 
 
 def _mode(target: Target) -> Array:
-    """The maximum of the concave log joint density, by Newton steps that are halved if need be."""
+    """The maximum of the concave log joint density, by Newton steps with a line search.
+
+    In coordinates in which the prior is standard, the negative Hessian is I plus the likelihood's.
+    Far out exp(o) of a Poisson model is so large that the I is lost: the step is then taken along
+    the eigenvector that is known, and doubled while that helps.
+    """
+    L = cholesky(target.prior.cov)
     theta = np.array(target.prior.mean)
     value = float(target.log_joint(theta[None])[0])
-    for _ in range(100):
+    for _ in range(STEPS):
         g, H = target.derivatives(theta)
         if not (np.all(np.isfinite(g)) and np.all(np.isfinite(H)) and math.isfinite(value)):
             raise Unresolved
-        step = solve(H, g)
-        while True:
-            new = theta + step
-            there = float(target.log_joint(new[None])[0])
-            if there >= value or np.max(np.abs(step)) < 1e-14:
-                break
-            step = step / 2
-        done = float(step @ H @ step) < 1e-20
-        theta, value = new, there
-        if done:
+        size, V = np.linalg.eigh(L.T @ H @ L)
+        known = size > LOST * size[-1]
+        slope = (V.T @ (L.T @ g))[known]
+        step = L @ V[:, known] @ (slope / size[known])
+        decrement = float(np.sum(slope**2 / size[known]))
+        if decrement < 1e-20:
             break
+        step, there = _search(target, theta, step, value)
+        if there <= value:  # no more than rounding
+            break
+        theta, value = theta + step, there
+    if not (np.all(known) and decrement < 1e-6):
+        raise Unresolved
     return theta
+
+
+def _search(target: Target, theta: Array, step: Array, value: float) -> tuple[Array, float]:
+    """The step, halved until it raises the log density or doubled while it does; and the value."""
+
+    def at(step: Array) -> float:
+        return float(target.log_joint((theta + step)[None])[0])
+
+    there = at(step)
+    factor = 2.0 if there > value else 0.5
+    for _ in range(HALVINGS):
+        if factor < 1 and there > value:
+            break
+        new = at(factor * step)
+        if factor > 1 and not new > there:
+            break
+        step, there = factor * step, new
+    return (step, there) if there > value else (0 * step, value)
 
 
 def _grid(target: Target, mode: Array, A: Array, sides: Array, h: float) -> tuple[Array, Array]:

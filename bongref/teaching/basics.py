@@ -99,6 +99,8 @@ LESSON1 = (
              lambda m, v, y, n: (m + (y - m) / (1 / v + 1 / n), 1 / (1 / v + 1 / n)),
          "the sums of natural parameters are returned, not mean and variance":
              lambda m, v, y, n: (m / v + y / n, 1 / v + 1 / n),
+         "the new variance is left out of the mean: it multiplies mu / var + y / noise_var":
+             lambda m, v, y, n: (m / v + y / n, 1 / (1 / v + 1 / n)),
          "the observation is counted twice":
              lambda m, v, y, n: normal_update(m, v, y, n / 2)},
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import signal
 import subprocess
@@ -94,7 +95,7 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
     Raises
     ------
     InvalidValue
-        If there is no such file or lesson.
+        If there is no such file or lesson, or ``seconds`` is not finite and above 0.
 
     Examples
     --------
@@ -109,6 +110,8 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
     path = Path(file)
     if not path.is_file():
         raise InvalidValue(f"file must be a Python file, got {str(file)!r}, which is not there")
+    if not 0 < seconds < math.inf:  # nan is refused too
+        raise InvalidValue(f"seconds must be a finite number > 0, got {seconds!r}; try 30")
     number = lesson_of(path.name) if lesson is None else lesson
     todo = exercises(number)
     tried = {e.name: trials(e) for e in todo}

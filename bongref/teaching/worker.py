@@ -18,8 +18,9 @@ import numpy as np
 
 
 def plain(value: Any, returns: int) -> list[dict[str, Any]]:
-    """What was returned, in a tuple or a list if it is more than one quantity, as JSON."""
-    many = isinstance(value, tuple) or (returns > 1 and isinstance(value, list))
+    """What was returned, in a tuple, list or array if it is more than one quantity, as JSON."""
+    row = isinstance(value, np.ndarray) and value.shape == (returns,)
+    many = isinstance(value, tuple) or (returns > 1 and (isinstance(value, list) or row))
     return [_array(v) for v in (value if many else (value,))]
 
 

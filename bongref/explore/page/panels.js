@@ -71,7 +71,7 @@ export function numbers(box, answer, { hidden, guess }) {
 
 export function equations(list, m, index, i, hidden) {
   if (!m.equations || !m.equations.length) {
-    const why = m.status === "not derived" ? m.reason : "Take a step: its equations appear here with their numbers.";
+    const why = m.status !== "ok" ? `${m.reason}. This step has no equations to show.` : "Take a step: its equations appear here with their numbers.";
     list.replaceChildren(element("li", { class: "card" }, [why]));
     return;
   }
@@ -80,7 +80,7 @@ export function equations(list, m, index, i, hidden) {
     const operands = e.operands[at].flatMap((o, n) => [n ? ",  " : "", `${o.name} = `, shown(`methods.${index}.equations.${k}.operands.${at}.${n}.value`, o.value)]);
     return element("li", { class: "card", tabindex: 0, "data-role": e.role, "data-line": `${e.file}:${e.line}` }, [
       element("div", { class: "formula" }, formula(e.formula)),
-      element("div", { class: "value" }, [element("b", {}, [e.symbol]), " = ", secret ? "hidden" : shown(`methods.${index}.equations.${k}.values.${at}`, e.values[at])]),
+      element("div", { class: "value" }, [element("b", {}, [e.symbol]), e.symbol === "S" ? " (G = −S Sᵀ) = " : " = ", secret ? "hidden" : shown(`methods.${index}.equations.${k}.values.${at}`, e.values[at])]),
       secret || !operands.length ? null : element("div", { class: "from" }, ["with ", ...operands]),
       element("div", { class: "at" }, [`${e.number ? `(${e.number}) ` : ""}${e.equation}  ·  ${e.file}:${e.line}`, e.errata.length ? `  ·  erratum ${e.errata.join(", ")}` : ""]),
     ]);

@@ -211,14 +211,14 @@ export function drawData(svg, answer, options) {
     parts.push(element("line", { class: "axis", x1: PAD, x2: W - PAD, y1: b, y2: b }));
     parts.push(element("text", { class: "tick", x: PAD - 6, y: b + 4, "text-anchor": "end" }, [String(Number(v.toPrecision(3)))]));
   }
-  const curve = (values, kind, name = "") => {
+  const curve = (values, kind, name = "", right = 4) => {
     const shown = values.map((v, k) => [answer.curve.u[k], v]).filter(([, v]) => v >= low && v <= top).map(to);
     if (shown.length > 1) parts.push(element("path", { class: kind, d: line(shown), "data-role": kind }));
-    if (shown.length > 1 && name) parts.push(element("text", { class: "tick", x: shown.at(-1)[0] + 4, y: shown.at(-1)[1] + 4 }, [name]));
+    if (shown.length > 1 && name) parts.push(element("text", { class: "tick", x: shown.at(-1)[0] + right, y: shown.at(-1)[1] + 4 }, [name]));
   };
   if (answer.curve && !options.hidden) {
     curve(answer.curve.exact, "exact");
-    answer.methods.forEach((m, k) => m.curve && curve(m.curve, "posterior", answer.methods.length > 1 ? "AB"[k] : ""));
+    answer.methods.forEach((m, k) => m.curve && curve(m.curve, "posterior", answer.methods.length > 1 ? "AB"[k] : "", 4 + 12 * k));
   }
   x.forEach((row, k) => {
     const at = to([row[1], y[k]]), when = k + 1 === answer.t ? "now" : k < answer.t ? "" : "later";
