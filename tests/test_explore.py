@@ -123,6 +123,7 @@ def test_the_largest_allowed_sizes_have_a_status(model, second, cov, method, sta
     json.dumps(answer, allow_nan=False)
     m = method_of(answer)
     assert m["status"] == status and m["reason"] and "kl" not in m
+    assert m["equations"]  # the step itself was computed
 
 
 @pytest.mark.parametrize("mean", [[8, 7.5], [0, 9.5], [12.5, 7], [30, 30], [200, 0]])

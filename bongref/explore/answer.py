@@ -172,17 +172,22 @@ def _method(r: Request, choice: Choice, found: Exact) -> dict[str, Any]:
             reason = f"after observation {t} q is {info.reason} (inner iteration {info.iteration})"
             failed = {"status": info.reason, "reason": reason, "step": t}
             return {**out, **failed} | _prior(before) | _of_trace(m, before, info, state)
+    shown = _of_trace(m, before, info, state) if info else _EMPTY
     try:
         kls = {"kl": _kl(r, state, found), "kl_prior": _kl(r, before, found)}
     except InvalidValue as error:  # Σ of a DLR state is computed, and may round to another matrix
-        return {**out, "status": "not positive definite", "reason": str(error)} | _prior(before)
+        return (
+            {**out, "status": "not positive definite", "reason": str(error)}
+            | _prior(before)
+            | shown
+        )
     if not all(map(math.isfinite, kls.values())):
         reason = "KL(q | exact) is not finite: exp(o) overflows under q"
-        return {**out, "status": "not finite", "reason": reason} | _prior(before)
+        return {**out, "status": "not finite", "reason": reason} | _prior(before) | shown
     out |= {"status": "ok", "reason": "", **_prior(before), **kls}
     out["posterior"] = _gaussian(state.mu, covariance(state))
     out["curve"] = _mean(r.lik, state.mu) if _has_curve(r) else None
-    return out | (_of_trace(m, before, info, state) if info else _EMPTY)
+    return out | shown
 
 
 _EMPTY: dict[str, Any] = {"equations": [], "sources": [], "path": [], "samples": [], "form": ""}
