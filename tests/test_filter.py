@@ -860,8 +860,8 @@ def test_interrupted_is_a_keyboard_interrupt_with_what_was_done():
         run(m, MLP, lik, belief(m), X, Y, every=1, metrics=interrupting_metric(Stop(3)))
     assert isinstance(caught.value, br.Interrupted)
     res = caught.value.result
-    assert res.t == 2 and len(res.rows) == 2
-    assert_same(res.state, run(m, MLP, lik, belief(m), X[:2], Y[:2]).state)
+    assert res.t == 3 and len(res.rows) == 2
+    assert_same(res.state, run(m, MLP, lik, belief(m), X[:3], Y[:3]).state)
 
 
 def test_resume_refuses_what_is_not_a_result_of_this_run():

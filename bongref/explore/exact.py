@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..likelihoods import Likelihood
-from ..linalg import Array, cholesky, inv
+from ..linalg import Array, cholesky, eigh, inv
 from .request import Gaussian
 
 EDGE = -53 * math.log(2)  # the log density on the border, relative to the largest
@@ -115,7 +115,7 @@ def _mode(target: Target) -> Array:
         g, H = target.derivatives(theta)
         if not (np.all(np.isfinite(g)) and np.all(np.isfinite(H)) and math.isfinite(value)):
             raise Unresolved
-        size, V = np.linalg.eigh(L.T @ H @ L)
+        size, V = eigh(L.T @ H @ L)
         known = size > LOST * size[-1]
         slope = (V.T @ (L.T @ g))[known]
         step = L @ V[:, known] @ (slope / size[known])
