@@ -449,7 +449,7 @@ def test_what_a_method_cannot_do_is_said_in_rows_and_arguments(diabetes):
     text = str(caught.value)
     assert "step 39: " in text and "keeps step 39 positive definite" in text
     assert "method_params={'alpha': ...} sets alpha" in text and ".rows" not in text
-    with pytest.raises(br.StreamEnded, match=r"noise_var sets the observation variance\.$"):
+    with pytest.raises(br.NotPositiveDefinite, match=r"noise_var sets the observation variance\.$"):
         BongRegressor(noise_var=1e-300, random_state=0).fit(X, y)
     with pytest.raises(br.InvalidType, match=r"^method must be a string"):
         BongRegressor(None).fit(X, y)
