@@ -122,13 +122,14 @@ def _floats(name: str, value: Any, remedy: str, copy: bool) -> Array:
         if raw.dtype.kind == "O" and raw.ndim and _reals(raw, name, remedy):
             raw = raw.astype(float)
         if raw.dtype.kind not in "fiub":
-            raise TypeError
+            raise OverflowError if isinstance(value, int) else TypeError
         return np.array(raw, dtype=float) if copy else np.asarray(raw, dtype=float)
     except InvalidValue:
         raise
     except Exception as error:  # whatever the conversion of a foreign array says
+        size = " within the range of float64" if isinstance(error, OverflowError) else ""
         raise InvalidType(
-            f"{name} must be an array of real numbers, got {describe(value)}{foreign(error)}"
+            f"{name} must be an array of real numbers{size}, got {describe(value)}{foreign(error)}"
         ) from None
 
 
@@ -287,14 +288,14 @@ def symmetric(name: str, value: Any, P: int) -> Array:
 def state(
     name: str, value: Any, kind: Any = None, *, P: int | None = None, R: int | None = None
 ) -> State:
-    """A state of the given kind (FC, Diag or DLR; any of them without): finite, of matching shapes,
-    positive definite. Its arrays are not copied."""
+    """A state (of one kind, if given): finite, of matching shapes, positive definite; no copy."""
     from .gaussians import is_valid
 
     if not isinstance(value, (FC, Diag, DLR) if kind is None else kind):
         got = type(value).__name__ if isinstance(value, (FC, Diag, DLR)) else describe(value)
         wanted = "FC, Diag or DLR" if kind is None else kind.__name__
         made = "; make it with m.prior(mu, var) of the method that is used" if kind else ""
+        made = "; use its .state" if isinstance(getattr(value, "state", None), State) else made
         article = "an" if wanted.startswith("FC") else "a"
         raise InvalidType(f"{name} must be {article} {wanted} state, got {got}{made}")
     mu = array(f"{name}.mu", value.mu, ndim=1, copy=False)

@@ -19,8 +19,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from . import checks
 from ._version import __version__
-from .errors import InvalidValue
 
 WHAT = ("paper", "package", "vectors")
 FORMATS = ("bibtex", "apa", "cff")
@@ -45,7 +45,7 @@ def text(what: str = "all", format: str = "bibtex") -> str:
 
     Raises
     ------
-    InvalidValue
+    InvalidValue, InvalidType
         If there is no such entry or format.
 
     Examples
@@ -53,10 +53,8 @@ def text(what: str = "all", format: str = "bibtex") -> str:
     >>> print(text("paper", "bibtex").splitlines()[0])
     @inproceedings{jones2024bong,
     """
-    if what not in ("all", *WHAT):
-        raise InvalidValue(f"what must be one of all, {', '.join(WHAT)}, got {what!r}")
-    if format not in FORMATS:
-        raise InvalidValue(f"format must be one of {', '.join(FORMATS)}, got {format!r}")
+    checks.choice("what", what, ("all", *WHAT))
+    checks.choice("format", format, FORMATS)
     if format == "cff":
         what = "package" if what == "all" else what
         return _yaml([_reference("paper")] if what == "paper" else _file(what))

@@ -276,15 +276,11 @@ def _bar() -> Callable[[str], None] | None:
 
 
 def _audit(args: argparse.Namespace) -> int:
-    from . import checks
     from .routes import audit
     from .routes.exact import require_mpmath
 
-    options = {
-        name: checks.integer(name, getattr(args, name), 0 if name == "seed" else 1)
-        for name in ("seed", "P", "C", "M", "R")
-    }
-    checks.rank("R", args.R, args.P)
+    options = {name: getattr(args, name) for name in ("seed", "P", "C", "M", "R")}
+    audit.check_options(**options)
     require_mpmath()
     if args.out:
         audit.check_path(args.out)

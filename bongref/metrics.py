@@ -164,8 +164,12 @@ def rmse(pred: Predictive, Y: Any) -> float:
     1.4142135623730951
     """
     _, N, C = _predictive(pred).values.shape
-    with np.errstate(over="ignore"):
-        return float(np.sqrt(np.mean((pred.mean - checks.answers(pred.lik, Y, C, N)) ** 2)))
+    with np.errstate(over="ignore", under="ignore"):
+        errors = pred.mean - checks.answers(pred.lik, Y, C, N)
+        value, largest = np.sqrt(np.mean(errors**2)), np.max(np.abs(errors))
+        if value in (0.0, np.inf) and 0 < largest < np.inf:  # the squares leave float64
+            value = largest * np.sqrt(np.mean((errors / largest) ** 2))
+    return float(value)
 
 
 def nonpositive(pred: Predictive, Y: Any) -> float:

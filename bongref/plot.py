@@ -542,9 +542,9 @@ def _labelled(states: Any) -> dict[str, State]:
         return {"": states}
     if isinstance(states, Mapping):
         return {str(k): v for k, v in states.items()}
-    if isinstance(states, (list, tuple)) and states:
+    if isinstance(states, (list, tuple)) and states and not hasattr(states, "state"):
         return {f"state {k}": q for k, q in enumerate(states)}
     raise InvalidType(
         "states must be a state, a sequence of states or a mapping of labels to states, got "
-        f"{checks.describe(states)}"
+        f"{checks.describe(states)}{'; use its .state' if hasattr(states, 'state') else ''}"
     )

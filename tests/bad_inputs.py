@@ -6,6 +6,7 @@ A call is an expression over ``bongref`` (br), numpy (np) and the good inputs of
 import numpy as np
 
 import bongref as br
+from bongref import cite, teaching
 from bongref.errors import InvalidType, InvalidValue
 
 V, T = InvalidValue, InvalidType
@@ -47,6 +48,8 @@ def given():
         "models": br.models,
         "lik": lik,
         "dyn": br.dynamics,
+        "cite": cite,
+        "teaching": teaching,
         "pred": br.predictive,
         "metrics": br.metrics,
         "model": model,
@@ -567,4 +570,24 @@ ROWS = [
      "features must be a sequence of names (strings), got ndarray"),
     ("pred.plugin('x', gauss, q, X)", T,
      "model must be made by bongref.models (linear, mlp, cnn, wrap), got str 'x'"),
+    # --- what is not a number of float64, a result instead of its state -------------------------
+    ("model([1.0, 10**400], x)", T, "theta must be an array of real numbers within the range of"),
+    ("lik.Gaussian(10**400)", T, "var must be an array of real numbers within the range of"),
+    ("pred.plugin(model, gauss, br.Filter('bong-lin-hess-diag', model, gauss), X)", T,
+     "state must be an FC, Diag or DLR state, got Filter Filter(method('bong-lin-hess-diag'), "),
+    # --- the paper, its citation, the audit, the lessons ----------------------------------------
+    ("br.paper.reason(None)", T, "id must be a str such as 'eq:bong', got NoneType None"),
+    ("br.paper.computed(0)", T, "root must be a folder (str or os.PathLike), got 0"),
+    ("br.paper.coverage(nan)", T, "root must be a folder (str or os.PathLike), got nan"),
+    ("br.audit.audit(seed=None)", T, "seed must be an integer >= 0, got None"),
+    ("br.audit.audit(P=0)", V, "P must be an integer >= 1, got 0"),
+    ("br.audit.audit(P=2, R=3)", V, "R must be"),
+    ("br.defaults.prior(None, model)", T, "name must be a string such as 'bong-lin-hess-fc'"),
+    ("br.defaults.prior('bong-lin-hess-fc', None)", T, "model must be made by bongref.models"),
+    ("cite.text(None)", T, "what must be 'all', 'paper', 'package' or 'vectors', got None"),
+    ("cite.text('all', np.ones(2))", T, "format must be 'bibtex', 'apa' or 'cff', got array"),
+    ("teaching.template(None)", T, "lesson must be an integer in 1...11, got None"),
+    ("teaching.exercises([])", T, "lesson must be an integer in 1...11, got []"),
+    ("teaching.grade(None, 1)", T, "file must be a path (str or os.PathLike), got NoneType None"),
+    ("teaching.grade('lesson01.py', 1, 'soon')", T, "seconds must be a real number, got str"),
 ]  # fmt: skip

@@ -7,7 +7,8 @@ import numpy as np
 
 import bongref as br
 from bongref.errors import InvalidType, InvalidValue
-from bongref.theory import expectations, newton, pairs
+from bongref.theory import expectations, newton, pairs, posteriors
+from bongref.theory.arguments import Singular
 
 V, T = InvalidValue, InvalidType
 
@@ -22,6 +23,11 @@ def given():
         "expectations": expectations,
         "newton": newton,
         "pairs": pairs,
+        "posteriors": posteriors,
+        "averaged": batch.to_averaged(br.Diag(np.zeros(2), np.ones(2)), 9, 1.0),
+        "soft": br.literature.to_softplus(br.Diag(np.zeros(2), np.ones(2))),
+        "psi": br.mirror.natural(br.FC(np.zeros(2), np.eye(2))),
+        "rho": br.mirror.dual(br.FC(np.zeros(2), np.eye(2))),
         "batch": batch,
         "conj": br.conjugate,
         "lit": br.literature,
@@ -299,4 +305,151 @@ ROWS = [
     ("conj.bayes(pair, pair.prior, np.ones(7))", V, "y must have shape (1,), got (7,)"),
     ("conj.stream(pair, pair.prior, np.ones(7))", V, "ys must have shape (any, 1), got (7,)"),
     ("conj.stream(pair, pair.prior, 1.0)", V, "ys must have shape (any, 1), got ()"),
+    ("batch.fc(fc, c, 10**400, 1.0)", V, "alpha must be within the range of float64, got a larger"),
+    ("batch.diag(q, c, -1, 1.0)", V, "alpha must be in [0, 1], got -1"),
+    ("batch.vogn(s, np.ones((4, 2)), 0.1, 2.0, 9, 1.0)", V, "beta must be in [0, 1], got 2.0"),
+    ("batch.slang_lin_ef(model, lik, dlr, two, nan, 0.1, 1.0)", V, "y must be finite real numbers"),
+    ("batch.slang_lin_hess(model, lik, dlr, two, None, 0.1, 1.0)", V, "y must be given, got None"),
+    (
+        "batch.slang(dlr, np.ones((4, 2)), 0.1, 0.1, 9, 1.0, lambda F, rank: None)",
+        V,
+        "eig must return shape (2, 1), got NoneType None",
+    ),
+    ("mirror.blr(lik, q, two, 1.0, 1.5, 3)", V, "alpha must be in [0, 1], got 1.5"),
+    (
+        "mirror.step(psi, (one, one), 0.1)",
+        V,
+        "d_rho must have the shapes of psi, ((2,), (2, 2)), got ((1,), (1,))",
+    ),
+    ("mirror.log_partition((two, three))", V, "psi must have shapes (P,) and (P, P) or (P,), got"),
+    ("mirror.log_density(psi, three)", V, "theta must have shape (2,), got (3,)"),
+    (
+        "mirror.solve_linearised(fc, rho, 1e300)",
+        Singular,
+        "natural: Singular matrix; check its numbers",
+    ),
+    ("lit.logistic(two, 7.0)", V, "y must be 0 or 1, got 7.0"),
+    ("lit.logistic(three, 1)(fc)", V, "x must have shape (2,), got (3,)"),
+    (
+        "lit.rvga(fc, lambda q: None)",
+        T,
+        "expect must return a pair (E[∇ log p], E[∇² log p]), got NoneType None",
+    ),
+    (
+        "lit.rvga(fc, lambda q: (one, one))",
+        V,
+        "expect must return arrays of shapes (2,) and (2, 2)",
+    ),
+    ("lit.natural_gradient(three, np.eye(2), lin, 0.1)", V, "theta must have shape (2,), got (3,)"),
+    ("lit.natural_gradient(two, np.eye(3), lin, 0.1)", V, "J must have shape (2, 2), got (3, 3)"),
+    ("lit.factor_analysis(three, np.ones((2, 2)), np.ones((2, 1)))", V, "W_tilde must have shape"),
+    ("lit.lofi_predict(dlr, 1e300, 0.1)", V, "gamma must be in [0, 1], got 1e+300"),
+    ("conj.log_prior(pair, pair.prior, np.eye(2))", V, "theta must have rows of the pair's"),
+    (
+        "conj.expectation(pair, pair.prior, lambda theta: None)",
+        V,
+        "f must return an array of length",
+    ),
+    ("posteriors.posterior(bern, fc, two, 1, fine=2.0)", V, "fine must be in (0, 1], got 2.0"),
+    ("posteriors.posterior(bern, fc, two, 1, fine=1e-9)", V, "width / fine must give a grid of at"),
+    ("expectations.nodes(1e300)", V, "s must be at most 100000, got 1e+300"),
+    ("costs.count('bong-lin-ef-diag', P=None)", T, "P must be an integer >= 1, got None"),
+    ("costs.count(np.ones(2), P=5)", T, "name must be a string such as 'bong-lin-hess-fc'"),
+    ("nist.table(None)", T, "names must be a sequence of some of"),
+    ("nist.lre(1.0, 'x')", V, "certified must be a decimal number, got 'x'"),
+    ("nist.bong(nist.DATA['Longley'], batch=two)", T, "batch must be True or False, got array"),
 ]
+
+# Good calls: in each, every argument is replaced by nonsense.
+CALLS = """
+batch.fc(fc, c, 0.1, 1.0)
+batch.fc_mom(fc, c, 0.1, 1.0)
+batch.diag(q, c, 0.1, 1.0)
+batch.diag_mom(q, c, 0.1, 1.0)
+batch.dlr(dlr, c, 0.1, 1.0)
+batch.to_scaled(q, 9, 1.0)
+batch.from_scaled(s, 9, 1.0)
+batch.von(s, two, two, 0.1, 0.1, 9, 1.0)
+batch.vogn(s, np.ones((4, 2)), 0.1, 0.1, 9, 1.0)
+batch.to_averaged(q, 9, 1.0)
+batch.ivon(averaged, two, two, 0.1, 0.1, 9, 1.0, 0.5)
+batch.slang(dlr, np.ones((4, 2)), 0.1, 0.1, 9, 1.0, batch.exact_eig)
+batch.slang_lin_hess(model, lik, dlr, two, one, 0.1, 1.0)
+batch.slang_lin_ef(model, lik, dlr, two, one, 0.1, 1.0)
+batch.slang_sample(dlr, two)
+batch.exact_eig(np.ones((3, 2)), 1)
+batch.fast_eig(np.ones((3, 2)), 1, 0)
+lit.aliases()
+lit.minimal(lin)
+lit.cm_ekf(fc, lin)
+lit.vd_ekf(q, lin)
+lit.fd_ekf(q, lin)
+lit.lofi(dlr, lin)
+lit.lofi_spherical(dlr, lin)
+lit.lofi_predict(dlr, 0.9, 0.1)
+lit.factor_analysis(two, np.ones((2, 2)), np.ones((2, 1)), 3)
+lit.natural_gradient(two, np.eye(2), lin, 0.1)
+lit.from_softplus(soft)
+lit.to_softplus(q)
+lit.bbb(soft, q, lambda theta: theta, two, 0.1)
+lit.rvga(fc, expect)
+lit.rvga_implicit(fc, expect, 1e-10, 50)
+lit.sampled(model, lik, two, one, np.ones((3, 2)))
+lit.logistic(two, 1.0)
+mirror.family(fc)
+mirror.bong(bern, fc, two, 1)
+mirror.blr(bern, fc, two, 1, 0.1, 3)
+mirror.online_vb(bern, fc, two, 1)
+mirror.implicit(bern, fc, two, 1, max_iter=50)
+mirror.implicit_scalar(bern, fc, two, 1, max_iter=50)
+mirror.loss(bern, fc, two, 1)
+mirror.log_density(psi, two)
+mirror.log_partition(psi)
+mirror.mirror_map(psi)
+mirror.moments(psi)
+mirror.natural(fc)
+mirror.dual(fc)
+mirror.inner(psi, psi)
+mirror.plus(psi, psi, 0.5)
+mirror.bregman(psi, psi)
+mirror.kl_from_statistics(fc, fc)
+mirror.linearised(psi, rho, 0.5)
+mirror.solve_linearised(fc, rho, 0.01)
+mirror.step(psi, rho, 0.01)
+posteriors.posterior(bern, fc, two, 1, fine=0.25, width=10.0)
+posteriors.kl_to_posterior(bern, fc, two, 1, fc, -0.7)
+expectations.expected(bern, fc, two, 1)
+expectations.nodes(1.0)
+newton.minimise(mirror.loss(bern, fc, two, 1), fc)
+conj.log_prior(pair, pair.prior, np.ones((1, 1)))
+conj.expectation(pair, pair.prior, lambda theta: np.ones(len(theta)))
+conj.local(pair, pair.prior, one, 'quadrature')
+conj.by_quadrature(pair, pair.prior, one)
+conj.by_autodiff(pair, pair.prior, one)
+conj.step(pair, pair.prior, one, 'quadrature')
+conj.bong(pair, pair.prior, one, 'quadrature')
+conj.bong_in(pair, pair.prior, one, lambda psi: psi, lambda eta: eta)
+conj.rounding(pair, pair.prior, one)
+conj.bayes(pair, pair.prior, one)
+conj.stream(pair, pair.prior, np.ones((2, 1)))
+pairs.gaussian_mean(np.eye(1), two)
+pairs.dirichlet_categorical(two)
+pairs.gamma_poisson(two)
+pairs.gamma_exponential(two)
+pairs.linear_regression(2, 1.0, 1.0)
+costs.sizes_of('bong-lin-hess-fc')
+costs.form_of('bong-lin-ef-dlr')
+costs.count('bong-lin-ef-diag', form='auto', P=5)
+costs.count_estimator('bong-lin-hess-diag', P=5, C=1)
+costs.count_sampling('bong-mc-ef-diag', P=5, M=2)
+costs.polynomial('bong-lin-ef-diag', 'update')
+costs.parse('O(P^3)')
+costs.is_O(costs.parse('O(P)'), costs.parse('O(P)'))
+nist.lre(1.0, '1.0')
+nist.row('Longley', 'qr')
+nist.table(['Longley'], ['qr'])
+nist.condition(nist.DATA['Longley'])
+nist.vague(nist.DATA['Longley'], 8.0)
+nist.exact(nist.DATA['Longley'], 25)
+nist.bong(nist.DATA['Longley'], batch=True, form='plain', scaled=False, digits=8.0)
+""".split("\n")[1:-1]

@@ -4,6 +4,8 @@ The tables are tests/bad_inputs.py, tests/bad_inputs_stream.py and tests/bad_inp
 follows them here goes through methods and families.
 """
 
+import ast
+import contextlib
 import inspect
 import re
 import warnings
@@ -108,6 +110,35 @@ def test_bad_inputs_of_the_theory(given_theory, call, error, part):
 )
 def test_the_good_inputs_of_the_theory_are_good(given_theory, call):
     assert all(value is not None for value in eval(call, dict(given_theory)))
+
+
+NONSENSE = [None, "x", object(), [None], {}, 10**400]
+
+
+@pytest.mark.parametrize("call", bad_inputs_theory.CALLS)
+def test_nonsense_for_any_argument_of_the_theory(given_theory, call):
+    """The call is good; with nonsense for one argument it is refused, or the argument is free."""
+    assert eval(call, dict(given_theory)) is not None
+    n_arguments = len(ast.parse(call, mode="eval").body.args)
+    keywords = ast.parse(call, mode="eval").body.keywords
+    for i in range(n_arguments + len(keywords)):
+        tree = ast.parse(call, mode="eval")
+        if i < n_arguments:
+            tree.body.args[i] = ast.Name("nonsense", ast.Load())
+        else:
+            tree.body.keywords[i - n_arguments].value = ast.Name("nonsense", ast.Load())
+        code = compile(ast.fix_missing_locations(tree), call, "eval")
+        for nonsense in NONSENSE:
+            with contextlib.suppress(BongrefError), warnings.catch_warnings():
+                warnings.simplefilter("error", RuntimeWarning)
+                eval(code, {**given_theory, "nonsense": nonsense})
+
+
+def test_the_calls_of_the_theory_are_of_all_its_public_functions():
+    called = {call.partition("(")[0].partition(".")[2] for call in bad_inputs_theory.CALLS}
+    for module in (br.batch, br.conjugate, br.literature, br.mirror):
+        public = {n for n in module.__all__ if inspect.isfunction(getattr(module, n))}
+        assert public <= called, module
 
 
 def test_the_good_inputs_of_the_tables_are_good(given):

@@ -142,8 +142,8 @@ def test_the_data_are_installed_with_the_package():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (("papers", "apa"), "what must be one of all, paper, package, vectors, got 'papers'"),
-        (("paper", "ris"), "format must be one of bibtex, apa, cff, got 'ris'"),
+        (("papers", "apa"), "what must be 'all', 'paper', 'package' or 'vectors', got 'papers'"),
+        (("paper", "ris"), "format must be 'bibtex', 'apa' or 'cff', got 'ris'"),
     ],
 )
 def test_bad_words_are_refused(given, message):

@@ -172,6 +172,11 @@ def test_an_ellipse_encloses_its_probability():
     [
         (3, (0, 1), "states must be"),
         ([], (0, 1), "states must be"),
+        (
+            br.Filter("bong-lin-hess-diag", br.models.linear(2), br.likelihoods.Gaussian(1.0)),
+            (0, 1),
+            "use its .state",
+        ),
         (br.Diag(np.zeros(2), np.ones(2)), (0, 2), "params[1] must be an integer in 0...1, got 2"),
         (br.Diag(np.zeros(2), np.ones(2)), (0, 0), "two different indices"),
         (br.Diag(np.zeros(2), np.ones(2)), (0,), "two different indices"),

@@ -352,6 +352,12 @@ def test_rmse_by_hand(lik):
     agree("rmse", metrics.rmse(predictive.plugin(MODEL, lik, state, X), Y), want)
 
 
+@pytest.mark.parametrize("scale", [1e200, 1e-200])
+def test_rmse_of_errors_whose_squares_leave_float64(scale):
+    pred = Predictive("plugin", br.likelihoods.Gaussian(1.0), scale * np.array([[[3.0], [4.0]]]))
+    agree("rmse", metrics.rmse(pred, [0.0, 0.0]) / scale, math.sqrt(12.5))
+
+
 @pytest.mark.parametrize("metric", ["error", "ece"])
 @pytest.mark.parametrize("name", ["gaussian", "poisson", "bernoulli"])
 def test_class_metrics_refuse_what_has_no_classes(name, metric):

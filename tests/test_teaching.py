@@ -249,7 +249,7 @@ def test_command_line(tmp_path, monkeypatch, capsys):
         ["grade", sys.executable],
     ):
         assert cli.main(wrong) == 2
-    with pytest.raises(InvalidValue, match="lesson must be 1 to 11"):
+    with pytest.raises(InvalidValue, match=r"lesson must be an integer in 1\.\.\.11, got"):
         teaching.exercises(0)
 
 
@@ -271,7 +271,7 @@ def test_right_forms_agree_with_the_library():
 def test_a_time_that_is_none_is_refused(tmp_path, seconds):
     file = tmp_path / "lesson01.py"
     file.write_text("", encoding="utf-8")
-    with pytest.raises(InvalidValue, match="seconds must be a finite number > 0"):
+    with pytest.raises(InvalidValue, match="seconds must be"):
         teaching.grade(file, seconds=seconds)
 
 

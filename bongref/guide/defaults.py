@@ -11,17 +11,18 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from ..grid import Method
+from .. import checks
+from ..grid import Method, method
 from ..linalg import Array
 from ..models import Model
 from ..states import State
 
 
-def prior(m: Method, model: Model, seed: int = 0) -> State:
+def prior(m: Method | str, model: Model, seed: int = 0) -> State:
     """A prior by fan-in: a weight has the variance 1/n_in of its layer, a bias the variance 1.
 
     The mean is ``model.init(seed)``; for a model without layers it is 0, and all variances are 1.
@@ -29,7 +30,7 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
 
     Parameters
     ----------
-    m : Method
+    m : Method or str
     model : Model
     seed : int
         Of ``model.init``.
@@ -44,7 +45,7 @@ def prior(m: Method, model: Model, seed: int = 0) -> State:
     >>> prior(br.method("bong-lin-hess-diag"), br.models.linear(4)).var
     array([0.25, 0.25, 0.25, 0.25])
     """
-    layers: Any = model
+    m, layers = method(m), cast(Any, checks.model(model))
     if getattr(model, "kind", "wrap") == "wrap":
         return m.prior(np.zeros(model.n_params), 1.0)
     return m.prior(layers.init(seed), fan_in(model))

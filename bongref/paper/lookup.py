@@ -35,7 +35,7 @@ KIND = {
 EQUATION = re.compile(r"(?:(?:equation|eqn?|eq)s?\.?\s*)?\(?(\d+)\)?", re.IGNORECASE)
 NUMBERED = re.compile(r"([a-z]+|§)\.?\s*([a-z](?:\.\d+)*|\d+(?:\.\d+)*)", re.IGNORECASE)
 REFERENCE = re.compile(r"\\[a-z]+\{(.+)\}", re.IGNORECASE)  # \eqref{eq:bong} of the LaTeX
-SEVERAL = re.compile(r"\(?\d+\)?(?:\s*(?:[-–,]|and|to)\s*\(?\d+\)?)+")
+SEVERAL = re.compile(r"\(?\d+\)?(?:\s*(?:[-–, ]|\.\.|and|to)\s*\(?\d+\)?)+")
 NUMBER = re.compile(r"[a-z](?:\.\d+)*|\d+(?:\.\d+)+", re.IGNORECASE)
 
 
@@ -98,7 +98,7 @@ def _by_number(query: str) -> list[Equation | Item]:
         kind, number = KIND[m[1].lower()], m[2].upper()
         return [i for i in source.items() if (i.kind, i.number) == (kind, number)]
     if NUMBER.fullmatch(query):
-        return [i for i in source.items() if i.number == query.upper() and "." in i.number]
+        return [i for i in source.items() if i.number == query.upper() and not i.number.isdigit()]
     return []
 
 
@@ -118,6 +118,13 @@ def _unknown(query: str) -> UnknownEquation:
     ids = [t.id for ts in _by_id().values() for t in ts]
     if SEVERAL.fullmatch(query):
         return UnknownEquation(query, (), "; give one number at a time")
+    if NUMBER.fullmatch(query):
+        numbers = [i.number for i in source.items() if i.kind == "section"]
+        alike = [n for n in numbers if n[0] == query[0].upper()] or numbers
+        near = difflib.get_close_matches(query.upper(), alike, n=3, cutoff=0)
+        return UnknownEquation(query, (), f"; of the sections nearest: {', '.join(sorted(near))}")
+    if not query:
+        return UnknownEquation(query, (), "; give an id, a number or a glob, or see `bongref eq`")
     words = re.fullmatch(r"[^\W\d_]+(?: [\w.'-]+)*", query)
     hint = f"; to search by words: bongref eq --search {query!r}" if words else ""
     return UnknownEquation(query, () if " " in query else ids, hint)

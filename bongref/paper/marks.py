@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import io
+import os
 import re
 import tokenize
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from ..errors import InvalidType
 from .source import HERE
 
 PACKAGE = HERE.parent
@@ -196,7 +198,9 @@ def computed(root: str | Path | None = None) -> dict[str, list[Place]]:
     >>> place.file, place.symbol
     ('bongref/families/fc_nat.py', 'Sigma')
     """
-    found = _scanned(Path(root)) if root else _of_package()
+    if root is not None and not isinstance(root, (str, os.PathLike)):
+        raise InvalidType(f"root must be a folder (str or os.PathLike), got {root!r}")
+    found = _of_package() if root is None else _scanned(Path(root))
     return {id: list(places) for id, places in found.items()}
 
 

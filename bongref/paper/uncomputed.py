@@ -10,6 +10,8 @@ import re
 from fnmatch import fnmatchcase
 from functools import cache
 
+from ..errors import InvalidType
+from ..tables import describe
 from .source import read
 
 REASONS: dict[str, str]
@@ -49,5 +51,7 @@ def reason(id: str) -> str:
     >>> paper.reason("eq:bong-FC-prec")
     ''
     """
+    if not isinstance(id, str):
+        raise InvalidType(f"id must be a str such as 'eq:bong', got {describe(id)}")
     known = _load()
     return known.get(id, "") or next((why for k, why in known.items() if fnmatchcase(id, k)), "")

@@ -30,7 +30,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from autograd import numpy as anp
 
-from .. import models, reports
+from .. import checks, models, reports
 from .._version import __version__
 from ..curvature import Curv, dense
 from ..errors import NotDerived
@@ -143,13 +143,42 @@ def audit(
     -------
     list of Row
         One for each of the 80 names.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        As :func:`check_options`.
     """
+    check_options(seed, P, C, M, R)
     rows = []
     for k, name in enumerate(NAMES):
         rows.append(_row(name, np.random.default_rng([seed, k]), P, C, M, R))
         if progress is not None:
             progress(k + 1, len(NAMES))
     return rows
+
+
+def check_options(seed: int, P: int, C: int, M: int, R: int) -> None:
+    """Refuse sizes of which no problem can be drawn.
+
+    Parameters
+    ----------
+    seed, P, C, M, R : int
+        As for :func:`audit`.
+
+    Raises
+    ------
+    InvalidValue, InvalidType
+        If one of them is not an integer of at least 1 (``seed``: 0), or R > P.
+
+    Examples
+    --------
+    >>> check_options(seed=0, P=6, C=3, M=3, R=2)
+    """
+    checks.integer("seed", seed, 0)
+    for name, size in {"P": P, "C": C, "M": M}.items():
+        checks.integer(name, size, 1)
+    checks.rank("R", R, P)
 
 
 # --- one name -------------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import signal
 import subprocess
@@ -17,7 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..errors import InvalidValue
+from .. import checks
+from ..errors import InvalidType, InvalidValue
 from ..linalg import Array
 from . import worker
 from .hints import agrees, hints
@@ -94,7 +94,7 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
 
     Raises
     ------
-    InvalidValue
+    InvalidValue, InvalidType
         If there is no such file or lesson, or ``seconds`` is not finite and above 0.
 
     Examples
@@ -107,11 +107,14 @@ def grade(file: str | Path, lesson: int | None = None, seconds: float = 30.0) ->
     >>> mark.status, mark.hints[0]
     ('wrong', 'the sign of the change of a')
     """
-    path = Path(file)
+    if not isinstance(file, (str, os.PathLike)):
+        got = checks.describe(file)
+        raise InvalidType(f"file must be a path (str or os.PathLike), got {got}")
+    seconds, path = checks.scalar("seconds", seconds), Path(file)
     if not path.is_file():
         raise InvalidValue(f"file must be a Python file, got {str(file)!r}, which is not there")
-    if not 0 < seconds < math.inf:  # nan is refused too
-        raise InvalidValue(f"seconds must be a finite number > 0, got {seconds!r}; try 30")
+    if seconds <= 0:
+        raise InvalidValue(f"seconds must be > 0, got {seconds}; try 30")
     number = lesson_of(path.name) if lesson is None else lesson
     todo = exercises(number)
     tried = {e.name: trials(e) for e in todo}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from .. import checks
 from ..errors import InvalidValue
 from .basics import LESSONS as FIRST
 from .methods import LESSONS as LATER
@@ -26,7 +27,7 @@ def exercises(lesson: int) -> tuple[Exercise, ...]:
 
     Raises
     ------
-    InvalidValue
+    InvalidValue, InvalidType
         If there is no such lesson.
 
     Examples
@@ -35,9 +36,7 @@ def exercises(lesson: int) -> tuple[Exercise, ...]:
     >>> sum(e.points for e in teaching.exercises(1))
     10
     """
-    if lesson not in LESSONS:
-        raise InvalidValue(f"lesson must be 1 to {max(LESSONS)}, got {lesson!r}")
-    return LESSONS[lesson]
+    return LESSONS[checks.integer("lesson", lesson, 1, max(LESSONS))]
 
 
 def lesson_of(name: str) -> int:
@@ -68,6 +67,7 @@ def template(lesson: int) -> str:
     >>> print(teaching.template(1).splitlines()[0])
     \"\"\"Exercises of lesson 1. Grade them with:  bongref grade lesson01.py
     """
+    todo = exercises(lesson)
     lines = [
         f'"""Exercises of lesson {lesson}. Grade them with:  bongref grade lesson{lesson:02}.py',
         "",
@@ -76,7 +76,7 @@ def template(lesson: int) -> str:
         "",
         "import numpy as np",
     ]
-    for e in exercises(lesson):
+    for e in todo:
         task = e.task.strip().splitlines()
         lines += ["", "", f"def {e.name}({', '.join(e.arguments)}):"]
         lines += [f'    """{task[0].strip()}']

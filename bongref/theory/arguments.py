@@ -12,7 +12,9 @@ from __future__ import annotations
 
 import functools
 import inspect
+import itertools
 import numbers
+import sys
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar, cast
 
@@ -20,15 +22,29 @@ import numpy as np
 
 from .. import checks
 from ..curvature import Curv, Lin
-from ..errors import InvalidType, InvalidValue
+from ..errors import BongrefError, InvalidType, InvalidValue
 
 Arguments = Mapping[str, Any]
 Kind = Callable[[str, Any, Arguments], Any]  # (name, value, all arguments) -> the value to use
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
+class Singular(BongrefError, np.linalg.LinAlgError):
+    """A matrix that has to be solved with is singular, not positive definite or not finite.
+
+    Examples
+    --------
+    >>> from bongref.theory import literature
+    >>> literature.factor_analysis(np.zeros(1), np.zeros((1, 1)), np.zeros((1, 1)))
+    Traceback (most recent call last):
+    bongref.theory.arguments.Singular: factor_analysis: singular matrix; check its numbers
+    """
+
+
 def checked(**kinds: Kind) -> Callable[[Function], Function]:
     """A decorator that checks arguments in the order in which their kinds are given.
+
+    A LinAlgError of the function becomes :class:`Singular`, which says in which function it was.
 
     Parameters
     ----------
@@ -56,7 +72,12 @@ def checked(**kinds: Kind) -> Callable[[Function], Function]:
                 if name in bound.arguments:
                     value = bound.arguments[name]
                     bound.arguments[name] = kind(name, value, bound.arguments)
-            return f(*bound.args, **bound.kwargs)
+            try:
+                return f(*bound.args, **bound.kwargs)
+            except np.linalg.LinAlgError as error:
+                if isinstance(error, Singular):
+                    raise
+                raise Singular(f"{f.__name__}: {error}; check its numbers") from error
 
         return cast(Function, call)
 
@@ -98,8 +119,16 @@ def NUMBER(name: str, value: Any, arguments: Arguments) -> Any:
     if is_traced(value):
         return value
     if isinstance(value, numbers.Real) and not isinstance(value, (bool, float, np.floating)):
+        size: Any = abs(value)
+        if not size <= sys.float_info.max:
+            raise InvalidValue(f"{name} must be within the range of float64, got a larger one")
         return value
     return value if isinstance(value, float) and np.isfinite(value) else checks.scalar(name, value)
+
+
+def optional(kind: Kind) -> Kind:
+    """None, or what the given kind allows."""
+    return lambda name, value, arguments: None if value is None else kind(name, value, arguments)
 
 
 def REAL(name: str, value: Any, arguments: Arguments) -> Any:
@@ -232,8 +261,10 @@ def _columns(name: str, value: Any, arguments: Arguments) -> Any:
 
 
 def _n_params(arguments: Arguments) -> int | None:
-    """The number of parameters of the first state among the arguments."""
-    return next((len(v.mu) for v in arguments.values() if hasattr(v, "mu")), None)
+    """The number of parameters of the first state among the arguments, or else of a Lin."""
+    states = (len(v.mu) for v in arguments.values() if hasattr(v, "mu"))
+    lins = (np.shape(v.H)[-1] for v in arguments.values() if isinstance(v, Lin))
+    return next(itertools.chain(states, lins), None)
 
 
 def PAIR_OF_ARRAYS(name: str, value: Any, arguments: Arguments) -> Any:
@@ -247,9 +278,42 @@ def PAIR_OF_ARRAYS(name: str, value: Any, arguments: Arguments) -> Any:
         got = checks.describe(value)
         raise InvalidType(f"{name} must be a pair of arrays such as (psi_1, psi_2), got {got}")
     known = [is_traced(v) or (isinstance(v, np.ndarray) and v.dtype.kind in "fO") for v in value]
-    return tuple(
+    first, second = (
         v if known[i] else array(1, 2)(f"{name}[{i}]", v, arguments) for i, v in enumerate(value)
     )
+    P, shape = np.shape(first), np.shape(second)
+    if len(P) != 1 or shape not in (P, P + P):
+        raise InvalidValue(f"{name} must have shapes (P,) and (P, P) or (P,), got {P} and {shape}")
+    return first, second
+
+
+def pair_like(other: str) -> Kind:
+    """A pair of arrays with the shapes of another argument, which comes before it."""
+
+    def check(name: str, value: Any, arguments: Arguments) -> Any:
+        out = PAIR_OF_ARRAYS(name, value, arguments)
+        got, wanted = (tuple(map(np.shape, pair)) for pair in (out, arguments[other]))
+        if got != wanted:
+            raise InvalidValue(f"{name} must have the shapes of {other}, {wanted}, got {got}")
+        return out
+
+    return check
+
+
+def VECTOR_OF_PAIR(name: str, value: Any, arguments: Arguments) -> Any:
+    """One number for each parameter of the pair of arrays before it, shape (P,)."""
+    out, P = array(1)(name, value, arguments), np.shape(next(iter(arguments.values()))[0])
+    if np.shape(out) != P:
+        raise InvalidValue(f"{name} must have shape {P}, got {np.shape(out)}")
+    return out
+
+
+def MATRIX(name: str, value: Any, arguments: Arguments) -> Any:
+    """A matrix with a row and a column for each parameter of the state before it, (P, P)."""
+    out, P = array(2)(name, value, arguments), _n_params(arguments)
+    if P is not None and np.shape(out) != (P, P):
+        raise InvalidValue(f"{name} must have shape ({P}, {P}), got {np.shape(out)}")
+    return out
 
 
 def FUNCTION(name: str, value: Any, arguments: Arguments) -> Any:
@@ -267,6 +331,13 @@ def MODEL(name: str, value: Any, arguments: Arguments) -> Any:
 def LIKELIHOOD(name: str, value: Any, arguments: Arguments) -> Any:
     """A likelihood of :mod:`bongref.likelihoods`, or one like them."""
     return checks.likelihood(value)
+
+
+def observed(model: Any, lik: Any, x: Any, y: Any, mu: Any) -> tuple[Any, Any]:
+    """An observation or a mini-batch, checked, y encoded and not missing."""
+    if checks.is_missing(y):
+        raise InvalidValue(f"y must be given, got {y!r}")
+    return checks.observation(model, lik, x, y, mu)
 
 
 def GENERATOR(name: str, value: Any, arguments: Arguments) -> Any:

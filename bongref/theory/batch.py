@@ -62,6 +62,7 @@ from .arguments import (
     VECTOR,
     checked,
     instance,
+    observed,
     state,
 )
 from .slang import exact_eig, fast_eig, slang, slang_sample
@@ -93,7 +94,7 @@ Number = Any  # a float, or an exact number
 # --- the batch forms of BLR -----------------------------------------------------------------------
 
 
-@checked(current=state(FC), curv=CURV, alpha=NUMBER, lam=NUMBER)
+@checked(current=state(FC), curv=CURV, alpha=FRACTION, lam=NUMBER)
 def fc(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     """Batch BLR-FC; O(P³).
 
@@ -129,7 +130,7 @@ def fc(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     return FC(mu, Sigma)
 
 
-@checked(current=state(FC), curv=CURV, alpha=NUMBER, lam=NUMBER)
+@checked(current=state(FC), curv=CURV, alpha=FRACTION, lam=NUMBER)
 def fc_mom(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     """Batch BLR-FC_MOM; O(P³).
 
@@ -163,7 +164,7 @@ def fc_mom(current: FC, curv: Curv, alpha: Number, lam: Number) -> FC:
     return FC(mu, Sigma)
 
 
-@checked(current=state(Diag), curv=CURV, alpha=NUMBER, lam=NUMBER)
+@checked(current=state(Diag), curv=CURV, alpha=FRACTION, lam=NUMBER)
 def diag(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     """Batch BLR-DIAG; O(P). With MC-HESS and one sample it is VON with equal step sizes.
 
@@ -196,7 +197,7 @@ def diag(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     return Diag(mu, var)
 
 
-@checked(current=state(Diag), curv=CURV, alpha=NUMBER, lam=NUMBER)
+@checked(current=state(Diag), curv=CURV, alpha=FRACTION, lam=NUMBER)
 def diag_mom(current: Diag, curv: Curv, alpha: Number, lam: Number) -> Diag:
     """Batch BLR-DIAG_MOM; O(P).
 
@@ -304,6 +305,7 @@ def slang_lin_hess(
     >>> slang_lin_hess(model, lik, q, [1.0, 0.0], 1.0, alpha=1.0, lam=1.0).mu.round(9).tolist()
     [0.5, 0.0]
     """
+    x, y = observed(model, lik, x, y, current.mu)
     return dlr(current, lin_hess(model, lik, x, y, current.mu), alpha, lam)
 
 
@@ -332,6 +334,7 @@ def slang_lin_ef(
     >>> slang_lin_ef(model, lik, q, [1.0, 0.0], 1.0, alpha=1.0, lam=1.0).mu.round(9).tolist()
     [0.5, 0.0]
     """
+    x, y = observed(model, lik, x, y, current.mu)
     return dlr(current, lin_ef(model, lik, x, y, current.mu), alpha, lam)
 
 
@@ -407,7 +410,7 @@ def from_scaled(q: Scaled, n: Number, lam: Number) -> Diag:
 
 
 @checked(
-    q=state(Scaled), ghat=VECTOR, hhat=VECTOR, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER
+    q=state(Scaled), ghat=VECTOR, hhat=VECTOR, alpha=NUMBER, beta=FRACTION, n=POSITIVE, lam=NUMBER
 )
 def von(
     q: Scaled, ghat: Array, hhat: Array, alpha: Number, beta: Number, n: Number, lam: Number
@@ -441,7 +444,7 @@ def von(
     return Scaled(mu, s)
 
 
-@checked(q=state(Scaled), grads=ROWS, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER)
+@checked(q=state(Scaled), grads=ROWS, alpha=NUMBER, beta=FRACTION, n=POSITIVE, lam=NUMBER)
 def vogn(q: Scaled, grads: Array, alpha: Number, beta: Number, n: Number, lam: Number) -> Scaled:
     """One iteration of variational online Gauss–Newton; O(BP).
 
@@ -524,7 +527,7 @@ def to_averaged(q: Diag, n: Number, lam: Number) -> Averaged:
     theta=VECTOR,
     ghat=VECTOR,
     alpha=NUMBER,
-    beta=NUMBER,
+    beta=FRACTION,
     n=POSITIVE,
     lam=NUMBER,
     momentum=NONNEGATIVE,

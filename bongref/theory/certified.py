@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..errors import InvalidValue
 from ..linalg import Array
 from .arguments import REAL, checked, instance
 
@@ -96,9 +97,12 @@ def lre(got: Fraction | float, certified: str) -> float:
     >>> round(lre(1.001, "1"), 6), lre(2.0, "2"), lre(math.nan, "1")
     (3.0, 15.0, 0.0)
     """
-    if not math.isfinite(got):
+    if isinstance(got, float) and not math.isfinite(got):
         return 0.0
-    wanted = Fraction(certified)
+    try:
+        wanted = Fraction(certified)
+    except ValueError:
+        raise InvalidValue(f"certified must be a decimal number, got {certified!r}") from None
     error = abs(Fraction(got) - wanted) / (abs(wanted) or 1)
     return 15.0 if error == 0 else min(15.0, max(0.0, minus_log10(error)))
 

@@ -64,6 +64,7 @@ import numpy as np
 from autograd import jacobian
 
 from .. import checks
+from ..errors import InvalidValue
 from ..linalg import Array, finite, inv, solve
 from ..models import grad, hessian
 from ..routes.compare import EPS, C
@@ -173,7 +174,10 @@ def log_prior(pair: Pair, psi: Array, theta: Array) -> Array:
     >>> log_prior(pair, pair.prior, np.zeros((1, 1))).shape
     (1,)
     """
-    log_q: Array = pair.T(theta) @ psi - pair.Phi(psi)  # sec:conjugate#2
+    T = pair.T(theta)
+    if T.shape[-1] != len(psi):
+        raise InvalidValue(f"theta must have rows of the pair's parameters, got {theta.shape}")
+    log_q: Array = T @ psi - pair.Phi(psi)  # sec:conjugate#2
     return log_q
 
 
@@ -199,7 +203,11 @@ def expectation(pair: Pair, psi: Array, f: Function) -> Array:
     1.0
     """
     theta, log_volume = pair.grid(psi)
-    mean: Array = np.exp(log_prior(pair, psi, theta) + log_volume) @ f(theta)
+    weights, values = np.exp(log_prior(pair, psi, theta) + log_volume), f(theta)
+    if np.shape(values)[:1] != (len(theta),):
+        got = checks.describe(values)
+        raise InvalidValue(f"f must return an array of length {len(theta)}, that of θ, got {got}")
+    mean: Array = weights @ values
     return mean
 
 

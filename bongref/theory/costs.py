@@ -35,10 +35,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import curvature, gaussians
+from .. import checks, curvature, gaussians
 from ..curvature import Curv
 from ..errors import InvalidType, InvalidValue
-from ..grid import EFFICIENT, FEW, MODULES, NAMES, STATES, Increments, Method, method
+from ..grid import EFFICIENT, FEW, MODULES, STATES, Increments, Method, method
 from ..linalg import inv
 from ..states import DLR, FC, Diag, State
 from .arguments import FUNCTION, Arguments, checked, choice, instance
@@ -264,14 +264,13 @@ def form_of(name: str) -> str:
 
 
 def _method(name: str, sizes: dict[str, int]) -> tuple[Method, dict[str, int]]:
-    letters = sizes_of(name) if name in NAMES else ""
     m = method(name)  # refuses a wrong name
+    letters = sizes_of(m.name)
     if set(sizes) != set(letters):
         got = ", ".join(sizes) or "none"
         raise InvalidType(f"sizes of {name} must be {', '.join(letters)}, got {got}")
-    if "I" in letters:
-        m = method(m, n_iter=sizes["I"])
-    return m, sizes
+    sizes = {letter: checks.integer(letter, n, 1) for letter, n in sizes.items()}
+    return method(m, n_iter=sizes["I"]) if "I" in letters else m, sizes
 
 
 def _state(m: Method, sizes: dict[str, int], tally: Tally) -> State:

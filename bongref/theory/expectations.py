@@ -26,6 +26,8 @@ from .arguments import ITERATES, LIKELIHOOD, POSITIVE, ROWS, array, checked, ins
 
 Gauss = FC | Diag
 
+WIDEST = 1e5  # standard deviation of an output: the rule has 51 nodes for each unit of it
+
 
 class Expected(NamedTuple):
     """E_q[log p], and its expected gradient and Hessian.
@@ -69,6 +71,8 @@ def nodes(s: float) -> tuple[Array, Array]:
     >>> round(float(w.sum()), 12), round(float(w @ z**2), 12)
     (1.0, 1.0)
     """
+    if s > WIDEST:
+        raise InvalidValue(f"s must be at most {WIDEST:g}, got {s:g}; take a smaller covariance")
     h = 0.375 * min(1.0, 1.0 / s)
     z = h * np.arange(-math.ceil(9.5 / h), math.ceil(9.5 / h) + 1)
     return z, h * np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi)

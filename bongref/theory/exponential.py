@@ -21,7 +21,7 @@ from ..errors import InvalidType
 from ..families import diag_nat, fc_nat
 from ..linalg import Array
 from ..states import FC, Diag
-from .arguments import NUMBER, PAIR_OF_ARRAYS, array, checked, state
+from .arguments import NUMBER, PAIR_OF_ARRAYS, VECTOR_OF_PAIR, checked, pair_like, state
 from .expectations import Gauss
 
 GAUSS = state(FC, Diag)
@@ -56,7 +56,7 @@ def family(q: Gauss) -> ModuleType:
     return fc_nat if isinstance(q, FC) else diag_nat
 
 
-@checked(a=PAIR_OF_ARRAYS, b=PAIR_OF_ARRAYS)
+@checked(a=PAIR_OF_ARRAYS, b=pair_like("a"))
 def inner(a: Pair, b: Pair) -> Any:
     """⟨a, b⟩, the sum of the products of all entries.
 
@@ -78,7 +78,7 @@ def inner(a: Pair, b: Pair) -> Any:
     return anp.sum(a[0] * b[0]) + anp.sum(a[1] * b[1])
 
 
-@checked(a=PAIR_OF_ARRAYS, b=PAIR_OF_ARRAYS, t=NUMBER)
+@checked(a=PAIR_OF_ARRAYS, b=pair_like("a"), t=NUMBER)
 def plus(a: Pair, b: Pair, t: float = 1.0) -> Pair:
     """a + t b.
 
@@ -127,7 +127,7 @@ def log_partition(psi: Pair) -> Any:
     return -quadratic / 4 - logdet / 2 + len(psi1) * math.log(2 * math.pi) / 2
 
 
-@checked(psi=PAIR_OF_ARRAYS, theta=array(1))
+@checked(psi=PAIR_OF_ARRAYS, theta=VECTOR_OF_PAIR)
 def log_density(psi: Pair, theta: Array) -> float:
     """log q_ψ(θ) = ⟨ψ, T(θ)⟩ − Φ(ψ) at one θ.
 
@@ -176,7 +176,7 @@ def mirror_map(psi: Pair) -> Pair:
     return rho[0], rho[1]
 
 
-@checked(psi_i=PAIR_OF_ARRAYS, psi=PAIR_OF_ARRAYS)
+@checked(psi_i=PAIR_OF_ARRAYS, psi=pair_like("psi_i"))
 def bregman(psi_i: Pair, psi: Pair, rho: Pair | None = None) -> Any:
     """The Bregman divergence D_Φ(ψ_i, ψ), which is KL(q_ψ | q_{ψ_i}).
 

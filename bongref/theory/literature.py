@@ -46,12 +46,16 @@ from typing import NamedTuple
 import numpy as np
 
 from ..curvature import Lin
+from ..errors import InvalidValue
 from ..linalg import Array, cholesky, finite, inv, solve, thin_svd
 from ..states import DLR, FC, Diag
 from .aliases import ALIASES, NOT_ALIASES, Alias, NotAlias, aliases
 from .arguments import (
+    FRACTION,
     FUNCTION,
     LIN,
+    MATRIX,
+    NONNEGATIVE,
     NUMBER,
     VECTOR,
     array,
@@ -146,7 +150,7 @@ def cm_ekf(prior: FC, lin: Lin) -> FC:
     return FC(prior.mu + K @ lin.e, prior.Sigma - K @ S @ K.T)
 
 
-@checked(theta=array(1), J=array(2), lin=LIN, rate=NUMBER)
+@checked(lin=LIN, theta=VECTOR, J=MATRIX, rate=FRACTION)
 def natural_gradient(theta: Array, J: Array, lin: Lin, rate: float) -> tuple[Array, Array]:
     """One step of Ollivier's online natural gradient.
 
@@ -307,7 +311,7 @@ def _lofi_svd(prior: DLR, lin: Lin) -> tuple[Array, Array, Array]:
     return u, s, W_tilde
 
 
-@checked(Ups_tilde=VECTOR, W_tilde=array(2), W0=array(2), n_iter=integer(0))
+@checked(Ups_tilde=array(1), W_tilde=array(2), W0=array(2), n_iter=integer(0))
 def factor_analysis(
     Ups_tilde: Array, W_tilde: Array, W0: Array, n_iter: int = 10
 ) -> tuple[Array, Array]:
@@ -337,6 +341,10 @@ def factor_analysis(
     >>> np.allclose(kept, Ups), np.allclose(factor, W)
     (True, True)
     """
+    P = len(Ups_tilde)
+    for name, W in (("W_tilde", W_tilde), ("W0", W0)):
+        if len(W) != P:
+            raise InvalidValue(f"{name} must have shape ({P}, any), got {W.shape}")
     S = np.diag(Ups_tilde) + W_tilde @ W_tilde.T
     Ups, W = Ups_tilde, W0
     for _ in range(n_iter):
@@ -346,7 +354,7 @@ def factor_analysis(
     return Ups, W
 
 
-@checked(q=state(DLR), gamma=NUMBER, noise=NUMBER)
+@checked(q=state(DLR), gamma=FRACTION, noise=NONNEGATIVE)
 def lofi_predict(q: DLR, gamma: float, noise: float) -> DLR:
     """LO-FI's prediction for θ_t = γ θ_{t-1} + N(0, noise I).
 

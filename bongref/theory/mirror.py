@@ -44,7 +44,17 @@ from ..likelihoods import Likelihood
 from ..linalg import Array, eigvalsh, solve, sym
 from ..paper import eq
 from ..states import FC
-from .arguments import LIKELIHOOD, NUMBER, PAIR_OF_ARRAYS, POSITIVE, checked, integer, state
+from .arguments import (
+    FRACTION,
+    LIKELIHOOD,
+    NUMBER,
+    PAIR_OF_ARRAYS,
+    POSITIVE,
+    checked,
+    integer,
+    pair_like,
+    state,
+)
 from .expectations import (
     Gauss,
     data,
@@ -101,7 +111,7 @@ C = 64.0  # an iteration has converged when its residual is c · cond · eps
 # --- explicit: the linearised problem -------------------------------------------------------------
 
 
-@checked(psi=PAIR_OF_ARRAYS, d_rho=PAIR_OF_ARRAYS, alpha=NUMBER)
+@checked(psi=PAIR_OF_ARRAYS, d_rho=pair_like("psi"), alpha=NUMBER)
 def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
     """One step of mirror descent, ψ − α∇_ρ L: the minimum of :func:`linearised`.
 
@@ -127,7 +137,7 @@ def step(psi: Pair, d_rho: Pair, alpha: float = 1.0) -> Pair:
     return psi
 
 
-@checked(psi_i=PAIR_OF_ARRAYS, d_rho=PAIR_OF_ARRAYS, alpha=POSITIVE)
+@checked(psi_i=PAIR_OF_ARRAYS, d_rho=pair_like("psi_i"), alpha=POSITIVE)
 def linearised(psi_i: Pair, d_rho: Pair, alpha: float = 1.0) -> Callable[[Gauss], Any]:
     """The function q ↦ ⟨∇_{ρ_i} L, ρ⟩ + D_Φ(ψ_i, ψ)/α, which a step of mirror descent minimises.
 
@@ -213,7 +223,7 @@ def bong(lik: Likelihood, prior: Gauss, x: Any, y: Any) -> Gauss:
     return cast(Gauss, family(prior).from_natural(*psi))
 
 
-@checked(lik=LIKELIHOOD, prior=GAUSS, alpha=NUMBER, n_iter=integer(1))
+@checked(lik=LIKELIHOOD, prior=GAUSS, alpha=FRACTION, n_iter=integer(1))
 def blr(lik: Likelihood, prior: Gauss, x: Any, y: Any, alpha: float, n_iter: int) -> Gauss:
     """BLR with exact expectations: damped iterations of the implicit update from the prior.
 

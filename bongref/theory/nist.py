@@ -75,7 +75,7 @@ from ..models import linear
 from ..routes.compare import EPS
 from ..states import FC
 from ..stream import run
-from .arguments import NUMBER, checked, instance, integer, state
+from .arguments import NUMBER, checked, instance, integer, optional, state
 from .certified import DATA, Dataset, lre, minus_log10, root
 
 __all__ = [
@@ -395,7 +395,7 @@ def scales(d: Dataset, scaled: bool) -> Array:
     return 2.0 ** np.round(np.log2(top)) if scaled else np.ones(d.X.shape[1])
 
 
-@checked(d=instance(Dataset))
+@checked(d=instance(Dataset), digits=optional(NUMBER))
 def bong(
     d: Dataset,
     *,
@@ -428,6 +428,7 @@ def bong(
     >>> measure(d, "mini-batch", bong(d, batch=True)).coefficient > 8
     True
     """
+    checks.boolean("batch", batch)
     if digits is None:
         digits = 16.0 if batch else stream_digits(d)
     scale = scales(d, scaled)
@@ -556,4 +557,7 @@ def table(names: Iterable[str] = tuple(DATA), routes: Iterable[str] = tuple(ROUT
     >>> [r.route for r in table(["Pontius"], ["qr", "lstsq"])]
     ['qr', 'lstsq']
     """
-    return [row(name, route) for name in names for route in routes]
+    names = checks.strings("names", names, tuple(DATA))
+    return [
+        row(n, route) for n in names for route in checks.strings("routes", routes, tuple(ROUTES))
+    ]

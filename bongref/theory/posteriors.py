@@ -23,6 +23,8 @@ from .arguments import LIKELIHOOD, NUMBER, POSITIVE, checked, state
 from .expectations import Gauss, data, expected, largest_std, output
 from .mirror import implicit
 
+LARGEST = 2048  # points of the grid on each side of its centre
+
 
 class Posterior(NamedTuple):
     """The true posterior of two parameters, and the grid that it was summed over.
@@ -91,11 +93,18 @@ def posterior(
     if not isinstance(prior, FC) or len(prior.mu) != 2:
         got = f"{type(prior).__name__} of {len(prior.mu)}"
         raise InvalidValue(f"prior must be an FC prior of 2 parameters, got {got}")
+    if fine > 1:
+        raise InvalidValue(f"fine must be in (0, 1], got {fine}")
     X, Y = data(lik, prior, x, y)
     q = cast(FC, implicit(lik, prior, x, y).state)
     mu, A = q.mu, cholesky(q.Sigma)
     h = fine / max(1.0, largest_std(output(q, X)[1]))
     reach = float(np.linalg.norm(finite(solve(A, cholesky(prior.Sigma))), 2))
+    if not width * max(1.0, reach) / h <= LARGEST:
+        raise InvalidValue(
+            f"width / fine must give a grid of at most {2 * LARGEST + 1} points a side, got "
+            f"width={width} and fine={fine} with outputs of standard deviation up to {fine / h:.3g}"
+        )
     k = math.ceil(width * max(1.0, reach) / h)
     z = h * np.stack(np.meshgrid(*[np.arange(-k, k + 1)] * 2, indexing="ij"), axis=-1)
     theta = mu + z @ A.T

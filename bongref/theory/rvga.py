@@ -11,9 +11,23 @@ from typing import Any
 
 import numpy as np
 
+from .. import checks
+from ..errors import InvalidType, InvalidValue
 from ..linalg import Array, cholesky, finite, inv
 from ..states import FC
-from .arguments import FUNCTION, LIKELIHOOD, MODEL, NUMBER, POSITIVE, array, checked, integer, state
+from .arguments import (
+    FUNCTION,
+    LIKELIHOOD,
+    MODEL,
+    NUMBER,
+    POSITIVE,
+    array,
+    checked,
+    integer,
+    observed,
+    state,
+)
+from .newton import NotConverged
 
 Expectation = Callable[[FC], tuple[Array, Array]]  # q -> E_q[∇ log p], E_q[∇² log p]
 
@@ -41,7 +55,7 @@ def rvga(prior: FC, expect: Expectation) -> FC:
     >>> rvga(prior, logistic(np.ones(1), 1.0)).mu.round(4).tolist()
     [0.4126]
     """
-    g, G = expect(prior)
+    g, G = _expected(expect, prior)
     P = finite(inv(inv(prior.Sigma) - G))
     return FC(prior.mu + P @ g, P)
 
@@ -69,7 +83,7 @@ def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: 
 
     Raises
     ------
-    ArithmeticError
+    NotConverged
         If it does not converge.
 
     Examples
@@ -81,7 +95,7 @@ def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: 
     """
     prec0, q, change = finite(inv(prior.Sigma)), prior, np.inf
     for _ in range(max_iter):
-        g, G = expect(q)
+        g, G = _expected(expect, q)
         P = finite(inv(prec0 - G))
         step = P @ (prec0 @ (prior.mu - q.mu) + g)
         moved = float(np.max(np.abs(P - q.Sigma)) / np.max(np.abs(P)))
@@ -89,9 +103,20 @@ def rvga_implicit(prior: FC, expect: Expectation, tol: float = 1e-13, max_iter: 
         q = FC(q.mu + step, P)
         if change < tol:
             return q
-    raise ArithmeticError(
-        f"the implicit scheme did not converge in {max_iter} iterations; last change {change:.3g}"
-    )
+    raise NotConverged(f"the implicit scheme did not converge in {max_iter} iterations", change, q)
+
+
+def _expected(expect: Expectation, q: FC) -> tuple[Array, Array]:
+    """The two expectations under q, which a function of the caller may have computed."""
+    out, P = expect(q), len(q.mu)
+    if not isinstance(out, tuple) or len(out) != 2:
+        got = checks.describe(out)
+        raise InvalidType(f"expect must return a pair (E[∇ log p], E[∇² log p]), got {got}")
+    for value, shape in zip(out, ((P,), (P, P)), strict=True):
+        if np.shape(value) != shape:
+            wanted = f"arrays of shapes ({P},) and ({P}, {P})"
+            raise InvalidValue(f"expect must return {wanted}, got {np.shape(value)}")
+    return out
 
 
 def _size(step: Array, P: Array) -> float:
@@ -106,8 +131,8 @@ def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
     ----------
     model : Model
     lik : Likelihood
-    x, y : ndarray, shapes (D,) and (C,)
-        One observation, y encoded.
+    x : array_like, shape (D,)
+    y : float, int, bool or array_like of shape (C,)
     z : ndarray, shape (M, P)
         Standard normals, the same for every q.
 
@@ -129,10 +154,13 @@ def sampled(model: Any, lik: Any, x: Array, y: Array, z: Array) -> Expectation:
 
     from ..models import grad, hessian
 
+    x, y = observed(model, lik, x, y, z[0])
+
     def ell(theta: Any) -> Any:
         return anp.sum(lik.log_prob(model(theta, x), y))
 
     def expect(q: FC) -> tuple[Array, Array]:
+        checks.array("z", z, shape=(None, len(q.mu)), copy=False)
         thetas = q.mu + z @ cholesky(q.Sigma).T
         g = np.mean([grad(ell)(t) for t in thetas], axis=0)
         return g, np.mean([hessian(ell)(t) for t in thetas], axis=0)
@@ -163,8 +191,11 @@ def logistic(x: Array, y: float) -> Expectation:
     >>> g.tolist()
     [0.5]
     """
+    if y not in (0, 1):
+        raise InvalidValue(f"y must be 0 or 1, got {y!r}")
 
     def expect(q: FC) -> tuple[Array, Array]:
+        checks.array("x", x, shape=(len(q.mu),), copy=False)
         k = np.sqrt(8 / np.pi) / np.sqrt(8 / np.pi + x @ q.Sigma @ x)
         p = 1 / (1 + np.exp(-k * (x @ q.mu)))
         return (y - p) * x, -k * p * (1 - p) * np.outer(x, x)

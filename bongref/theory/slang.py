@@ -13,9 +13,12 @@ from typing import Any
 
 import numpy as np
 
+from .. import checks
+from ..errors import InvalidValue
 from ..linalg import Array, cholesky, eye, qr, rowdot, solve, sqrt, thin_svd, woodbury_solve
 from ..states import DLR
 from .arguments import (
+    FRACTION,
     FUNCTION,
     GENERATOR,
     NUMBER,
@@ -31,7 +34,9 @@ from .arguments import (
 Number = Any  # a float, or an exact number
 
 
-@checked(q=state(DLR), grads=ROWS, alpha=NUMBER, beta=NUMBER, n=POSITIVE, lam=NUMBER, eig=FUNCTION)
+@checked(
+    q=state(DLR), grads=ROWS, alpha=NUMBER, beta=FRACTION, n=POSITIVE, lam=NUMBER, eig=FUNCTION
+)
 def slang(
     q: DLR,
     grads: Array,
@@ -71,6 +76,8 @@ def slang(
     rank, B = q.W.shape[1], len(grads)
     F = np.concatenate([sqrt(1 - beta) * q.W, sqrt(beta * n / B) * grads.T], axis=1)
     W = eig(F, rank)
+    if np.ndim(W) != 2 or len(W) != len(F):
+        raise InvalidValue(f"eig must return shape ({len(F)}, {rank}), got {checks.describe(W)}")
     discarded = rowdot(F, F) - rowdot(W, W)
     Ups = (1 - beta) * q.Ups + beta * lam + discarded
     ghat = n * grads.mean(axis=0)
