@@ -392,6 +392,22 @@ def test_the_predictive_is_named():
     assert "plugin predictive" in outcome.diagnosis[0]
 
 
+def test_bins_closed_on_the_left_are_named_before_their_number():
+    """At the edge of a bin 15 bins give the same as bins [a, b); away from it they do not."""
+
+    class LeftClosed(Reference):
+        def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
+            out = super().predictive(kind, family, model, likelihood, state, X, samples, Y)
+            p, y = out["mean"][:, 0], np.asarray(Y)[:, 0]
+            sure, hit = np.maximum(p, 1 - p), (p > 0.5) == (y == 1)
+            where = np.minimum(np.floor(20 * sure), 19)
+            gaps = [abs(np.sum((hit - sure)[where == b])) for b in np.unique(where)]
+            return {**out, "ece": sum(gaps) / len(y)}
+
+    outcome = runner.run_case(LeftClosed(), CASES["predictive/lin_mc-diag/edge"])
+    assert "bins [a, b)" in outcome.diagnosis[0]
+
+
 ROOTS = {  # of the covariance of draws, from q's covariance, Υ and W
     "variances for standard deviations": lambda Sigma, Ups, W: Sigma,
     "L^T L in place of L L^T": lambda Sigma, Ups, W: np.linalg.cholesky(Sigma).T,
