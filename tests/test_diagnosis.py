@@ -180,6 +180,15 @@ def test_no_name_of_our_own_code_is_said():
     assert plain < len(texts) / 4  # the others say what stands in place of what
 
 
+def test_an_edit_of_the_displayed_form_says_what_stands_there():
+    """W of the prior in place of the iterate's, in the product that the code has a name for."""
+    words = [wording.said(f"matches {m.text}") for m in edited.edited_steps("bbb", "dlr", True)]
+    D = "Sigma @ (Sigma0^-1 - Sigma^-1 - G) @ Sigma"
+    edit = f"`alpha * {D} @ prior.W` instead of `alpha * {D} @ current.W`"
+    assert any(edit in line and "eq:bbb-dlr-W" in line for line in words)
+    assert "(prior.Sigma @ S)" in wording.said("eq:bong-FC-prec with `V @ K.T` instead of `K @ V.T`")
+
+
 def test_two_forms_with_the_same_slip_are_said_once():
     edit = "eq:bbb-dlr-Ups with `diag_0` instead of `diag_0 - diag_i`"
     words = wording.all_said([edit, f"{edit}, as dlr.bbb_woodbury has it"])
