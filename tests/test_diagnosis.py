@@ -186,7 +186,9 @@ def test_an_edit_of_the_displayed_form_says_what_stands_there():
     D = "Sigma @ (Sigma0^-1 - Sigma^-1 - G) @ Sigma"
     edit = f"`alpha * {D} @ prior.W` instead of `alpha * {D} @ current.W`"
     assert any(edit in line and "eq:bbb-dlr-W" in line for line in words)
-    assert "(prior.Sigma @ S)" in wording.said("eq:bong-FC-prec with `V @ K.T` instead of `K @ V.T`")
+    assert "(prior.Sigma @ S)" in wording.said(
+        "eq:bong-FC-prec with `V @ K.T` instead of `K @ V.T`"
+    )
 
 
 def test_two_forms_with_the_same_slip_are_said_once():
