@@ -180,6 +180,17 @@ def test_no_name_of_our_own_code_is_said():
     assert plain < len(texts) / 4  # the others say what stands in place of what
 
 
+def test_an_edit_of_the_displayed_form_says_what_stands_there():
+    """W of the prior in place of the iterate's, in the product that the code has a name for."""
+    words = [wording.said(f"matches {m.text}") for m in edited.edited_steps("bbb", "dlr", True)]
+    D = "Sigma @ (Sigma0^-1 - Sigma^-1 - G) @ Sigma"
+    edit = f"`alpha * {D} @ prior.W` instead of `alpha * {D} @ current.W`"
+    assert any(edit in line and "eq:bbb-dlr-W" in line for line in words)
+    assert "(prior.Sigma @ S)" in wording.said(
+        "eq:bong-FC-prec with `V @ K.T` instead of `K @ V.T`"
+    )
+
+
 def test_two_forms_with_the_same_slip_are_said_once():
     edit = "eq:bbb-dlr-Ups with `diag_0` instead of `diag_0 - diag_i`"
     words = wording.all_said([edit, f"{edit}, as dlr.bbb_woodbury has it"])
@@ -390,6 +401,22 @@ def test_the_predictive_is_named():
 
     outcome = runner.run_case(Plugin(), CASES["predictive/mc-fc/classes"])
     assert "plugin predictive" in outcome.diagnosis[0]
+
+
+def test_bins_closed_on_the_left_are_named_before_their_number():
+    """At the edge of a bin 15 bins give the same as bins [a, b); away from it they do not."""
+
+    class LeftClosed(Reference):
+        def predictive(self, kind, family, model, likelihood, state, X, samples, Y=None):
+            out = super().predictive(kind, family, model, likelihood, state, X, samples, Y)
+            p, y = out["mean"][:, 0], np.asarray(Y)[:, 0]
+            sure, hit = np.maximum(p, 1 - p), (p > 0.5) == (y == 1)
+            where = np.minimum(np.floor(20 * sure), 19)
+            gaps = [abs(np.sum((hit - sure)[where == b])) for b in np.unique(where)]
+            return {**out, "ece": sum(gaps) / len(y)}
+
+    outcome = runner.run_case(LeftClosed(), CASES["predictive/lin_mc-diag/edge"])
+    assert "bins [a, b)" in outcome.diagnosis[0]
 
 
 ROOTS = {  # of the covariance of draws, from q's covariance, Υ and W

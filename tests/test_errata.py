@@ -112,6 +112,13 @@ def test_low_rank_part_of_the_first_iteration_of_blr_dlr():
         assert np.sum(lam > 1e-9 * lam.max()) == rank
 
 
+def test_mean_of_bong_in_moments_ignores_the_term_too():
+    prior, curv = FC(np.zeros(1), np.eye(1)), Curv(np.ones(1), S=np.ones((1, 1)))
+    natural, moment = fc_nat.bong(prior, None, curv), fc_mom.bong(prior, None, curv)
+    assert abs(natural.mu[0] - 0.5) < 4 * EPS and abs(natural.Sigma[0, 0] - 0.5) < 4 * EPS
+    assert moment.mu[0] == 1 and moment.Sigma[0, 0] == 0
+
+
 def _tex_lines():
     if not TEX.exists():
         pytest.skip("the paper's LaTeX is not here")
@@ -136,11 +143,43 @@ def test_misspelt_words_are_on_their_lines():
         466: "one at time",
         479: "we can also  replacing",
         489: "block-box",
+        1389: "a potential notstationary source",
         1804: "showns",
         1851: "as least when",
         1852: "have a slight edge",
+        2978: r"gives the \bbb-\fcmom",
+        3322: r"gives the \bbb-\diagmom",
     }.items():
         assert words in lines[line - 1], line
+
+
+def test_costs_of_an_iteration_are_stated_without_its_index():
+    lines = _tex_lines()
+    for line in (3135, 3201, 3287, 3329):
+        assert r"per iteration to estimate $\vG_t$ using $\GMCEF_t$" in lines[line - 1], line
+    assert r"\GLEF = -\gL_t" in lines[2930 - 1]
+
+
+def test_letters_with_several_meanings_are_on_their_lines():
+    lines = _tex_lines()
+    for line, words in {
+        652: r"$A(\vtheta_t)$ is the log-partition function",
+        3077: r"Suppose $\vA",
+        3504: r"\vA_{t} & ={\rm chol}",
+        1613: r"$\vV_t(\vtheta_t)=\text{Cov}",
+        3440: r"$\vU_{t,i},\vV_{t,i}$ orthogonal",
+        574: r"\vrho_{t} = \expectQ",
+        3331: r"\vsigma = \log(1+\exp(\vrho))",
+    }.items():
+        assert words in lines[line - 1], line
+
+
+def test_names_are_spelt_in_several_ways():
+    text = "\n".join(_tex_lines())
+    for name in ("Hoeven, Erven", "Simo Sarkka", r"Simo S{\"a}rkk{\"a}", "Duràn-Martìn"):
+        assert name in text
+    assert r"Dur{\'a}n-Mart{\'\i}n" in text and "Gerardo Duran-Martin" in text
+    assert "van~der Hoeven" not in text and "natural gradient descent, 2020.\n\n" in text
 
 
 def test_captions_name_three_of_four_rows():

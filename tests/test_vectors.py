@@ -207,8 +207,8 @@ def test_every_parameter_has_an_influence():
 
 
 def test_every_parameter_has_an_influence_in_updates_and_streams():
-    """But for the networks whose logits are saturated on purpose: a GELU far below 0 is 0, and so
-    is its slope, in float64. The documentation says how many of these there are.
+    """But for the networks whose logits are saturated on purpose: a GELU far below 0 is off, and so
+    is its slope. The documentation says how many of these there are.
     """
     cases = [
         case for case in CASES if case.level in ("update", "stream") and case.result == "value"
@@ -233,6 +233,17 @@ def test_dead_units_are_seen():
     dead[:9] = -1.0
     assert not cases_more.influential(model, lik, [dead], x)
     assert cases_more.influential(model, lik, [dead, theta], x), "one point is enough"
+
+
+def test_a_unit_that_is_nearly_off_is_not_seen():
+    """GELU at −9 has slopes of 1e-17, which no tolerance sees."""
+    model, lik, _ = cases_more.known("labels")
+    theta, x = np.ones(model.n_params), np.array([[1.0, 0.5]])
+    off = theta.copy()
+    off[:6] = -3.6  # both hidden units at −3.6 · 2.5
+    assert cases_more.influential(model, lik, [theta], x)
+    assert np.all(model.jac(off, x[0]).any(axis=0)), "no slope is exactly 0"
+    assert not cases_more.influential(model, lik, [off], x)
 
 
 def test_what_version_1_never_tested_is_there():

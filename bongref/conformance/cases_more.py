@@ -88,13 +88,16 @@ def influential(
     return part > 0.01 * whole
 
 
+VISIBLE = 2.0**-20  # of the largest slope: what is below it hides a mistake
+
+
 def moving(model: ParametricModel, points: Sequence[Array], X: Array) -> Array:
-    """Which parameters move some output, at one of the points and inputs at least."""
-    moved = np.zeros(model.n_params, dtype=bool)
+    """Which parameters visibly move some output, at one of the points and inputs at least."""
+    slopes = np.zeros(model.n_params)
     for theta in points:
         for x in X:
-            moved |= np.any(model.jac(theta, x) != 0, axis=0)
-    return moved
+            slopes = np.maximum(slopes, np.max(np.abs(model.jac(theta, x)), axis=0))
+    return slopes > VISIBLE * np.max(slopes)
 
 
 def has_influence(case: Case) -> bool:

@@ -324,7 +324,7 @@ def verdict_line(report: Report) -> str:
         head = "NOTHING OFFERED"
     elif bad:
         fail = "fails" if len(bad) == 1 else "fail"
-        many = f"{len(bad)} of {report.offered:,} offered cases {fail}"
+        many = f"{len(bad):,} of {report.offered:,} offered cases {fail}"
         head = f"DOES NOT CONFORM: {many}, in {_where(bad)}"
     else:
         known = counts.get("xfail", 0)

@@ -58,12 +58,19 @@ HERE = {
         "prec": "var^-1",
         "prec0": "var0^-1",
     },
-    "FC-": {"S": "current.Sigma"},
+    "FC-": {
+        "S": "current.Sigma",
+        "r": "current.Sigma @ (g + Sigma0^-1 @ (prior.mu - current.mu))",
+        "inner": "current.Sigma @ (G - Sigma0^-1) @ current.Sigma",
+    },
+    "bong-FC-": {"V": "(prior.Sigma @ S)"},
+    "bbb-dlr-": {"SDS": "Sigma @ (Sigma0^-1 - Sigma^-1 - G) @ Sigma"},
 }
 CALLS = (
     (r"\b(?:dense|fisher)\(curv\)", "G"),
     (r"\bdiagonal\(curv\)", "diag(G)"),
     (r"\bfactor\(curv\)", "S"),
+    (r"\b_pull\(prior, current, curv\)", "(Sigma0^-1 @ (prior.mu - current.mu) + g)"),
     (r"\bprec0?\.T\b", lambda found: found[0][:-2]),  # symmetric
     (r"\browdot\((\w+), (\w+)\)", r"diag(\1 @ \2.T)"),
     (r"\bgram\((\w+), ([\w.]+)\)", r"\1.T @ \2"),

@@ -276,11 +276,12 @@ PREDICTIVES: tuple[Mistake, ...] = (
     predictive("predictive-slope",
         "the Jacobian of the outputs in place of that of the mean in its linearisation",
         MEAN, from_values(output_slope, of_means=True), LIN_MC),
+    # before other numbers of bins, which also move a confidence that is at an edge
+    predictive("ece-left", "bins [a, b) in place of (a, b]", ECE, with_ece(left=True)),
     *(
         predictive(f"ece-bins-{n}", f"{n} bins in place of 20", ECE, with_ece(bins=n))
         for n in (10, 15, 5, 25, 30, 50, 100)
     ),
-    predictive("ece-left", "bins [a, b) in place of (a, b]", ECE, with_ece(left=True)),
     predictive("ece-probability",
         "the probability of the last class in place of the confidence max(p)",
         ECE, with_confidence(lambda p, y: p[:, -1])),
