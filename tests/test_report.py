@@ -344,6 +344,47 @@ def test_another_folder_is_overlaid(tmp_path, small):
     assert "nothing is overlaid" in br.reports.html(report.make(small, against=other).document)
 
 
+def told_of(report_):
+    """The text of the comparison with another folder, without tags."""
+    part = br.reports.html(report_.document).partition('id="against-table"')[2].partition("<section")[0]
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part))
+
+
+def test_runs_of_an_adapter_are_beside_the_same_runs_of_bongref(tmp_path, small):
+    theirs = [{**r, "adapter": "their:Adapter"} for r in fake.small()]
+    there = fake.folder(tmp_path / "there", theirs)
+    made = report.make(small, against=there)
+    told = told_of(made)
+    assert told.count("by their:Adapter") == 3 and "3 of 3" in told and "only" not in told
+    picture = next(p for p in made.pictures if p.name.endswith("error"))
+    assert "dashed" in picture.caption
+
+
+def test_a_task_that_differs_in_last_digits_is_the_same(tmp_path):
+    """As on another machine, whose data have another rounding and so another checksum."""
+
+    def at(folder, last, checksum, n=400):
+        task = {**fake.TASK, "obs_var": 0.1 + last, "checksum": checksum, "params": {"n": n}}
+        runs = [fake.record("bong-lin-hess-diag", s, task=task) for s in range(3)]
+        settings = {**runs[0]["settings"], "obs_var": 0.1 + last}
+        return fake.folder(tmp_path / folder, [{**r, "settings": settings} for r in runs])
+
+    here = at("here", 0.0, "ab" * 32)
+    text = br.reports.html(report.make(here, against=at("there", 3e-17, "cd" * 32)).document)
+    assert "have another checksum" in text and "3 of 3" in text and "only here" not in text
+    text = br.reports.html(report.make(here, against=at("more", 0.0, "cd" * 32, n=500)).document)
+    assert "nothing is overlaid" in text
+
+
+def test_equal_means_have_the_same_place(tmp_path):
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag")
+    runs = [fake.record(n, s, offset=float(k == 2), noise=0.0)
+            for k, n in enumerate(names) for s in range(2)]  # fmt: skip
+    table = br.reports.html(report.make(fake.folder(tmp_path, runs)).document)
+    table = table.partition('id="table"')[2].partition("</table>")[0]
+    assert [table.count(f"({k})") for k in (1, 2, 3)] == [2 * 4, 0, 4]
+
+
 def many():
     """All 78 methods and, for one of them, five learning rates."""
     names = [n for n in br.methods() if n not in br.grid.NOT_DERIVED]

@@ -47,7 +47,7 @@ def curves(
 ) -> Picture | None:
     """A metric against observations, mean ±1 standard error; None where no run has it."""
     lines = {g.id: statistics.curve(g, metric) for g in results.groups}
-    other = _matching(results, there)
+    other = statistics.counterparts(results, there) if there else {}
     theirs = {id: statistics.curve(g, metric) for id, g in other.items()}
     if not any(lines.values()):
         return None
@@ -467,11 +467,3 @@ def _settings(
 def _foot(n: int) -> float:
     """Inches that the legends of many panels need, with n settings."""
     return 0.35 + 0.19 * math.ceil(n / SETTINGS_IN_A_ROW)
-
-
-def _matching(results: TaskResults, there: TaskResults | None) -> dict[str, Group]:
-    """The groups of other results that are those of this one."""
-    if there is None:
-        return {}
-    known = {g.id: g for g in there.groups}
-    return {g.id: known[g.id] for g in results.groups if g.id in known}
