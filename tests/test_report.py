@@ -346,7 +346,11 @@ def test_another_folder_is_overlaid(tmp_path, small):
 
 def told_of(report_):
     """The text of the comparison with another folder, without tags."""
-    part = br.reports.html(report_.document).partition('id="against-table"')[2].partition("<section")[0]
+    part = (
+        br.reports.html(report_.document)
+        .partition('id="against-table"')[2]
+        .partition("<section")[0]
+    )
     return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part))
 
 
@@ -507,6 +511,29 @@ def test_methods_that_diverge_at_one_rate_have_a_cross_each(monkeypatch):
     shift = axis.transAxes.inverted().transform(axis.transData.transform([(a, 1), (b, 1)]))[:, 0]
     assert len({line.get_color() for line in crosses}) == 2
     assert np.diff(abs(shift)) == pytest.approx(plots.BESIDE, rel=1e-9)
+
+
+def test_counts_above_neighbouring_crosses_do_not_overlap(monkeypatch):
+    """In panels of many: two methods of which all runs diverge at one rate, in each of two."""
+    names = [f"{rule}-{h}-diag" for rule in ("bog", "bbb") for h in ("lin-hess", "lin-ef")]
+    rates = ((0.01, None), (0.03, None), (0.9, 60))
+    runs = [fake.record(n, s, alpha=a, diverges=d) for n in names for a, d in rates for s in (0, 1)]
+    (results,) = by_task(runs)
+    seen, plots = [], pytest.importorskip("bongref.experiments.report.figures")
+    paint = figures.picture
+
+    def kept(name, title, caption, alt, shape, draw, **how):
+        def drawn(figure, axes):
+            draw(figure, axes)
+            seen.append(figure)
+
+        return paint(name, title, caption, alt, shape, drawn, **how)
+
+    monkeypatch.setattr(plots, "picture", kept)
+    plots.learning_rates(results, "error")
+    boxes = [text.get_window_extent() for axis in seen[-1].axes for text in axis.texts]
+    assert len(boxes) == 4
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
 
 
 # --- what is refused ------------------------------------------------------------------------------

@@ -139,7 +139,9 @@ def test_every_condition_is_in_words_that_were_written_for_its_answers():
         said = story.condition(c.id, found)
         assert bool(said) == (evidence.verdict(found) != "holds"), c.id
         assert f"{story._counts(found)} | {said} |" in PAGE
-    assert set(json.loads(story.CONDITIONS.read_text(encoding="utf-8"))) < {c.id for c in CONCLUSIONS}
+    assert set(json.loads(story.CONDITIONS.read_text(encoding="utf-8"))) < {
+        c.id for c in CONCLUSIONS
+    }
 
 
 def test_a_best_rate_of_bbb_that_is_worse_with_ten_iterations_is_not_close_to_bong():

@@ -326,9 +326,7 @@ def _nearer(runs: Sequence[Run], w0: str) -> Compared:
         _by_mean(_at_rate(runs, "bbb-lin-hess-dlr", alpha, n, w0) for alpha in PAPERS_RATES)[:1]
         for n in (1, 10)
     )
-    label = "SARCOS-4449: bbb at its best rate, I=10 below I=1" + (
-        ", W₀=0" if w0 == "zero" else ""
-    )
+    label = "SARCOS-4449: bbb at its best rate, I=10 below I=1" + (", W₀=0" if w0 == "zero" else "")
     return compare(label, "less", *(ten or [{}]), *(one or [{}]), "nlpd")
 
 

@@ -125,7 +125,9 @@ How to read it:
 
 
 def _summary(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
-    head = "| conclusion (line of the LaTeX source) | verdict | comparisons | where, and where not |"
+    head = (
+        "| conclusion (line of the LaTeX source) | verdict | comparisons | where, and where not |"
+    )
     lines = ["## The verdicts", "", head, "|---|---|---|---|"]
     for c, found in judged:
         said = f"[{c.sentence}](#{c.id}) ({c.line})"
