@@ -517,7 +517,9 @@ def test_counts_above_neighbouring_crosses_do_not_overlap(monkeypatch):
     """In panels of many: two methods of which all runs diverge at one rate, in each of two."""
     names = [f"{rule}-{h}-diag" for rule in ("bog", "bbb") for h in ("lin-hess", "lin-ef")]
     rates = ((0.01, None), (0.03, None), (0.9, 60))
-    runs = [fake.record(n, s, alpha=a, diverges=d) for n in names for a, d in rates for s in (0, 1)]
+    runs = [
+        fake.record(n, s, alpha=a, diverges=d) for n in names for a, d in rates for s in range(10)
+    ]
     (results,) = by_task(runs)
     seen, plots = [], pytest.importorskip("bongref.experiments.report.figures")
     paint = figures.picture

@@ -13,9 +13,7 @@ from ...grid import method
 BEST, FORMAT = "best.json", 1
 
 
-def read_best(
-    path: str | os.PathLike[str], kind: str | None = None
-) -> dict[str, dict[str, Any]]:
+def read_best(path: str | os.PathLike[str], kind: str | None = None) -> dict[str, dict[str, Any]]:
     """The parameters and settings of a ``best.json``, by method.
 
     Parameters
