@@ -70,17 +70,23 @@ def verdicts(runs: Sequence[Run]) -> dict[str, str]:
 def ledger(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Verdict, number and evidence of the claims that the page decides, by the claim's id."""
     rows = {}
-    for claim in sorted({c.claim for c in CONCLUSIONS if c.claim}):
+    for claim in sorted({c.claim for c in CONCLUSIONS}):
         own = [(c, c.compared(runs)) for c in CONCLUSIONS if c.claim == claim]
         said = "; ".join(f"{c.id}: {verdict(k)} ({_counts(k)})" for c, k in own)
         joint = _joint([verdict(k) for _, k in own])
         tested = joint != "not tested"
         rows[claim] = {
             "verdict": joint,
-            "number": f"{said}; docs/story.md, python -m validation.paper.story",
+            "number": f"{said}; docs/story.md, {_plain_commands([c for c, _ in own], runs)}",
             "evidence": [EVIDENCE] if tested else [],
         }
     return rows
+
+
+def _plain_commands(own: Sequence[Conclusion], runs: Sequence[Run]) -> str:
+    """The commands that decide some conclusions, each once."""
+    each = [one for c in own for one in _command(c, runs).replace("`", "").split(", ")]
+    return ", ".join(dict.fromkeys(each))
 
 
 def _joint(verdicts: Sequence[str]) -> str:
