@@ -399,8 +399,9 @@ def claims_page() -> str:
     lines = [
         "# Claims",
         "",
-        "What the paper states that can be true or false and tested without its experiments, with "
-        "a verdict and the tests, errata or equations that it rests on.",
+        "What the paper states that can be true or false, with a verdict and the tests, errata or "
+        "equations that it rests on. Conclusions of its experiments are judged by our own: "
+        "[Is the paper's story true?](story.md)",
         "",
         f"{len(rows)} claims: " + ", ".join(f"{n} {v}" for v, n in verdicts.items()) + ". "
         "`bongref claims ID` prints one; each has an address that does not change, such as "

@@ -9,7 +9,9 @@ from typing import NamedTuple
 KINDS = ("confirmed", "refuted", "open", "not computed")
 FILLS = {"confirmed": "#009E73", "refuted": "#D55E00", "open": "#F0E442", "not computed": "#e3e5e8"}
 INKS = {"confirmed": "#fff", "refuted": "#fff", "open": "#22262c", "not computed": "#4a5058"}
-ROW = re.compile(r"^\| \[(.+?)\]\(#[\w-]+\) \(\d+\) \| \*\*(.+?)\*\* \| (.+?) \|$", re.MULTILINE)
+ROW = re.compile(  # conclusion, verdict, counts of comparisons, and words
+    r"^\| \[(.+?)\]\(#[\w-]+\) \(\d+\) \| \*\*(.+?)\*\* \| (.+?) \| .*\|$", re.MULTILINE
+)
 TEXT, VERDICT, UNIT, HEIGHT, LONGEST = 560, 160, 15, 23, 86
 
 

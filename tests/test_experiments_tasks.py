@@ -270,6 +270,9 @@ def test_arrays_that_are_no_table_are_named(tmp_path):
         np.save(file, x)
     with pytest.raises(InvalidValue, match=r"single array.*use np\.savez"):
         files.read(str(path))
+    np.savez(path, x=x, y=np.array(["no", "yes"] * 3, dtype=object))
+    with pytest.raises(InvalidValue, match=r"'y' holds Python objects; save text as np\.array"):
+        files.read(str(path))
     np.savez(path, x=x, y=np.array([b"no", b"yes"] * 3))
     assert tasks.load(str(path), {"target": "y"}).facts["classes"] == ["no", "yes"]
 

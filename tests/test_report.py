@@ -344,6 +344,51 @@ def test_another_folder_is_overlaid(tmp_path, small):
     assert "nothing is overlaid" in br.reports.html(report.make(small, against=other).document)
 
 
+def told_of(report_):
+    """The text of the comparison with another folder, without tags."""
+    part = (
+        br.reports.html(report_.document)
+        .partition('id="against-table"')[2]
+        .partition("<section")[0]
+    )
+    return re.sub(r"\s+", " ", re.sub("<[^>]+>", " ", part))
+
+
+def test_runs_of_an_adapter_are_beside_the_same_runs_of_bongref(tmp_path, small):
+    theirs = [{**r, "adapter": "their:Adapter"} for r in fake.small()]
+    there = fake.folder(tmp_path / "there", theirs)
+    made = report.make(small, against=there)
+    told = told_of(made)
+    assert told.count("by their:Adapter") == 3 and "3 of 3" in told and "only" not in told
+    picture = next(p for p in made.pictures if p.name.endswith("error"))
+    assert "dashed" in picture.caption
+
+
+def test_a_task_that_differs_in_last_digits_is_the_same(tmp_path):
+    """As on another machine, whose data have another rounding and so another checksum."""
+
+    def at(folder, last, checksum, n=400):
+        task = {**fake.TASK, "obs_var": 0.1 + last, "checksum": checksum, "params": {"n": n}}
+        runs = [fake.record("bong-lin-hess-diag", s, task=task) for s in range(3)]
+        settings = {**runs[0]["settings"], "obs_var": 0.1 + last}
+        return fake.folder(tmp_path / folder, [{**r, "settings": settings} for r in runs])
+
+    here = at("here", 0.0, "ab" * 32)
+    text = br.reports.html(report.make(here, against=at("there", 3e-17, "cd" * 32)).document)
+    assert "have another checksum" in text and "3 of 3" in text and "only here" not in text
+    text = br.reports.html(report.make(here, against=at("more", 0.0, "cd" * 32, n=500)).document)
+    assert "nothing is overlaid" in text
+
+
+def test_equal_means_have_the_same_place(tmp_path):
+    names = ("bong-lin-hess-diag", "blr-lin-hess-diag", "bog-lin-ef-diag")
+    runs = [fake.record(n, s, offset=float(k == 2), noise=0.0)
+            for k, n in enumerate(names) for s in range(2)]  # fmt: skip
+    table = br.reports.html(report.make(fake.folder(tmp_path, runs)).document)
+    table = table.partition('id="table"')[2].partition("</table>")[0]
+    assert [table.count(f"({k})") for k in (1, 2, 3)] == [2 * 4, 0, 4]
+
+
 def many():
     """All 78 methods and, for one of them, five learning rates."""
     names = [n for n in br.methods() if n not in br.grid.NOT_DERIVED]
@@ -466,6 +511,31 @@ def test_methods_that_diverge_at_one_rate_have_a_cross_each(monkeypatch):
     shift = axis.transAxes.inverted().transform(axis.transData.transform([(a, 1), (b, 1)]))[:, 0]
     assert len({line.get_color() for line in crosses}) == 2
     assert np.diff(abs(shift)) == pytest.approx(plots.BESIDE, rel=1e-9)
+
+
+def test_counts_above_neighbouring_crosses_do_not_overlap(monkeypatch):
+    """In panels of many: two methods of which all runs diverge at one rate, in each of two."""
+    names = [f"{rule}-{h}-diag" for rule in ("bog", "bbb") for h in ("lin-hess", "lin-ef")]
+    rates = ((0.01, None), (0.03, None), (0.9, 60))
+    runs = [
+        fake.record(n, s, alpha=a, diverges=d) for n in names for a, d in rates for s in range(10)
+    ]
+    (results,) = by_task(runs)
+    seen, plots = [], pytest.importorskip("bongref.experiments.report.figures")
+    paint = figures.picture
+
+    def kept(name, title, caption, alt, shape, draw, **how):
+        def drawn(figure, axes):
+            draw(figure, axes)
+            seen.append(figure)
+
+        return paint(name, title, caption, alt, shape, drawn, **how)
+
+    monkeypatch.setattr(plots, "picture", kept)
+    plots.learning_rates(results, "error")
+    boxes = [text.get_window_extent() for axis in seen[-1].axes for text in axis.texts]
+    assert len(boxes) == 4
+    assert not any(a.overlaps(b) for k, a in enumerate(boxes) for b in boxes[:k])
 
 
 # --- what is refused ------------------------------------------------------------------------------

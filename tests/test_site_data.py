@@ -185,10 +185,10 @@ def test_the_figure_of_the_verdicts_has_every_conclusion_and_comparison(tmp_path
     assert len(drawn) == len(rows) > 10
     root = ElementTree.fromstring(verdicts.svg(drawn))
     words = [t.text for t in root.iter("{http://www.w3.org/2000/svg}text")]
-    for (_, verdict, counts), found in zip(rows, drawn, strict=True):
+    for (_, verdict, counts, *_), found in zip(rows, drawn, strict=True):
         assert found.verdict == verdict.strip("*") and found.verdict in words
         assert sum(found.comparisons.values()) == sum(map(int, re.findall(r"\d+", counts)))
     with pytest.raises(ValueError, match="no table of verdicts"):
         verdicts.read("## The verdicts\n")
     with pytest.raises(ValueError, match="no such outcome"):
-        verdicts.read("| [A.](#a) (1) | **holds** | 3 guessed |")
+        verdicts.read("| [A.](#a) (1) | **holds** | 3 guessed |  |")

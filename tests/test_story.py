@@ -132,6 +132,32 @@ def test_every_conclusion_is_on_the_page_with_its_verdict():
         assert judged[c.id] in evidence.VERDICTS
 
 
+def test_every_condition_is_in_words_that_were_written_for_its_answers():
+    """Other results may change the answers: then the words are to be written again."""
+    for c in CONCLUSIONS:
+        found = c.compared(RUNS)
+        said = story.condition(c.id, found)
+        assert bool(said) == (evidence.verdict(found) != "holds"), c.id
+        assert f"{story._counts(found)} | {said} |" in PAGE
+    assert set(json.loads(story.CONDITIONS.read_text(encoding="utf-8"))) < {
+        c.id for c in CONCLUSIONS
+    }
+
+
+def test_a_best_rate_of_bbb_that_is_worse_with_ten_iterations_is_not_close_to_bong():
+    """The second half of the sentence, from the lines: nearer to bong means below."""
+    zero = [r for r in RUNS if r["study"] == "c-full" and r["folder"] == "sarcos-4449"
+            and r["method"] == "bbb-lin-hess-dlr" and r["w0"] == "zero"]  # fmt: skip
+    ends = {}
+    for r in zero:
+        end = r["rows"][-1]["nlpd-plugin"] if r["status"] == "done" else math.inf
+        ends.setdefault((r["params"]["n_iter"], r["params"]["alpha"]), []).append(end)
+    best = {n: min(np.mean(v) for (k, _), v in ends.items() if k == n) for n in (1, 10)}
+    (nearer,) = (k for _, k in COMPARED if k.label.endswith("I=10 below I=1, W₀=0"))
+    assert (nearer.a, nearer.b) == pytest.approx((best[10], best[1])) and best[10] > best[1]
+    assert nearer.answer == "no"
+
+
 def test_the_places_are_those_of_the_paper():
     path = os.environ.get("BONGREF_PAPER")
     if not path or not Path(path).is_file():
@@ -151,9 +177,10 @@ def test_the_verdicts_of_the_ledger_are_those_of_the_page():
     condition.
     """
     judged = story.verdicts(RUNS)
-    for id in {c.claim for c in CONCLUSIONS if c.claim}:
+    for id in {c.claim for c in CONCLUSIONS}:  # every conclusion has a row
         own = [c.id for c in CONCLUSIONS if c.claim == id]
         row = claims.claim(id)
+        assert row.kind == "experiment" and "python -m validation." in row.number
         for name in own:
             assert f"{name}: {judged[name]} (" in row.number
         known = {judged[name] for name in own} - {"cannot be told"}
@@ -291,6 +318,7 @@ def test_pairs_are_those_of_the_same_seed():
     [
         ("yes yes", "holds"),
         ("yes no", "holds with a condition"), ("yes ?", "holds with a condition"),
+        ("yes no no ?", "does not hold"),
         ("no ?", "does not hold"), ("no no", "does not hold"), ("? ?", "cannot be told"),
     ],
 )  # fmt: skip

@@ -272,6 +272,20 @@ def test_a_method_whose_trials_all_diverge_has_no_best(tmp_path):
     )
 
 
+def test_parameters_of_a_task_of_another_kind_are_refused(tmp_path, capsys):
+    """An observation variance means nothing for classes."""
+    entry = {"params": {}, "settings": {"prior_var": 1.0, "obs_var": 0.1}}
+    best = {"format": 1, "methods": {"bong-lin-hess-diag": entry}}
+    best["task"] = {"name": "sales.csv", "params": {}, "kind": "regression"}
+    path = tmp_path / "best.json"
+    path.write_text(json.dumps(best))
+    words = ["--params", str(path), "--out", str(tmp_path / "r"), "--dry"]
+    assert main(["run", "moons", *words]) == 2
+    told = capsys.readouterr().err
+    assert "tuned on sales.csv, which is regression, and the task is binary" in told
+    assert main(["run", "linear", *words]) == 0
+
+
 def test_a_grid_takes_every_point_once_and_any_storage_is_allowed(tmp_path):
     whole = space.parse(
         {"alpha": {"low": 0.01, "high": 1, "log": True, "steps": 3}, "prior_var": [1.0, 2.0]}

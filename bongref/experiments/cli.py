@@ -84,7 +84,7 @@ def runs(args: argparse.Namespace) -> list[Spec]:
     """The runs that the arguments of ``bongref run`` stand for."""
     task = load_task(args, args.part)
     P, facts = task.model().n_params, task.facts
-    best = read_best(args.params) if args.params else {}
+    best = read_best(args.params, facts["kind"]) if args.params else {}
     if args.params and not best:
         raise InvalidValue(f"params: every trial of every method diverged in {args.params}")
     names = specs.method_names(args.methods or ",".join(best or _four(P)))

@@ -1,9 +1,10 @@
 """What the paper states and this project can test, each with a verdict and the evidence for it.
 
 A claim is in this ledger if it can be true or false: equivalences, special cases, definiteness,
-costs, counts, exactness, stability. Evidence is a test (a pytest node id), an erratum (E07) or an
-equation; what needs the paper's experiments is "not tested", with the reason. The entries are in
-claims.json, which is read when ``CLAIMS`` is first used.
+costs, counts, exactness, stability, conclusions of experiments. Evidence is a test (a pytest node
+id), an erratum (E07) or an equation; the verdicts on experiments are those of docs/story.md, with
+the commands that compute them. The entries are in claims.json, which is read when ``CLAIMS`` is
+first used.
 
 >>> from bongref.paper import claims
 >>> claims.claim("C04").verdict

@@ -32,9 +32,9 @@ INTRO = {
     "it is off. Entries marked 'by reading' are two places of the paper that contradict each "
     "other, or a slip that changes no number. Whether the proceedings have a slip too is said of "
     f"each entry: {errata.REASON}.",
-    "claims": "Statements of the paper that can be true or false and can be tested without its "
-    "experiments, in the paper's order, each with a verdict and the tests, errata or equations "
-    "that it rests on.",
+    "claims": "Statements of the paper that can be true or false, in the paper's order up to C98, "
+    "each with a verdict and the tests, errata or equations that it rests on. Those about its "
+    "experiments are judged by experiments of our own, which docs/story.md has in full.",
 }
 
 

@@ -13,8 +13,8 @@ A run that diverged is worse than any that did not, and so is one whose metric i
 with an average mass that is not positive); where there are some, the interval does not exist, and
 the answer is that of the pairs if all of them agree.
 
-A **verdict** is that of its comparisons: all yes, "holds"; some yes, "holds with a condition"; no
-yes and some no, "does not hold"; else "cannot be told".
+A **verdict** is that of its comparisons: all yes, "holds"; more no than yes, "does not hold"; some
+yes, "holds with a condition"; else "cannot be told".
 """
 
 from __future__ import annotations
@@ -166,11 +166,12 @@ def verdict(comparisons: Sequence[Compared]) -> str:
     'cannot be told'
     """
     answers = [c.answer for c in comparisons]
-    if answers and all(a == "yes" for a in answers):
+    yes, no = answers.count("yes"), answers.count("no")
+    if answers and yes == len(answers):
         return VERDICTS[0]
-    if "yes" in answers:
-        return VERDICTS[1]
-    return VERDICTS[2] if "no" in answers else VERDICTS[3]
+    if no > yes:
+        return VERDICTS[2]
+    return VERDICTS[1] if yes else VERDICTS[3]
 
 
 def best_rate(

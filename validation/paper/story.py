@@ -36,6 +36,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGE = DOCS / "story.md"
 LEDGER = DOCS.parent / "bongref" / "paper" / "claims.json"
 EVIDENCE = "tests/test_story.py::test_the_verdicts_of_the_ledger_are_those_of_the_page"
+CONDITIONS = Path(__file__).with_name("conditions.json")
 ANSWERS = {"yes": "yes", "no": "**no**", "?": "open"}
 TIMED = ("faster", "a tenth")
 OTHER_SEEDS = "other-seeds"  # study c with lin-hess and the seeds 5 to 9
@@ -69,17 +70,23 @@ def verdicts(runs: Sequence[Run]) -> dict[str, str]:
 def ledger(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     """Verdict, number and evidence of the claims that the page decides, by the claim's id."""
     rows = {}
-    for claim in sorted({c.claim for c in CONCLUSIONS if c.claim}):
+    for claim in sorted({c.claim for c in CONCLUSIONS}):
         own = [(c, c.compared(runs)) for c in CONCLUSIONS if c.claim == claim]
         said = "; ".join(f"{c.id}: {verdict(k)} ({_counts(k)})" for c, k in own)
         joint = _joint([verdict(k) for _, k in own])
         tested = joint != "not tested"
         rows[claim] = {
             "verdict": joint,
-            "number": f"{said}; docs/story.md, python -m validation.paper.story",
+            "number": f"{said}; docs/story.md, {_plain_commands([c for c, _ in own], runs)}",
             "evidence": [EVIDENCE] if tested else [],
         }
     return rows
+
+
+def _plain_commands(own: Sequence[Conclusion], runs: Sequence[Run]) -> str:
+    """The commands that decide some conclusions, each once."""
+    each = [one for c in own for one in _command(c, runs).replace("`", "").split(", ")]
+    return ", ".join(dict.fromkeys(each))
 
 
 def _joint(verdicts: Sequence[str]) -> str:
@@ -114,8 +121,9 @@ How to read it:
   differences, ± its standard error, with the {LEVEL:.0%} t-interval in brackets; positive means that the first method is better (NLPD in nats).
 * "below" is confirmed where the interval lies above 0; "far below" where it lies above a margin ({margins}); "≈" where it lies within ± the margin.
   A run that diverged, or whose NLPD is infinite (∞), counts as worse than any other, and then only the direction of the pairs counts.
-* The **verdict** follows from the comparisons by a rule, which is code (`validation/paper/evidence.py`): all confirmed, *holds*; some, *holds with
-  a condition*; none, and at least one refuted, *does not hold*; else *cannot be told*. Intervals are not corrected for the number of comparisons; below the verdicts stands what a correction leaves.
+* The **verdict** follows from the comparisons by a rule, which is code (`validation/paper/evidence.py`): all confirmed, *holds*; more refuted than
+  confirmed, *does not hold*; some confirmed, *holds with a condition*; else *cannot be told*. The condition is the last column of the table. Intervals
+  are not corrected for the number of comparisons; below the verdicts stands what a correction leaves.
 * Learning rates are those with the least NLPD on held-out training rows. Where all rates diverged there, the smallest one is used.
 * On MNIST an NLPD of 2.303 = log 10 and an error of 0.9 are those of guessing, whose ECE is small: a comparison with a method there says that it has not learnt.
 * The paper's SARCOS training file is not among the data here: `sarcos-4449` has the same network, prior, observation variance and rates on the
@@ -123,12 +131,22 @@ How to read it:
 
 
 def _summary(judged: Sequence[tuple[Conclusion, list[Compared]]]) -> str:
-    head = "| conclusion (line of the LaTeX source) | verdict | comparisons |"
-    lines = ["## The verdicts", "", head, "|---|---|---|"]
+    head = (
+        "| conclusion (line of the LaTeX source) | verdict | comparisons | where, and where not |"
+    )
+    lines = ["## The verdicts", "", head, "|---|---|---|---|"]
     for c, found in judged:
         said = f"[{c.sentence}](#{c.id}) ({c.line})"
-        lines.append(f"| {said} | **{verdict(found)}** | {_counts(found)} |")
+        where = condition(c.id, found)
+        lines.append(f"| {said} | **{verdict(found)}** | {_counts(found)} | {where} |")
     return "\n".join([*lines, "", _corrected([k for _, found in judged for k in found])])
+
+
+def condition(id: str, found: Sequence[Compared]) -> str:
+    """In words, where a conclusion holds; empty where the words were written for other answers."""
+    words = json.loads(CONDITIONS.read_text(encoding="utf-8")).get(id, {})
+    answers = "".join(k.answer[0] for k in found)
+    return str(words["where"]) if words.get("answers") == answers else ""
 
 
 def _corrected(found: Sequence[Compared]) -> str:

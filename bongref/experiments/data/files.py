@@ -222,7 +222,7 @@ def _npz(file: Path) -> Columns:
             raise ValueError("it is a single array, as .npy files are; use np.savez")
         with arrays:
             for name in arrays.files:
-                parts = _parts(name, arrays[name])
+                parts = _parts(name, _array(arrays, name))
                 names += parts
                 columns |= {n: _plain(c) for n, c in parts.items()}
         if not columns or not len(next(iter(columns.values()))):
@@ -237,6 +237,19 @@ def _npz(file: Path) -> Columns:
     if len(set(lengths.values())) != 1:
         raise InvalidValue(f"{file.name} must have arrays of the same length, got {lengths}")
     return columns
+
+
+def _array(arrays: Any, name: str) -> Array:
+    """An array of an archive; those of Python objects are not read, since that could run code."""
+    try:
+        return np.asarray(arrays[name])
+    except ValueError as error:
+        if "allow_pickle" not in str(error):
+            raise
+        raise ValueError(
+            f"{name!r} holds Python objects; save text as np.array({name}, dtype=str) and numbers "
+            "as floats"
+        ) from None
 
 
 def _parts(name: str, a: Array) -> Columns:

@@ -39,6 +39,7 @@ from .statistics import Group, Point, TaskResults, number
 
 PANEL, SMALL = (5.4, 3.3), (2.75, 2.0)  # inches of a panel, and of one of many
 BESIDE = 0.045  # of the width of a panel: between the crosses of two methods at one rate
+LIFTS = (6.0, 14.0)  # points from a cross to its words, in turn, since neighbours are close
 ROWS = 60  # of the figure of runs that diverged
 
 
@@ -47,7 +48,7 @@ def curves(
 ) -> Picture | None:
     """A metric against observations, mean ±1 standard error; None where no run has it."""
     lines = {g.id: statistics.curve(g, metric) for g in results.groups}
-    other = _matching(results, there)
+    other = statistics.counterparts(results, there) if there else {}
     theirs = {id: statistics.curve(g, metric) for id, g in other.items()}
     if not any(lines.values()):
         return None
@@ -337,7 +338,7 @@ def learning_rates(results: TaskResults, metric: str) -> Picture | None:
             left, right = axis.get_xlim()
             for k, (label, groups) in enumerate(by_label.items()):
                 aside = (right / left) ** (BESIDE * (k - (len(by_label) - 1) / 2))
-                _series(axis, groups, ends, style[label], label, aside)
+                _series(axis, groups, ends, style[label], label, aside, LIFTS[k % 2])
             axis.set_title(f"{hess}-{family}", loc="left", y=1.0)
         axes[0].set_ylabel(metric_title(metric))
         if many:
@@ -370,8 +371,9 @@ def _series(
     look: Look,
     label: str,
     aside: float,
+    lift: float,
 ) -> None:
-    """The means of one method; its crosses are ``aside`` times the rate from the left."""
+    """The means of one method; its crosses are at ``aside`` times the rate, words above them."""
     alpha = np.array([float(g.params["alpha"]) for g in groups])
     mean = np.array([ends[g.id].mean for g in groups])
     error = np.nan_to_num(np.array([ends[g.id].error for g in groups]))
@@ -391,7 +393,7 @@ def _series(
                 clip_on=False, label="_",
             )  # fmt: skip
             axis.annotate(
-                f"{lost}/{n}", (a * aside, top), xytext=(0, 6), textcoords="offset points",
+                f"{lost}/{n}", (a * aside, top), xytext=(0, lift), textcoords="offset points",
                 fontsize=7, ha="center", color=look.colour, annotation_clip=False,
             )  # fmt: skip
 
@@ -467,11 +469,3 @@ def _settings(
 def _foot(n: int) -> float:
     """Inches that the legends of many panels need, with n settings."""
     return 0.35 + 0.19 * math.ceil(n / SETTINGS_IN_A_ROW)
-
-
-def _matching(results: TaskResults, there: TaskResults | None) -> dict[str, Group]:
-    """The groups of other results that are those of this one."""
-    if there is None:
-        return {}
-    known = {g.id: g for g in there.groups}
-    return {g.id: known[g.id] for g in results.groups if g.id in known}

@@ -126,7 +126,7 @@ def make(
     data: dict[str, Any] = {"folder": here.name, "version": __version__, "tasks": []}
     titles = _titles([results.task for results in tasks])
     for k, (results, title) in enumerate(zip(tasks, titles, strict=True), 1):
-        there_board = next((o for o in others if o.task == results.task), None)
+        there_board = statistics.same_task(results.task, others)
         metric = by if by in results.metrics else statistics.main_metric(results.metrics)
         prefix = f"{k}-{reports.anchor(results.task['name'])}-" if len(tasks) > 1 else ""
         section, drawn, numbers = _task(results, there_board, metric or "", prefix, title)
@@ -215,10 +215,17 @@ def _notes(
             "nothing is compared across them."
         )
     for results in tasks if there else ():
-        if not any(o.task == results.task for o in others):
+        other, name = statistics.same_task(results.task, others), results.task["name"]
+        where = there.name if there else ""
+        if other is None:
             notes.append(
-                f"{there.name if there else ''} has no results of the task {results.task['name']} "
-                "with the same data, split and settings: nothing is overlaid."
+                f"{where} has no results of the task {name} with the same data, split and "
+                "settings: nothing is overlaid."
+            )
+        elif other.task != results.task:
+            notes.append(
+                f"The data of {name} in {where} have another checksum: the same files, split and "
+                "settings, and numbers that differ after six digits, as on another machine."
             )
     return [Text(note, status="part") for note in notes]
 
@@ -346,12 +353,13 @@ def _table(results: TaskResults, metric: str, order: Mapping[str, float], prefix
     head = ["method", "#", "mean rank", "runs", *map(metric_title, names), "seconds"]
     groups = sorted(results.groups, key=lambda g: (order.get(g.id, float("inf")), g.label))
     rows: list[list[Inline]] = []
-    for place, g in enumerate(groups, 1):
+    place = statistics.places(order)
+    for g in groups:
         rank = order.get(g.id)
         rows.append(
             [
                 Span(g.label, link=f"#{prefix}{g.id}", style="code"),
-                str(place) if rank is not None else "–",
+                str(place.get(g.id, "–")),
                 f"{rank:.2f}" if rank is not None else "–",
                 _count(g, results),
                 *(cells[name][g.id] for name in names),
@@ -368,12 +376,19 @@ def _table(results: TaskResults, metric: str, order: Mapping[str, float], prefix
 
 def _column(results: TaskResults, metric: str) -> dict[str, Inline]:
     found = {g.id: statistics.last(g, metric) for g in results.groups}
-    places = sorted((p.mean, id) for id, p in found.items() if p.n and p.n == p.of)
-    place = {id: k for k, (_, id) in enumerate(places, 1)}
+    place = statistics.places({id: p.mean for id, p in found.items() if p.n and p.n == p.of})
     return {id: _mean(p, place.get(id)) for id, p in found.items()}
 
 
-def _mean(p: Point, place: int | None) -> Inline:
+def _there(p: Point, here: Group, there: Group) -> str | Span:
+    """A mean of the other folder, and what computed it where that is another implementation."""
+    mean = _mean(p, None)
+    if there.adapter == here.adapter:
+        return mean
+    return Span([mean, Span(f" by {there.adapter or 'bongref'}", style="small")])
+
+
+def _mean(p: Point, place: int | None) -> str | Span:
     """A mean with its error; what is not in it stands beside it."""
     if not p.of:
         return "–"
@@ -420,18 +435,19 @@ def _seconds(group: Group) -> str:
 
 
 def _comparison(results: TaskResults, there: TaskResults, metric: str, prefix: str) -> Section:
-    known = {g.id: g for g in there.groups}
+    known = statistics.counterparts(results, there)
     rows: list[list[Inline]] = []
     for g in results.groups:
         if g.id not in known:
             continue
-        d = statistics.difference(g, known[g.id], metric)
+        other = known[g.id]
+        d = statistics.difference(g, other, metric)
         every = d.same == d.paired.of and d.same > 0
         rows.append(
             [
                 Span(g.label, style="code"),
                 _mean(d.here, None),
-                _mean(d.there, None),
+                _there(d.there, g, other),
                 _with_error(d.paired) if d.paired.n else "–",
                 Span(f"{d.same} of {d.paired.of}", status="pass" if every else ""),
                 f"{number(d.speed, 3)}×" if d.speed == d.speed else "–",
@@ -443,10 +459,12 @@ def _comparison(results: TaskResults, there: TaskResults, metric: str, prefix: s
         "faster here by",
     ]  # fmt: skip
     only = [g.label for g in results.groups if g.id not in known]
-    theirs = [g.label for g in there.groups if g.id not in {x.id for x in results.groups}]
+    taken = {g.id for g in known.values()}
+    theirs = [g.label for g in there.groups if g.id not in taken]
     says = [f"only here: {', '.join(only)}"] if only else []
     says += [f"only there: {', '.join(theirs)}"] if theirs else []
-    body: list[Block] = [Table(head, rows, id=f"{prefix}against-table", right=(1, 2, 3, 4, 5))]
+    table = Table(head, rows, id=f"{prefix}against-table", right=(1, 2, 3, 4, 5))
+    body: list[Block] = [table] if rows else []
     body += [Text("; ".join(says))] if says else []
     return Section("Against the other folder", body, id=f"{prefix}against")
 

@@ -364,6 +364,15 @@ def _ranked(scores: dict[str, Score]) -> dict[str, float]:
     return out
 
 
+def places(values: Mapping[str, float]) -> dict[str, int]:
+    """The place of each value, 1 for the least; equals have the same.
+
+    >>> places({"a": 0.5, "b": 0.0, "c": 0.0})
+    {'a': 3, 'b': 1, 'c': 1}
+    """
+    return {id: 1 + sum(other < value for other in values.values()) for id, value in values.items()}
+
+
 # --- another folder -------------------------------------------------------------------------------
 
 
@@ -404,6 +413,54 @@ def difference(here: Group, there: Group, metric: str) -> Difference:
     speed = float(np.median(ratios)) if ratios else math.nan
     t = last(here, metric).t
     return Difference(last(here, metric), last(there, metric), point(t, gaps, 0), same, speed)
+
+
+def same_task(task: Mapping[str, Any], tasks: Sequence[TaskResults]) -> TaskResults | None:
+    """The results of the same task in another folder; None if there are none.
+
+    Standardised data and estimated variances may differ in their last digits on another machine:
+    without results of exactly this task, those count whose files, split, model and rounded numbers
+    are the same.
+    """
+    exact = (o for o in tasks if o.task == task)
+    alike = (o for o in tasks if _likeness(o.task) == _likeness(task))
+    return next(exact, None) or next(alike, None)
+
+
+def counterparts(here: TaskResults, there: TaskResults) -> dict[str, Group]:
+    """The group there for each group here, by the id of the latter.
+
+    The one with the same id; else the one with the same method, parameters and settings up to the
+    last digits, of the same adapter or, if there is only one, of another.
+    """
+    by_id = {g.id: g for g in there.groups}
+    out = {g.id: by_id[g.id] for g in here.groups if g.id in by_id}
+    taken = {g.id for g in out.values()}
+    left = [g for g in there.groups if g.id not in taken]
+    for g in here.groups:
+        alike = [x for x in left if _settings(x) == _settings(g)] if g.id not in out else []
+        own = [x for x in alike if x.adapter == g.adapter] or alike
+        if len(own) == 1:
+            out[g.id] = own[0]
+    return out
+
+
+def _settings(group: Group) -> str:
+    first = group.runs[0]
+    return canonical(_rounded([first["method"], first["params"], first["settings"]]))
+
+
+def _likeness(task: Mapping[str, Any]) -> str:
+    return canonical(_rounded({k: v for k, v in task.items() if k != "checksum"}))
+
+
+def _rounded(value: Any) -> Any:
+    """Plain data with floats of six digits."""
+    if isinstance(value, dict):
+        return {k: _rounded(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_rounded(v) for v in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 # --- facets ---------------------------------------------------------------------------------------

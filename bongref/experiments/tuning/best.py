@@ -13,12 +13,14 @@ from ...grid import method
 BEST, FORMAT = "best.json", 1
 
 
-def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
+def read_best(path: str | os.PathLike[str], kind: str | None = None) -> dict[str, dict[str, Any]]:
     """The parameters and settings of a ``best.json``, by method.
 
     Parameters
     ----------
     path : path
+    kind : {"regression", "binary", "classes"}, optional
+        Of the task that they are for.
 
     Returns
     -------
@@ -29,7 +31,8 @@ def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
     Raises
     ------
     InvalidValue
-        If the file cannot be read, or is not one of ``bongref tune``.
+        If the file cannot be read, is not one of ``bongref tune``, or was tuned on a task of
+        another kind.
     """
     try:
         data = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -45,5 +48,11 @@ def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
         raise InvalidValue(
             f"params: {str(path)!r} has format {data.get('format')}, "
             f"and this version reads format {FORMAT}"
+        )
+    task = data.get("task", {})
+    if kind is not None and task.get("kind", kind) != kind:
+        raise InvalidValue(
+            f"params: {str(path)!r} was tuned on {task.get('name')}, which is {task['kind']}, and "
+            f"the task is {kind}; give the best.json of bongref tune on this task"
         )
     return found
