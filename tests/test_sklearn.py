@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 import warnings
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -28,7 +29,9 @@ from sklearn.preprocessing import PolynomialFeatures  # noqa: E402
 from sklearn.utils.estimator_checks import parametrize_with_checks  # noqa: E402
 
 from bongref.guide import defaults  # noqa: E402
-from bongref.online.learner import BLOCK, Moments, outputs_and_jacobians  # noqa: E402
+from bongref.online import learner  # noqa: E402
+from bongref.online.learner import BLOCK, Moments  # noqa: E402
+from bongref.online.outputs import outputs_and_jacobians  # noqa: E402
 from bongref.sklearn import BongClassifier, BongRegressor  # noqa: E402
 from bongref.storage import estimators, files  # noqa: E402
 
@@ -174,6 +177,25 @@ def test_the_noise_is_found(rng=None):
     mean, std = est.predict(X, return_std=True)
     inside = np.mean(np.abs(y - mean) < 1.645 * std)
     assert abs(inside - 0.9) < 4 * np.sqrt(0.09 / 3000)
+
+
+def test_the_noise_is_estimated_with_one_thread_of_blas(diabetes, monkeypatch):
+    """Its bits do not depend on how many there are, and on a busy machine none waits."""
+    threadpoolctl = pytest.importorskip("threadpoolctl")
+    threads, product = [], learner.times_covariance
+
+    def watched(q, A):
+        threads.extend(
+            lib["num_threads"]
+            for lib in threadpoolctl.threadpool_info()
+            if lib["user_api"] == "blas"
+        )
+        return product(q, A)
+
+    monkeypatch.setattr(learner, "times_covariance", watched)
+    with threadpoolctl.threadpool_limits(2, user_api="blas"):
+        BongRegressor(**CHEAP).fit(*(a[:64] for a in diabetes))
+    assert threads and set(threads) == {1}
 
 
 def test_memory_does_not_grow_with_calls(diabetes):
@@ -386,6 +408,16 @@ def test_a_row_that_is_refused_takes_no_earlier_row_with_it():
         with pytest.raises(br.NotPositiveDefinite):
             BongRegressor(**settings, hidden_layer_sizes=(5,)).fit(X[:n], y[:n])
     assert BongRegressor(**settings, hidden_layer_sizes=(5,)).fit(X[:kept], y[:kept])
+
+
+def test_remedies_are_tried_for_one_row_only(monkeypatch):
+    """With the scales of each of 31 first blocks a row fails; the message is about the last."""
+    calls, ended = [], learner.stream.ended
+    monkeypatch.setattr(learner.stream, "ended", lambda *a: calls.append(1) or ended(*a))
+    X = np.random.default_rng(0).standard_normal((60, 3))
+    with pytest.raises(br.NotPositiveDefinite, match="The first 1 rows are learned"):
+        BongRegressor("bog-lin-hess-diag_mom", random_state=0).fit(X, X @ [1.0, 2.0, 3.0])
+    assert len(calls) == 1
 
 
 def test_the_row_in_the_message_is_the_one_after_those_kept():
@@ -638,7 +670,8 @@ def test_in_a_pipeline_a_grid_search_and_joblib(diabetes, iris):
 
 def test_the_box_of_a_notebook_has_the_documentation_link():
     html = BongRegressor()._repr_html_()
-    assert "everyday" in html or "arxiv.org" in html
+    page = Path(__file__).resolve().parents[1] / "docs" / "everyday.md"
+    assert page.exists() and page.as_uri() in html
     assert 'rel="noreferrer"' in html
 
 

@@ -20,7 +20,7 @@ import numpy as np
 
 import bongref as br
 from bongref.guide import defaults
-from bongref.online.learner import output_moments
+from bongref.online.outputs import output_moments
 from bongref.predictive import linearised
 
 ALPHAS = (0.1, 0.03, 0.01, 0.003, 0.001, 3e-4, 1e-4, 1e-5)

@@ -18,7 +18,7 @@ import numpy as np
 
 import bongref as br
 from bongref.guide import defaults
-from bongref.online.learner import output_moments
+from bongref.online.outputs import output_moments
 from bongref.predictive import linearised
 
 TEST, RUNS, FACTOR, BEST = 500, 5, 3.0, 3

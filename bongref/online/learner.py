@@ -28,8 +28,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -39,15 +40,16 @@ from ..backends import Problem, StepFailed, choose
 from ..checks import Observations
 from ..dynamics import OU, Linear, Static, propagate
 from ..errors import Diverging, InvalidValue, StreamEnded
-from ..gaussians import covariance_times, marginal_variance
+from ..gaussians import marginal_variance
 from ..grid import Method
 from ..guide import defaults, divergence
 from ..likelihoods import Likelihood
 from ..linalg import Array
-from ..models import ParametricModel, linear, mlp
-from ..states import FC, Diag, State
+from ..models import ParametricModel
+from ..states import State
 from ..storage import descriptions
 from ..storage.files import Damaged, keys, plain
+from .outputs import one_thread, output_moments, outputs_and_jacobians, times_covariance
 
 KINDS = ("gaussian", "bernoulli", "categorical")
 BLOCK = 32  # rows that the filter takes at once
@@ -62,7 +64,6 @@ SET_BY = {  # what a remedy names -> the argument of the estimators
     "observation variance": "noise_var sets the observation variance",
 }
 RANGE = 1e150  # of standard deviations, and 1/RANGE: their squares are numbers of float64
-NUMBERS = 2**20  # of Jacobians that a prediction keeps at once: 8 MB
 
 
 # --- scales ---------------------------------------------------------------------------------------
@@ -206,11 +207,11 @@ class Learner:
                 stop -= (stop - first) % BLOCK
                 first = self._segment(X, Y, first, stop)
             self._wait(X[first:], Y[first:])
-            self.current()
-        except StreamEnded as failed:
+            self._filtered()
+        except _RowFailed as failed:
             at = self.committed.rows - start
             rows, least = slice(at, at + BLOCK), waited if at == 0 else 0
-            error = self._keep_good_rows(failed, X[rows], Y[rows], least)
+            error = self._keep_good_rows(failed, X[rows], Y[rows], least).error()
             text = f"The first {self.rows} rows are learned, the next one cannot be. "
             if error.step <= self.rows:
                 text += f"With it the scales of the first {BLOCK} rows change, and one fails. "
@@ -218,8 +219,8 @@ class Learner:
             state = self.current().state
             raise type(error)(text, self.rows + 1, state, [], error.name) from None
 
-    def _keep_good_rows(self, error: StreamEnded, X: Array, Y: Array, least: int) -> StreamEnded:
-        """Let as many of these rows wait as can be learned: the error with one more.
+    def _keep_good_rows(self, failed: _RowFailed, X: Array, Y: Array, least: int) -> _RowFailed:
+        """Let as many of these rows wait as can be learned: how one more fails.
 
         At least ``least``, which waited before. In the first block one row more changes the scales
         of all, so that any of them may fail; later it is always the same row.
@@ -228,17 +229,23 @@ class Learner:
         while good > least:
             good -= 1
             if self.committed.rows > 0:
-                good = max(least, min(good, error.step - 1 - self.committed.rows))
+                good = max(least, min(good, failed.step - 1 - self.committed.rows))
             self._wait(X[:good], Y[:good])
             try:
-                self.current()
+                self._filtered()
                 break
-            except StreamEnded as another:
-                error = another
-        return error
+            except _RowFailed as another:
+                failed = another
+        return failed
 
     def current(self) -> Committed:
         """With the waiting rows too; recomputed where there are new ones."""
+        try:
+            return self._filtered()
+        except _RowFailed as failed:  # of a file that was made by hand
+            raise failed.error() from None
+
+    def _filtered(self) -> Committed:
         if len(self.X) == 0:
             return self.committed
         if self.now is None:
@@ -304,8 +311,9 @@ class Learner:
         if not due:
             return new._replace(errors=sums[0], n_errors=sums[1])
         J = outputs_and_jacobians(self.model, prior.mu, Z)[1][:, 0]
+        with one_thread():
+            spread = scale**2 * float(np.vdot(J, times_covariance(prior, J))) / len(J)
         mse = sums[0] / sums[1]
-        spread = scale**2 * float(np.vdot(J, _times_covariance(prior, J))) / len(J)
         least = FLOOR * float(self._y_scale(new.y).std[0]) ** 2
         noise = max(mse - spread, LEAST * mse, least)
         if not math.isnan(old.noise):
@@ -486,6 +494,17 @@ def _check_ou(dynamics: OU, P: int) -> None:
         raise Damaged(f"mu0 and var0 must have {P} numbers, var0 > 0")
 
 
+class _RowFailed(Exception):
+    """A row, counted from the first one ever learned, cannot be learned.
+
+    ``error`` makes the message, for which remedies are tried: of the last failure only.
+    """
+
+    def __init__(self, step: int, error: Callable[[], StreamEnded]) -> None:
+        super().__init__(step)
+        self.step, self.error = step, error
+
+
 class _Segment:
     """Rows with the same scales and noise, for one compiled stream."""
 
@@ -499,20 +518,21 @@ class _Segment:
         data = Observations(Z, np.ascontiguousarray(U), np.ones(len(Z), dtype=bool))
         rng = self.rng if mc or "n_probes" in learner.m.params else None
         self.problem = Problem(
-            learner.m, learner.model, lik, c.state, data, learner.dynamics, rng, None, False, "auto"
-        )
+            learner.m, learner.model, lik, learner.prior, data, learner.dynamics, rng, None, False,
+            "auto",
+        )  # fmt: skip
         self.steps = choose("auto", self.problem)
 
     def block(self, c: Committed, first: int, stop: int) -> Committed:
         """After the rows first, …, stop − 1, as one stream from c."""
         self.rng.bit_generator.state = c.rng
-        # of another object nothing is kept from before; at 0 the arrays of the prior are new
-        state, t = c.state if first == 0 else type(c.state)(*c.state), first
+        state, t = type(c.state)(*c.state), first  # of another object nothing is kept from before
         try:
             while t < stop:
                 state, t, _ = self.steps.advance(state, t, stop)
         except StepFailed as failure:
-            raise self._error(c, first, stop, failure) from None
+            error = partial(self._error, c, first, stop, failure)
+            raise _RowFailed(c.rows + failure.t - first + 1, error) from None
         return c._replace(state=state, rng=self.rng.bit_generator.state)
 
     def fault(self, c: Committed, first: int, stop: int) -> str:
@@ -525,7 +545,7 @@ class _Segment:
         """Of the rows first, …, stop − 1, with the prior before the first row ever learned."""
         xs, ys, seen = self.problem.data
         data = Observations(xs[first:stop], ys[first:stop], seen[first:stop])
-        return self.problem._replace(data=data, prior=self.learner.prior)
+        return self.problem._replace(data=data)
 
     def _error(self, c: Committed, first: int, stop: int, failure: StepFailed) -> StreamEnded:
         """The error of a row, counted from the first one ever learned."""
@@ -537,47 +557,3 @@ class _Segment:
 def _set_by(text: str) -> str:
     """The settings of the estimators that do what a text advises."""
     return "".join(f" {how}." for what, how in SET_BY.items() if what in text)
-
-
-def network(n_in: int, hidden: Sequence[int], n_out: int, activation: str) -> ParametricModel:
-    """An MLP, or a linear model with a bias where there is no hidden layer."""
-    if len(hidden) == 0:
-        return linear(n_in, n_out, bias=True)
-    return mlp([n_in, *hidden, n_out], activation=activation)
-
-
-def output_moments(model: ParametricModel, q: State, X: Array) -> tuple[Array, Array]:
-    """Mean (N, C) and covariance J Σ Jᵀ (N, C, C) of the outputs linearised at the mean of q."""
-    C, P = model.n_outputs or 1, model.n_params
-    size = max(1, NUMBERS // (C * P))
-    m, V = np.empty((len(X), C)), np.empty((len(X), C, C))
-    for at in range(0, len(X), size):
-        rows = slice(at, min(at + size, len(X)))
-        m[rows], J = outputs_and_jacobians(model, q.mu, X[rows])
-        flat = J.reshape(-1, P)
-        SJ = _times_covariance(q, flat).reshape(J.shape)
-        V[rows] = np.einsum("ncp,ndp->ncd", J, SJ)
-    return m, V
-
-
-def outputs_and_jacobians(model: ParametricModel, mu: Array, X: Array) -> tuple[Array, Array]:
-    """f(x_n, μ), (N, C), and ∂f/∂θ, (N, C, P), in compiled code where there is any."""
-    try:
-        from ..fast import Unavailable, predict
-    except ImportError:
-        return model(mu, X), model.jac(mu, X)
-    try:
-        found: tuple[Array, Array] = predict.jacobians_of(
-            predict.network(model, model.n_outputs or 1), mu, X
-        )
-        return found
-    except Unavailable:
-        return model(mu, X), model.jac(mu, X)
-
-
-def _times_covariance(q: State, A: Array) -> Array:
-    """A Σ."""
-    if isinstance(q, FC):
-        product: Array = A @ q.Sigma
-        return product
-    return A * q.var if isinstance(q, Diag) else covariance_times(q, A.T).T

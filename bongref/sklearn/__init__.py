@@ -36,7 +36,8 @@ from ..guide import defaults
 from ..linalg import Array
 from ..models import ParametricModel
 from ..models.layers import ACTIVATIONS
-from ..online.learner import Learner, network
+from ..online.learner import Learner
+from ..online.outputs import network
 from ..predictive import linearised
 from ..states import State
 
@@ -55,7 +56,7 @@ except ImportError as error:
 __all__ = ["BongClassifier", "BongRegressor"]
 
 SETTINGS = "method hidden_layer_sizes activation prior_var noise_var gamma method_params".split()
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "everyday.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "everyday.md"
 DOCUMENTATION = PAGE.as_uri() if PAGE.exists() else "https://arxiv.org/abs/2405.19681"
 
 
