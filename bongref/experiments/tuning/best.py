@@ -11,6 +11,7 @@ from ...errors import InvalidValue
 from ...grid import method
 
 BEST, FORMAT = "best.json", 1
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
@@ -37,7 +38,7 @@ def read_best(path: str | os.PathLike[str]) -> dict[str, dict[str, Any]]:
         for name, entry in found.items():
             method(name, **entry["params"])
             dict(entry["settings"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, *MALFORMED) as error:
         raise InvalidValue(
             f"params must be the best.json of bongref tune, got {str(path)!r}; {error}"
         ) from None
