@@ -103,7 +103,7 @@ def says_lost(got: Any) -> bool:
 def is_positive_definite(case: Case, got: Any) -> bool:
     """Whether the state that was returned, of a stream the last one, is positive definite."""
     last = got[-1] if isinstance(got, (list, tuple)) and case.level == "stream" else got
-    arrays = {k: np.asarray(v, dtype=float) for k, v in last.items() if k != "valid"}
+    arrays = {k: number(k, last[k]) for k in STATES[case.family]._fields}
     return is_valid(vectors.state(case.family, arrays))
 
 
