@@ -125,7 +125,10 @@ def _report(folder: Path) -> int:
 
 def _report_whole(folder: Path) -> None:
     _lines_whole(folder)
-    page, data = folder / "out" / "report" / "report.html", folder / "out" / "report" / "report.json"
+    page, data = (
+        folder / "out" / "report" / "report.html",
+        folder / "out" / "report" / "report.json",
+    )
     assert not page.exists() or page.read_text().rstrip().endswith("</html>")
     if data.exists():
         json.loads(data.read_text())
