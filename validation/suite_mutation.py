@@ -130,12 +130,16 @@ def changes(module: str, source: str) -> list[Change]:
     for line in source.encode().split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)
     raw, out = source.encode(), []
-    functions = [n for n in ast.parse(source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))]
+    functions = [
+        n for n in ast.parse(source).body if isinstance(n, (ast.FunctionDef, ast.ClassDef))
+    ]
     for node in (e for f in functions for e in expressions(f)):
         start = starts[node.lineno - 1] + node.col_offset
         end = starts[(node.end_lineno or 0) - 1] + (node.end_col_offset or 0)
         old = raw[start:end].decode()
-        out += [Change(module, start, end, old, f"({new})", node.lineno) for new in replacements(node)]
+        out += [
+            Change(module, start, end, old, f"({new})", node.lineno) for new in replacements(node)
+        ]
     return out
 
 
@@ -217,7 +221,9 @@ def digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
-def planned(root: Path, seed: int, only: str = "") -> tuple[list[tuple[str, Change]], dict[str, str]]:
+def planned(
+    root: Path, seed: int, only: str = ""
+) -> tuple[list[tuple[str, Change]], dict[str, str]]:
     """All changes with their names in the order of the seed, and the text of each module."""
     texts = {m: (root / "bongref" / m).read_text(encoding="utf-8") for m in modules(root)}
     every = [(key(c, t), c) for m, t in texts.items() if m.startswith(only) for c in changes(m, t)]

@@ -193,8 +193,8 @@ def main(argv: list[str] | None = None) -> int:
     points = {kind: each if kind in KILLS else args.others for kind in KINDS[1:]}
     found = {name: disturb(name, points, args.seed, lib) for name in names}
     out = {name: {"faults": done, "wrong": bad} for name, (done, bad) in found.items()}
-    if not args.only:
-        FILE.write_text(json.dumps(out, indent=1) + "\n", encoding="utf-8")
+    before = json.loads(FILE.read_text()) if FILE.exists() else {}
+    FILE.write_text(json.dumps({**before, **out}, indent=1) + "\n", encoding="utf-8")
     return int(any(bad for _, bad in found.values()))
 
 

@@ -136,7 +136,8 @@ def _report_whole(folder: Path) -> None:
 
 def _reported(folder: Path) -> str:
     _report_whole(folder)
-    return " ".join(sorted(p.name for p in (folder / "out").rglob("*") if p.is_file()))
+    names = {p.name for p in (folder / "out").rglob("*") if p.is_file()}
+    return " ".join(sorted(n for n in names if not n.endswith(".part")))  # a kill leaves its part
 
 
 JOBS = {
