@@ -8,8 +8,8 @@ change that no test notices is a survivor: it gets a better test, or a line in
 
 The changes of all modules are in one random order, that of the seed; ``--sample N`` takes the next
 N that have not been tried on this text of their module, or that no test noticed, so that a run goes
-on where the last one ended, and ``--minutes`` stops it. ``--check N`` tries N without writing and fails at a survivor
-that is not listed. Writes ``results/suite-mutation.json``.
+on where the last one ended, and ``--minutes`` stops it. ``--check`` takes N of those that were
+noticed, writes nothing, and fails where one is not noticed any more. Writes ``results/suite-mutation.json``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import hashlib
 import json
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -174,7 +175,7 @@ def tested(root: Path, module: str, files: list[str], seconds: float) -> str:
     if not pid:
         status = 99
         try:
-            null = os.open(os.environ.get("MUT_LOG", os.devnull), os.O_WRONLY | os.O_CREAT)
+            null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, 1)
             os.dup2(null, 2)
             os.chdir(root)
@@ -210,6 +211,10 @@ def judged(root: Path, change: Change, files: list[str], seconds: float) -> str:
 
 
 def checkout(to: Path) -> Path:
+    """The last commit as files, or a copy of these files where there is no repository."""
+    if not (ROOT / ".git").exists():
+        skipped = shutil.ignore_patterns(".venv", "_build", "__pycache__", "*.egg-info")
+        return Path(shutil.copytree(ROOT, to, ignore=skipped, dirs_exist_ok=True))
     archive = subprocess.run(
         ["git", "-C", str(ROOT), "archive", "--format=tar", "HEAD"], check=True, capture_output=True
     )
@@ -237,7 +242,7 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--seed", type=int, default=0)
     p.add_argument("--only", default="", help="modules that begin so, e.g. likelihoods/")
     p.add_argument("--minutes", type=float, default=1e9)
-    p.add_argument("--check", action="store_true", help="write nothing")
+    p.add_argument("--check", action="store_true", help="N that were noticed, again")
     args = p.parse_args(argv)
     os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", PYTHONDONTWRITEBYTECODE="1")
     for name in WARM:
@@ -261,6 +266,8 @@ def main(argv: list[str] | None = None) -> int:
             if n >= args.sample or time.monotonic() > end:
                 break
             mark, again = digest(name), name in one["survivors"]
+            if args.check and (mark not in one["tried"] or again):
+                continue
             if mark in one["tried"] and not args.check and (not again or name in reasons):
                 continue
             n += 1

@@ -105,10 +105,9 @@ def wrong(job: Any, folder: Path, kind: str, status: int, said: str) -> str:
     """What is wrong in a folder after a fault; empty if nothing."""
     if status == 97:
         return "hangs"
-    if (status == -signal.SIGKILL) != (kind in KILLS):
-        if kind not in KILLS or status:
-            return f"ended with status {status}: {said[-800:]}"
-    if "Traceback" in said or status in (98, 99):
+    if status not in ((-signal.SIGKILL,) if kind in KILLS else (0, 1, 2, 130)):
+        return f"ended with status {status}: {said[-1500:]}"
+    if "Traceback" in said:
         return f"a traceback: {said[-1500:]}"
     if kind in ("full", "broken", "read-only") and status and not said.strip():
         return "fails without a message"
@@ -174,6 +173,7 @@ def main(argv: list[str] | None = None) -> int:
     p.add_argument("--others", type=int, default=8, help="faults of each other kind and job")
     p.add_argument("--only", help="jobs, with commas")
     p.add_argument("--seed", type=int, default=0)
+    p.add_argument("--dry", action="store_true", help="write no results")
     p.add_argument("--library", help=argparse.SUPPRESS)
     args = p.parse_args(argv)
     if not args.library:
@@ -194,7 +194,8 @@ def main(argv: list[str] | None = None) -> int:
     found = {name: disturb(name, points, args.seed, lib) for name in names}
     out = {name: {"faults": done, "wrong": bad} for name, (done, bad) in found.items()}
     before = json.loads(FILE.read_text()) if FILE.exists() else {}
-    FILE.write_text(json.dumps({**before, **out}, indent=1) + "\n", encoding="utf-8")
+    if not args.dry:
+        FILE.write_text(json.dumps({**before, **out}, indent=1) + "\n", encoding="utf-8")
     return int(any(bad for _, bad in found.values()))
 
 
