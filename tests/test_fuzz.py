@@ -185,8 +185,8 @@ def test_an_answer_with_none_in_it(answer):
 def test_an_answer_of_odd_shapes_where_definiteness_must_be_lost():
     class Adapter:
         def step(self, **_):
-            return {"mu": [[1.0, 2.0]], "var": [[-1.0]], "Sigma": [1.0, 2.0], "Ups": 1.0, "W": [[1.0]],
-                    "more": "mu"}  # fmt: skip
+            return {"mu": [[1.0, 2.0]], "var": [[-1.0]], "Sigma": [1.0, 2.0], "Ups": 1.0,
+                    "W": [[1.0]], "more": "mu"}  # fmt: skip
 
     cases = [c for c in vectors.load(["L0"]) if c.result == "not positive definite"]
     assert cases

@@ -23,7 +23,8 @@ def test_every_kind_of_node_is_changed_and_messages_are_not():
     assert found == {
         ("2", "(3)"), ("2", "(4)"), ("0.5", "(1.5)"), ("0.5", "(1.0)"), ("3", "(4)"), ("3", "(6)"),
         ("a < 0.5", "((a) <= (0.5))"), ("b is None", "((b) is not (None))"),
-        ("not a < 0.5", "((a < 0.5))"), ("not a < 0.5 and b is None", "((not a < 0.5) or (b is None))"),
+        ("not a < 0.5", "((a < 0.5))"),
+        ("not a < 0.5 and b is None", "((not a < 0.5) or (b is None))"),
         ("-a.T", "((a.T))"), ("a.T", "((a))"), ("a ** 3", "((a) * (3))"), ("True", "(False)"),
         ("-a.T @ (a ** 3)", "((-a.T) * (a ** 3))"),
         ("-a.T @ (a ** 3) if a else True", "(True if a else -a.T @ a ** 3)"),

@@ -140,7 +140,7 @@ def _suite(found: Any) -> str:
     left = [s for m in found.values() for s in m["survivors"]]
     listed = sum(s in reasons for s in left)
     return (
-        f"{tried} of {total} changes of {len(found)} modules tried (a random sample): "
+        f"{tried} of {total} changes of {len(found)} modules tried, at random within groups of them: "
         f"{tried - len(left)} noticed, {listed} equivalent with a reason in "
         f"`validation/equivalent.json`, {len(left) - listed} not noticed"
     )

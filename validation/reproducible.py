@@ -132,7 +132,8 @@ def main() -> int:
         return 0
     found = {f"PYTHONHASHSEED={h}": in_a_new_process(0, PYTHONHASHSEED=h) for h in HASHES}
     found["methods in another order"] = in_a_new_process(1)
-    code = "import json; from validation import reproducible as r; print(json.dumps(r.in_this_process(0)))"
+    code = "import json; from validation.reproducible import in_this_process as f; "
+    code += "print(json.dumps(f(0)))"
     done = subprocess.run(
         [sys.executable, "-W", "ignore", "-c", code], cwd=ROOT, env={**os.environ, **ONE},
         capture_output=True, text=True,

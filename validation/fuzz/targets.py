@@ -8,11 +8,9 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import io
 import json
 import os
 import sys
-import tempfile
 import warnings
 from collections.abc import Callable
 from functools import lru_cache
@@ -29,9 +27,10 @@ from bongref.experiments.data import files as tables
 from bongref.experiments.tuning import best, space
 from bongref.explore import respond
 from bongref.storage import files
+from validation.fuzz import seeds
 from validation.fuzz.answers import decode
+from validation.fuzz.seeds import HOME
 
-MEMORY = Path("/dev/shm")
 LONGEST = 1 << 16  # bytes of an input
 SMALL = 4  # parameters of the cases that answers are given to
 
@@ -75,8 +74,6 @@ def _watch(event: str, args: tuple[Any, ...]) -> None:
 
 
 sys.addaudithook(_watch)
-_HOME = tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None)
-HOME = _HOME.name
 
 
 def attempt(target: Target, data: bytes) -> None:
@@ -199,128 +196,36 @@ def _request(data: bytes) -> None:
     json.dumps(respond(request), allow_nan=False).encode()
 
 
-# --- inputs to begin with -------------------------------------------------------------------------
-
-
-def _small_filter() -> Any:
-    model, lik = br.models.mlp([1, 2, 1]), br.likelihoods.Gaussian(var=1.0)
-    moving = br.dynamics.OU(gamma=0.9, mu0=0.0, var0=1.0)
-    return br.Filter("bong-mc-ef-dlr", model, lik, rng=0, dynamics=moving)
-
-
-@lru_cache(maxsize=1)
-def _values() -> list[Any]:
-    """One of each kind that is saved."""
-    from bongref.sklearn import BongClassifier, BongRegressor
-
-    X, y = np.arange(6.0)[:, None], np.array([0.0, 1, 0, 1, 1, 0])
-    m, lik = br.method("bong-mc-ef-diag", n_samples=2), br.likelihoods.Gaussian(var=1.0)
-    result = br.run(m, br.models.linear(1), lik, m.prior(np.zeros(1)), X, y, rng=0, progress=False)
-    small = {"hidden_layer_sizes": (1,), "random_state": 0}
-    return [
-        br.FC(np.zeros(2), np.eye(2)),
-        br.Diag(np.zeros(2), np.ones(2)),
-        result,
-        _small_filter().learn_many(X, y),
-        BongRegressor(**small).fit(X, y),
-        BongClassifier(**small).fit(X, y.astype(int)),
-    ]
-
-
-def _archives() -> list[bytes]:
-    path = Path(HOME, "seed.npz")
-    out = []
-    for value in _values():
-        br.save(path, value)
-        out.append(path.read_bytes())
-    return out
-
-
-def _documents() -> list[bytes]:
-    out = []
-    for archive in _archives():
-        content = files.read(_file("seed.npz", archive))
-        arrays = {k: a.tolist() for k, a in content.arrays.items()}
-        out.append(json.dumps([content.kind, arrays, files.plain(content.data)]).encode())
-    return out
-
-
-RECORD = {"id": "0123456789abcdef", "status": "done", "rows": [{"t": 1, "rmse": "inf"}]}
-
-
-def _lines() -> list[bytes]:
-    line = records.to_line({**RECORD, "calibration": {}, "timing": {"total": 1.0}})
-    return [line + b"\n", line + b"\n" + line]
-
-
-def _bodies() -> list[bytes]:
-    body = _lines()[0].partition(b",")[2].strip()
-    return [body, body + b"\n" + body]
-
-
-def _json(*values: Any) -> Callable[[], list[bytes]]:
-    return lambda: [json.dumps(v).encode() for v in values]
-
-
-def _texts() -> list[bytes]:
-    return [
-        b"x,y\n1,2\n3,4.5\n",
-        b"a;y;z\n1;red;\n2;blue;na\n1;red;3\n2;blue;4\n",
-        b'x y\n 1  1e9\n"2" -inf\n',
-    ]
-
-
-def _tables() -> list[bytes]:
-    out = []
-    for write in (np.savez, np.savez_compressed):
-        buffer = io.BytesIO()
-        write(buffer, x=np.eye(3), y=np.arange(3.0), z=np.array(["a", "b", "a"]))
-        out.append(buffer.getvalue())
-    return out
-
-
-def _few_vectors() -> list[bytes]:
-    out = []
-    for file in sorted(vectors.FOLDER.glob("*.json")):
-        whole = json.loads(file.read_text(encoding="utf-8"))
-        least = sorted(whole["cases"], key=lambda c: len(json.dumps(c)))[:1]
-        out.append(json.dumps({**whole, "cases": least}).encode())
-    return out
-
-
-def _answered() -> list[bytes]:
-    return [bytes([0, k, 6, 2, 0, 8, 1, 3, 0, 1, 8, 2, 3, 3, 0, 2]) for k in range(0, 200, 20)]
-
+# --- all of them ----------------------------------------------------------------------------------
 
 METHOD = "bong-lin-hess-diag"
 AXIS = {"low": 0.01, "high": 1.0, "log": True, "steps": 3}
 CHOICE = {"rule": "blr", "hess": "mc-ef", "family": "dlr", "alpha": 0.1, "n_iter": 2, "rank": 1}
 
+DRAWN = {"methods": [CHOICE], "stream": {"seed": 1, "n": 3}, "t": 2, "model": "poisson"}
+GUESS = {"mean": [0, 0], "cov": [[1, 0], [0, 1]]}
+GIVEN = {"stream": {"x": [[1, 0]], "y": [1]}, "guess": GUESS}
+
 TARGETS = {
-    "saved": Target(_saved, _archives),
-    "document": Target(_document, _documents, json=True),
-    "results": Target(_results, _lines),
-    "records": Target(_records, _bodies),
-    "plan": Target(_plan, _json({"0" * 16: {"task": "a", "method": METHOD}}, ["a"]), json=True),
+    "saved": Target(_saved, seeds.archives),
+    "document": Target(_document, seeds.documents, json=True),
+    "results": Target(_results, seeds.lines),
+    "records": Target(_records, seeds.bodies),
+    "plan": Target(_plan, seeds.as_json({"0" * 16: {"method": METHOD}}, ["a"]), json=True),
     "best": Target(
         _best,
-        _json({"format": 1, "methods": {METHOD: {"params": {}, "settings": {}}}}),
+        seeds.as_json({"format": 1, "methods": {METHOD: {"params": {}, "settings": {}}}}),
         json=True,
     ),
     "space": Target(
         _space,
-        _json({"alpha": AXIS, "methods": {"*-dlr": {"rank": [1, 2]}}, "n_iter": 3}),
+        seeds.as_json({"alpha": AXIS, "methods": {"*-dlr": {"rank": [1, 2]}}, "n_iter": 3}),
         json=True,
     ),
-    "csv": Target(_task(".csv"), _texts),
-    "csv.gz": Target(_task(".csv.gz"), lambda: [gzip.compress(t, mtime=0) for t in _texts()]),
-    "npz": Target(_task(".npz"), _tables),
-    "vectors": Target(_vectors, _few_vectors, json=True),
-    "answers": Target(_answer, _answered),
-    "requests": Target(
-        _request,
-        _json({"methods": [CHOICE], "stream": {"seed": 1, "n": 3}, "t": 2, "model": "poisson"},
-              {"stream": {"x": [[1, 0]], "y": [1]}, "guess": {"mean": [0, 0], "cov": [[1, 0], [0, 1]]}}),
-        json=True,
-    ),
-}  # fmt: skip
+    "csv": Target(_task(".csv"), seeds.texts),
+    "csv.gz": Target(_task(".csv.gz"), lambda: [gzip.compress(t, mtime=0) for t in seeds.texts()]),
+    "npz": Target(_task(".npz"), seeds.tables),
+    "vectors": Target(_vectors, seeds.few_vectors, json=True),
+    "answers": Target(_answer, seeds.answered),
+    "requests": Target(_request, seeds.as_json(DRAWN, GIVEN), json=True),
+}
