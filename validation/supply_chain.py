@@ -114,7 +114,10 @@ def tested(work: Path, kind: str, archive: Path, builder: Path) -> dict[str, Any
     shutil.rmtree(away / "bongref")
     python = home / "bin" / "python"
     where = run(python, "-c", "import bongref; print(bongref.__file__)", cwd=away).stdout.strip()
-    done = run(python, "-m", "pytest", "-m", "smoke", "-q", "-n", "0", cwd=away)
+    links = "tests/test_readme.py::test_links_lead_somewhere"  # into the source, which is not here
+    done = run(
+        python, "-m", "pytest", "-m", "smoke", "-q", "-n", "0", "--deselect", links, cwd=away
+    )
     last = done.stdout.strip().splitlines()[-1:]
     inside = str(packages) in where
     return {"installed": inside, "tests": last[0] if last else "", "passed": done.returncode == 0}
