@@ -274,7 +274,9 @@ def read(file: Path) -> list[Case]:
 
 def _case(level: str, c: dict[str, Any]) -> Case:
     """A case from its plain data, with every argument of its call."""
-    subject = {key: c[key] for key in ("method", "hess", "kind", "family") if key in c}
+    subject: dict[str, str] = {
+        key: c[key] for key in ("method", "hess", "kind", "family") if key in c
+    }
     expected = tuple(
         Quantity(
             q["quantity"],
