@@ -58,6 +58,33 @@ def rows() -> list[tuple[str, str, str]]:
         ("[digits against conditioning](digits.md)", "python -m validation.digits", _digits()),
         ("supply chain", "python -m validation.supply_chain", _supply(read("supply-chain"))),
         ("mutations of the mathematics", "python validation/mutation.py", _mutation()),
+        (
+            "mutations, by the tests",
+            "python -m validation.suite_mutation --sample 100",
+            _suite(read("suite-mutation")),
+        ),
+        (
+            "fuzzing of what is read",
+            "python -m validation.fuzz --seconds 3600 --corpus DIR",
+            _fuzz(read("fuzz")),
+        ),
+        ("kills and failing writes", "python -m validation.faults", _faults(read("faults"))),
+        ("kills at random times", "python -m validation.kills --kills 30", "see the command"),
+        (
+            "stateful tests",
+            "BONGREF_EXAMPLES=300 python -m pytest tests/test_stateful.py",
+            "`Filter`, `run` with resume and the store of results against plain models",
+        ),
+        (
+            "same bits in every process",
+            "python -m validation.reproducible",
+            _reproducible(read("reproducible")),
+        ),
+        (
+            "versions of Python's packages",
+            "python -m validation.versions",
+            "see the command; `--python` takes another interpreter",
+        ),
     ]
 
 
@@ -102,6 +129,58 @@ def _supply(found: Any) -> str:
     )
     tests = ", ".join(f"{k}: {t.get('tests', 'not installed')}" for k, t in found["tests"].items())
     return f"{same}; tests outside the source tree: {tests}; pip-audit: {found['pip-audit']}"
+
+
+def _suite(found: Any) -> str:
+    if not found:
+        return "not run"
+    reasons = json.loads((RESULTS.parent / "equivalent.json").read_text(encoding="utf-8"))
+    total = sum(m["changes"] for m in found.values())
+    tried = sum(len(m["tried"]) for m in found.values())
+    left = [s for m in found.values() for s in m["survivors"]]
+    listed = sum(s in reasons for s in left)
+    return (
+        f"{tried} of {total} changes of {len(found)} modules tried, at random within groups of them: "
+        f"{tried - len(left)} noticed, {listed} equivalent with a reason in "
+        f"`validation/equivalent.json`, {len(left) - listed} not noticed"
+    )
+
+
+def _fuzz(found: Any) -> str:
+    if not found:
+        return "not run"
+    total = sum(one["executions"] for one in found.values())
+    each = ", ".join(f"{name} {one['executions']:,}" for name, one in sorted(found.items()))
+    faults = sum(one["faults"] for one in found.values())
+    return (
+        f"{total:,} executions of {len(found)} readers, {faults} of which end in a fault ({each})"
+    )
+
+
+def _faults(found: Any) -> str:
+    if not found:
+        return "not run"
+    kinds: dict[str, int] = {}
+    for job in found.values():
+        for kind, n in job["faults"].items():
+            kinds[kind] = kinds.get(kind, 0) + n
+    bad = sum(len(job["wrong"]) for job in found.values())
+    return (
+        f"{', '.join(found)}: {', '.join(f'{n} {kind}' for kind, n in kinds.items())}; {bad} lost "
+        "or damaged something, left a traceback or another result"
+    )
+
+
+def _reproducible(found: Any) -> str:
+    if not found:
+        return "not run"
+    ways = f"{len(found['digests'])} ways of starting a process or a thread"
+    orders = found["smoke tests in random orders"].values()
+    passed = sum(text.startswith("ok") for text in orders)
+    return (
+        f"{ways}: {'the same bits' if found['same'] else 'DIFFERENT bits'}; smoke tests in "
+        f"{len(orders)} random orders: {passed} passed"
+    )
 
 
 def _mutation() -> str:

@@ -103,7 +103,7 @@ def says_lost(got: Any) -> bool:
 def is_positive_definite(case: Case, got: Any) -> bool:
     """Whether the state that was returned, of a stream the last one, is positive definite."""
     last = got[-1] if isinstance(got, (list, tuple)) and case.level == "stream" else got
-    arrays = {k: np.asarray(v, dtype=float) for k, v in last.items() if k != "valid"}
+    arrays = {k: number(k, last[k]) for k in STATES[case.family]._fields}
     return is_valid(vectors.state(case.family, arrays))
 
 
@@ -119,8 +119,8 @@ def _state(
 ) -> dict[str, Array]:
     family = case.family
     fields = STATES[family]._fields
-    if any(f not in got for f in fields):
-        there = ", ".join(map(str, got)) or "no keys"
+    if any(got.get(f) is None for f in fields):
+        there = ", ".join(str(k) for k in got if got[k] is not None) or "no keys"
         raise InvalidValue(f"{prefix}returned a dict with {there}; wanted {', '.join(fields)}")
     keys = (*fields, *SEAM)  # whatever else is returned is not read
     value = {key: number(prefix + key, got[key]) for key in keys if got.get(key) is not None}

@@ -390,14 +390,15 @@ def _judge_refusal(case: Case, got: Any, error: BaseException | None, dtype: str
         if got is None or answers.says_lost(got):
             return Outcome(case, "pass", "refused")
         values = answers.read(case, got, full=False)
+        if any(not np.all(np.isfinite(a)) for a in values.values()):
+            return Outcome(case, "pass", "refused: NaN")
+        if case.result == "refuse":
+            said = "returned a result for an input that must be refused: " + "; ".join(case.flags)
+            return Outcome(case, "fail", said)
+        positive_definite = answers.is_positive_definite(case, got)
     except (TypeError, ValueError) as wrong:
         return Outcome(case, "error", str(wrong))
-    if any(not np.all(np.isfinite(a)) for a in values.values()):
-        return Outcome(case, "pass", "refused: NaN")
-    if case.result == "refuse":
-        said = "returned a result for an input that must be refused: " + "; ".join(case.flags)
-        return Outcome(case, "fail", said)
-    if answers.is_positive_definite(case, got):
+    if positive_definite:
         said = (
             "returned a positive definite state where the equations lose positive definiteness: "
             "a silent repair"

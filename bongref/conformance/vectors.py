@@ -13,7 +13,7 @@ too); a float is written with the fewest digits that read back to the same bits.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from functools import lru_cache
 from pathlib import Path
@@ -249,35 +249,53 @@ def _all(folder: Path) -> tuple[Case, ...]:
     return tuple(case for file in files for case in read(file))
 
 
-def read(file: Path) -> Iterator[Case]:
-    """The cases of one file."""
-    data = json.loads(Path(file).read_text(encoding="utf-8"))
-    if data.get("schema") not in READABLE:
-        known = " or ".join(READABLE)
-        raise InvalidValue(f"{file}: schema must be {known}, got {data.get('schema')!r}")
-    for c in data["cases"]:
-        subject = {key: c[key] for key in ("method", "hess", "kind", "family") if key in c}
-        expected = tuple(
-            Quantity(
-                q["quantity"],
-                q["equation"],
-                np.array(q["value"], dtype=float),
-                q["scale"],
-                q["cond"],
-                q["tolerance"],
-                q.get("role", "result"),
-            )
-            for q in c["expected"]
+def read(file: Path) -> list[Case]:
+    """The cases of one file.
+
+    Raises
+    ------
+    InvalidValue
+        If it is not a file of vectors.
+    """
+    try:
+        data = json.loads(Path(file).read_text(encoding="utf-8"))
+        if data.get("schema") not in READABLE:
+            known = " or ".join(READABLE)
+            raise InvalidValue(f"{file}: schema must be {known}, got {data.get('schema')!r}")
+        return [_case(data["level"], c) for c in data["cases"]]
+    except (LookupError, TypeError, AttributeError, OverflowError, RecursionError) as error:
+        said = f"{type(error).__name__}: {error}"[:200]
+    except ValueError as error:
+        if isinstance(error, InvalidValue):
+            raise
+        said = str(error)[:200]
+    raise InvalidValue(f"{file} must be a file of vectors, got one that cannot be read ({said})")
+
+
+def _case(level: str, c: dict[str, Any]) -> Case:
+    """A case from its plain data, with every argument of its call."""
+    subject: dict[str, str] = {
+        key: c[key] for key in ("method", "hess", "kind", "family") if key in c
+    }
+    expected = tuple(
+        Quantity(
+            q["quantity"],
+            q["equation"],
+            np.array(q["value"], dtype=float),
+            q["scale"],
+            q["cond"],
+            q["tolerance"],
+            q.get("role", "result"),
         )
-        yield Case(
-            c["id"],
-            data["level"],
-            subject,
-            tuple(c["flags"]),
-            _arrays(c["input"]),
-            c["result"],
-            expected,
-        )
+        for q in c["expected"]
+    )
+    case = Case(
+        c["id"], level, subject, tuple(c["flags"]), _arrays(c["input"]), c["result"], expected
+    )
+    missing = [key for key in CALLS[level] if key not in case.subject and key not in case.input]
+    if missing:
+        raise KeyError(", ".join(missing))
+    return case
 
 
 def write(file: Path, level: str, cases: Sequence[Case], flags: dict[str, dict[str, str]]) -> None:

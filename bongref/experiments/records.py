@@ -36,6 +36,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -49,6 +50,7 @@ DIGITS = 16
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _HEAD = b'{"checksum":"'
 _REST = len(_HEAD) + DIGITS + 2  # where the checked part of a line begins
+_FIRST = re.compile(rb'"format":(\d{1,9}),"id":"([0-9a-f]{16})","status":"([a-z]{1,40})"')
 
 
 def canonical(value: Any) -> str:
@@ -139,13 +141,12 @@ def head(data: bytes, view: memoryview, start: int, end: int) -> tuple[int, str,
     ``view`` is of ``data``.
     """
     at = start + _REST
-    if data[start : at - 2 - DIGITS] != _HEAD or data[at - 2 - DIGITS : at - 2] != _sum(
-        view[at:end]
-    ):
+    known = data[start : at - 2 - DIGITS] == _HEAD and data[at - 2 : at] == b'",'
+    if not known or data[at - 2 - DIGITS : at - 2] != _sum(view[at:end]):
         return None
-    number, _, rest = data[at + len(b'"format":') : min(at + 80, end)].partition(b',"id":"')
-    status = rest[DIGITS + len(b'","status":"') :].partition(b'"')[0]
-    return int(number), rest[:DIGITS].decode(), status.decode()
+    if (first := _FIRST.match(data, at, end)) is None:
+        return None
+    return int(first[1]), first[2].decode(), first[3].decode()
 
 
 def from_line(line: bytes) -> Record:
@@ -158,7 +159,10 @@ def from_line(line: bytes) -> Record:
     """
     if not is_intact(line):
         raise InvalidValue(f"line must have the checksum of its text, got {line[:60]!r}...")
-    record: Record = json.loads(line)
+    try:
+        record: Record = json.loads(line)
+    except (ValueError, RecursionError):
+        raise InvalidValue(f"line must be JSON, got {line[:60]!r}...") from None
     for part in ("rows", "calibration"):
         record[part] = _floats(record.get(part, []))
     return record

@@ -153,7 +153,7 @@ def planned(folder: str | os.PathLike[str]) -> dict[str, Record | None]:
     try:
         found = json.loads((Path(folder) / PLAN).read_text(encoding="utf-8"))
         return dict(found) if isinstance(found, dict) else dict.fromkeys(found)
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return {}
 
 
@@ -171,17 +171,15 @@ class Writer:
     def __init__(self, folder: str | os.PathLike[str]) -> None:
         self.folder = _folder(folder)
         self.path = self.folder / NAME
-        self._lock = _locked(self.folder)
-        try:
-            self._file = os.open(
-                self.path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666
-            )
+        with contextlib.ExitStack() as opened:
+            self._lock = _locked(self.folder)
+            opened.callback(os.close, self._lock)
+            self._file = _opened(self.path)
+            opened.callback(os.close, self._file)
             found = scan(self.path.read_bytes(), str(self.path))
-            self.notes = _notes(found, str(self.path))
             os.ftruncate(self._file, found.good)
-        except BaseException:
-            os.close(self._lock)
-            raise
+            opened.pop_all()
+        self.notes = _notes(found, str(self.path))
         self.status, self.size = found.status, found.good
 
     def append(self, record: Record) -> None:
@@ -194,6 +192,7 @@ class Writer:
         """
         line = records.to_line(record) + b"\n"
         try:
+            os.ftruncate(self._file, self.size)  # what an interrupted or failed write has left
             os.lseek(self._file, self.size, os.SEEK_SET)
             _write_all(self._file, line)
             os.fsync(self._file)
@@ -244,6 +243,17 @@ def writer(folder: str | os.PathLike[str]) -> Writer:
     return Writer(folder)
 
 
+def _opened(path: Path) -> int:
+    """A file to read and write, made if there is none."""
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | getattr(os, "O_BINARY", 0), 0o666)
+    except OSError as error:
+        raise InvalidValue(
+            f"out must be a folder whose files you can write to, got {str(path)!r} "
+            f"({error.strerror}); use another --out"
+        ) from None
+
+
 def _write_all(file: int, data: bytes) -> None:
     while data:
         data = data[os.write(file, data) :]
@@ -284,8 +294,13 @@ def _locked(folder: Path) -> int:
         raise InvalidValue(
             f"out: {str(folder)!r} is being written to by {who}; wait for it, or use another --out"
         )
-    os.ftruncate(file, 0)
-    os.write(file, json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode())
+    note = json.dumps({"pid": os.getpid(), "host": socket.gethostname()}).encode()
+    try:
+        os.ftruncate(file, 0)
+        os.write(file, note)
+    except BaseException:
+        os.close(file)
+        raise
     return file
 
 
@@ -293,7 +308,7 @@ def _who(note: bytes) -> str:
     try:
         told: dict[str, Any] = json.loads(note)
         return f"process {told['pid']} on {told['host']}"
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return "another process"
 
 

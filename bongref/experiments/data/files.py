@@ -212,8 +212,6 @@ def _cells(cells: list[str]) -> Array:
 
 def _npz(file: Path) -> Columns:
     """Arrays (N,) as they are, arrays (N, D) as D columns NAME0, NAME1, ..."""
-    import zipfile
-
     columns: Columns = {}
     names: list[str] = []
     try:
@@ -227,7 +225,7 @@ def _npz(file: Path) -> Columns:
                 columns |= {n: _plain(c) for n, c in parts.items()}
         if not columns or not len(next(iter(columns.values()))):
             raise ValueError("it is empty")
-    except (ValueError, zipfile.BadZipFile) as error:
+    except Exception as error:  # a damaged archive or header makes NumPy raise anything
         raise InvalidValue(
             f"{file.name} must be an .npz file of arrays with one entry or row per observation "
             f"({error})"

@@ -11,6 +11,7 @@ from ...errors import InvalidValue
 from ...grid import method
 
 BEST, FORMAT = "best.json", 1
+MALFORMED = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
 
 def read_best(path: str | os.PathLike[str], kind: str | None = None) -> dict[str, dict[str, Any]]:
@@ -40,7 +41,7 @@ def read_best(path: str | os.PathLike[str], kind: str | None = None) -> dict[str
         for name, entry in found.items():
             method(name, **entry["params"])
             dict(entry["settings"])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (OSError, *MALFORMED) as error:
         raise InvalidValue(
             f"params must be the best.json of bongref tune, got {str(path)!r}; {error}"
         ) from None

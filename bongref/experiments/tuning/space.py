@@ -104,14 +104,12 @@ def parse(data: Any, source: str = "space") -> Whole:
 def read(path: str | Path) -> Whole:
     """Space from a JSON file; see :func:`parse`."""
     try:
-        text = Path(path).read_text(encoding="utf-8")
+        data = json.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
         raise InvalidValue(
             f"space must be a file that can be read, got {str(path)!r}; {error}"
         ) from None
-    try:
-        data = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidValue(f"space must be JSON, got {str(path)!r}; {error}") from None
     return parse(data, str(path))
 

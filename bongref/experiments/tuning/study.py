@@ -8,12 +8,13 @@ in which they finish, and one that was stopped goes on as if it had not been.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import math
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -128,10 +129,11 @@ class Study:
             "seed": seed,
             "round": round_size,
         }
-        self._study = optuna.create_study(
-            storage=storage, study_name=name, direction="minimize", load_if_exists=True
-        )
-        self._check_facts()
+        with _written():
+            self._study = optuna.create_study(
+                storage=storage, study_name=name, direction="minimize", load_if_exists=True
+            )
+            self._check_facts()
         self._stored = [
             _trial(t) for t in self._study.get_trials(states=(optuna.trial.TrialState.COMPLETE,))
         ]
@@ -225,9 +227,10 @@ class Study:
         if not math.isfinite(loss):
             raise InvalidValue(f"loss must be finite, got {loss!r}; study.bounded makes it so")
         trial = Trial(proposal.number, proposal.params, float(loss), dict(attributes))
-        if not self._stored:
-            self._study.set_user_attr("optuna", require_optuna().__version__)
-        self._study.add_trial(self._frozen(trial))
+        with _written():
+            if not self._stored:
+                self._study.set_user_attr("optuna", require_optuna().__version__)
+            self._study.add_trial(self._frozen(trial))
         self._stored.append(trial)
         return trial
 
@@ -295,6 +298,17 @@ def open_storage(where: str | os.PathLike[str], task: Mapping[str, Any] | None =
                 f"({_words(known)}) and this one is {_words(task or {})}; use another folder"
             )
     return storage
+
+
+@contextlib.contextmanager
+def _written() -> Iterator[None]:
+    """A disk that fails is told as what it is, and not as the lock that Optuna then misses."""
+    try:
+        yield
+    except RuntimeError as error:
+        if isinstance(error.__context__, OSError):
+            raise error.__context__ from None
+        raise
 
 
 def _mend(path: Path) -> None:
