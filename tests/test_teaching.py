@@ -9,7 +9,7 @@ import pytest
 
 from bongref import cli, teaching
 from bongref.errors import InvalidValue
-from bongref.teaching import hints, table, templates
+from bongref.teaching import forms, hints, table, templates
 
 FOLDER = Path(__file__).parent / "lessons"
 LESSONS = sorted(templates.LESSONS)
@@ -83,6 +83,35 @@ def test_wrong_forms_are_wrong_and_told_apart(e):
     for text, form in e.wrong.items():
         got = [table.arrays(form(*t.arguments)) for t in tried]
         assert hints.hints(e, tried, got) == [text]
+
+
+ALL = [e for es in templates.LESSONS.values() for e in es]
+
+
+@pytest.mark.parametrize("e", ALL, ids=lambda e: e.name)
+def test_forms_are_right(e):
+    """What the single edits are made from agrees with the right form or the kit's exact values."""
+    written = forms.FORMS[e.name, e.arguments]
+    assert written
+    for form in written:
+        for t in table.trials(e):
+            got = table.arrays(form(*t.arguments))
+            assert all(map(hints.agrees, got, t.right, t.scales, t.tolerances))
+
+
+@pytest.mark.parametrize("e", ALL, ids=lambda e: e.name)
+def test_every_edit_of_a_form_that_changes_its_numbers_is_named(e):
+    """A tenth of the edits; none of them passes, and each gets words."""
+    tried = table.trials(e)
+    for text, edited in list(forms.slips(e))[::10]:
+        try:
+            with np.errstate(all="ignore"):
+                got = [table.arrays(edited(*t.arguments)) for t in tried]
+        except hints.NO_VALUE:
+            continue
+        known = [[hints.agrees(*x) for x in zip(v, t.right, t.scales, t.tolerances, strict=True)]
+                 for v, t in zip(got, tried, strict=True)]  # fmt: skip
+        assert all(map(all, known)) or hints.hints(e, tried, got), text
 
 
 def test_errors_of_the_student_have_their_line(tmp_path):
