@@ -114,6 +114,25 @@ def test_every_edit_of_a_form_that_changes_its_numbers_is_named(e):
         assert all(map(all, known)) or hints.hints(e, tried, got), text
 
 
+def test_a_quantity_is_right_only_if_it_is_in_every_case(tmp_path):
+    """With y = 0 in the first case `a - y` is right, and b is not; with y = 1 a is wrong too."""
+    text = "def beta_update(a, b, y):\n    return a - y, b - 1 + y\n"
+    got = mark(teaching.grade(write(tmp_path, 1, text)), "beta_update")
+    assert got.message.startswith("a is wrong first, in 2 of 4 cases")
+
+
+def test_two_slips_in_two_quantities_are_named_each(tmp_path):
+    args = "Sigma, H, R, y, yhat"
+    text = (
+        f"{INV}def kalman_update(mu, {args}):\n"
+        "    K = Sigma@H.T@inv(H@Sigma@H.T + R)\n"
+        "    return mu + K@(y + yhat), Sigma + K@H@Sigma\n"
+    )
+    first, second = mark(teaching.grade(write(tmp_path, 5, text)), "kalman_update").hints
+    assert "`y + yhat` in place of `y - yhat` in `mu_new`" in first
+    assert "in `Sigma_new`" in second
+
+
 def test_errors_of_the_student_have_their_line(tmp_path):
     text = (
         "import numpy as np\n\ndef kalman_gain(Sigma, H, R):\n    x = 1\n"

@@ -81,8 +81,9 @@ def _moments_after(psi1: Any, psi2: Any) -> Any:
 
 
 def _kl(mu: Any, Sigma: Any, mu0: Any, Sigma0: Any) -> Any:
+    difference = mu - mu0
     trace = np.trace(inv(Sigma0) @ Sigma)
-    means = (mu - mu0) @ inv(Sigma0) @ (mu - mu0)
+    means = difference @ inv(Sigma0) @ difference
     logdet = np.log(np.linalg.det(Sigma0) / np.linalg.det(Sigma))
     return 0.5 * (trace + means - len(mu) + logdet)
 
@@ -267,7 +268,7 @@ def _where(form: Form, edit: Edit) -> str:
 @lru_cache(maxsize=64)
 def _variants(form: Form) -> Callable[[ast.expr], Iterator[ast.expr]]:
     """What a student may write in place of an expression, beside the kit's edits of equations."""
-    names = form.__code__.co_varnames[: form.__code__.co_argcount]
+    names = form.__code__.co_varnames  # arguments, and what is computed from them
 
     def others(node: ast.expr) -> Iterator[ast.expr]:
         text = ast.unparse(node)
@@ -280,7 +281,7 @@ def _variants(form: Form) -> Callable[[ast.expr], Iterator[ast.expr]]:
 def _texts(node: ast.expr, text: str, names: tuple[str, ...]) -> Iterator[str]:
     if isinstance(node, ast.Name) and text in names:
         yield from (name for name in names if name != text)
-        yield from (f"(1 - {text})",) if text in ("y", "alpha", "gamma") else ()
+        yield from (f"(1 - {text})",) if text in ("y", "alpha", "gamma", "p") else ()
         yield from (f"{text} ** 2", f"np.sqrt({text})", f"inv({text})", f"np.diag(np.diag({text}))")
     elif isinstance(node, ast.Constant) and isinstance(node.value, (int, float)):
         yield from (f"{k:g}" for k in (1, 2 * node.value, node.value / 2) if k != node.value)

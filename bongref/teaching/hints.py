@@ -47,8 +47,16 @@ def hints(
     return found[:3]
 
 
-def _gives(form: Any, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) -> bool:
-    """Whether a wrong form gives what was returned in every trial, and is not the right one."""
+def _gives(
+    form: Any,
+    tried: Sequence[Trial],
+    got: Sequence[tuple[Array, ...]],
+    only: int | None = None,
+) -> bool:
+    """Whether a wrong form gives what was returned in every trial, and is not the right one.
+
+    ``only`` is the position of the one quantity that is looked at.
+    """
     differs = False
     for trial, values in zip(tried, got, strict=True):
         try:
@@ -56,8 +64,8 @@ def _gives(form: Any, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) 
                 wrong = arrays(form(*trial.arguments))
         except NO_VALUE:
             return False
-        for w, v, r, s, t in zip(wrong, values, trial.right, trial.scales, trial.tolerances,
-                                 strict=True):  # fmt: skip
+        rows = list(zip(wrong, values, trial.right, trial.scales, trial.tolerances, strict=True))
+        for w, v, r, s, t in rows if only is None else rows[only : only + 1]:
             scale = max(s, float(np.max(np.abs(w), initial=0)))
             if not agrees(v, w, scale, LOOSE * t):
                 return False
@@ -68,11 +76,23 @@ def _gives(form: Any, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) 
 def _by_edit(
     exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
 ) -> list[str]:
-    """The first of the single edits of a right form that gives what was returned."""
-    return next(
-        ([text] for text, edited in slips(exercise) if _gives(edited, tried, got)),
-        [],
-    )
+    """The first of the single edits of a right form that gives what was returned.
+
+    Failing that, one for each wrong quantity by itself, if all of them have one.
+    """
+    for text, edited in slips(exercise):
+        if _gives(edited, tried, got):
+            return [text]
+    wrong = [
+        j for j in range(len(exercise.returns))
+        if not all(agrees(v[j], t.right[j], t.scales[j], t.tolerances[j])
+                   for t, v in zip(tried, got, strict=True))
+    ]  # fmt: skip
+    found = [
+        next((text for text, edited in slips(exercise) if _gives(edited, tried, got, j)), "")
+        for j in wrong
+    ]
+    return found if len(wrong) > 1 and all(found) else []
 
 
 def _by_kit(
