@@ -85,7 +85,7 @@ html_theme_options: dict[str, Any] = {
     "use_edit_page_button": False,
     "back_to_top_button": True,
 }
-html_sidebars = {"index": []}
+html_sidebars: dict[str, list[str]] = {"index": [], "explorer": []}  # no pages below them
 if not MATHJAX:
     html_theme_options["announcement"] = (
         "npm was not there when this site was built: formulas are shown as LaTeX text."

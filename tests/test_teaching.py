@@ -9,7 +9,7 @@ import pytest
 
 from bongref import cli, teaching
 from bongref.errors import InvalidValue
-from bongref.teaching import hints, table, templates
+from bongref.teaching import forms, hints, table, templates
 
 FOLDER = Path(__file__).parent / "lessons"
 LESSONS = sorted(templates.LESSONS)
@@ -83,6 +83,54 @@ def test_wrong_forms_are_wrong_and_told_apart(e):
     for text, form in e.wrong.items():
         got = [table.arrays(form(*t.arguments)) for t in tried]
         assert hints.hints(e, tried, got) == [text]
+
+
+ALL = [e for es in templates.LESSONS.values() for e in es]
+
+
+@pytest.mark.parametrize("e", ALL, ids=lambda e: e.name)
+def test_forms_are_right(e):
+    """What the single edits are made from agrees with the right form or the kit's exact values."""
+    written = forms.FORMS[e.name, e.arguments]
+    assert written
+    for form in written:
+        for t in table.trials(e):
+            got = table.arrays(form(*t.arguments))
+            assert all(map(hints.agrees, got, t.right, t.scales, t.tolerances))
+
+
+@pytest.mark.parametrize("e", ALL, ids=lambda e: e.name)
+def test_every_edit_of_a_form_that_changes_its_numbers_is_named(e):
+    """A tenth of the edits; none of them passes, and each gets words."""
+    tried = table.trials(e)
+    for text, edited in list(forms.slips(e))[::10]:
+        try:
+            with np.errstate(all="ignore"):
+                got = [table.arrays(edited(*t.arguments)) for t in tried]
+        except hints.NO_VALUE:
+            continue
+        known = [[hints.agrees(*x) for x in zip(v, t.right, t.scales, t.tolerances, strict=True)]
+                 for v, t in zip(got, tried, strict=True)]  # fmt: skip
+        assert all(map(all, known)) or hints.hints(e, tried, got), text
+
+
+def test_a_quantity_is_right_only_if_it_is_in_every_case(tmp_path):
+    """With y = 0 in the first case `a - y` is right, and b is not; with y = 1 a is wrong too."""
+    text = "def beta_update(a, b, y):\n    return a - y, b - 1 + y\n"
+    got = mark(teaching.grade(write(tmp_path, 1, text)), "beta_update")
+    assert got.message.startswith("a is wrong first, in 2 of 4 cases")
+
+
+def test_two_slips_in_two_quantities_are_named_each(tmp_path):
+    args = "Sigma, H, R, y, yhat"
+    text = (
+        f"{INV}def kalman_update(mu, {args}):\n"
+        "    K = Sigma@H.T@inv(H@Sigma@H.T + R)\n"
+        "    return mu + K@(y + yhat), Sigma + K@H@Sigma\n"
+    )
+    first, second = mark(teaching.grade(write(tmp_path, 5, text)), "kalman_update").hints
+    assert "`y + yhat` in place of `y - yhat` in `mu_new`" in first
+    assert "in `Sigma_new`" in second
 
 
 def test_errors_of_the_student_have_their_line(tmp_path):

@@ -11,7 +11,7 @@ import ast
 import inspect
 import re
 import textwrap
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
@@ -46,6 +46,7 @@ ALSO = ("woodbury_solve",)  # functions of linalg that are edited too
 
 
 Place = tuple[tuple[str, int | None], ...]  # the way to a node: fields and positions
+Variants = Callable[[ast.expr], Iterable[ast.expr]]
 
 
 class Edit(NamedTuple):
@@ -246,8 +247,8 @@ def _slice(node: ast.Subscript) -> Iterator[ast.expr]:
 
 
 @lru_cache(maxsize=256)
-def edits(fn: Callable[..., Any]) -> tuple[Edit, ...]:
-    """Every edit of a function."""
+def edits(fn: Callable[..., Any], more: Variants | None = None) -> tuple[Edit, ...]:
+    """Every edit of a function; ``more`` gives further variants of an expression."""
     source = textwrap.dedent("".join(inspect.getsourcelines(fn)[0]))
     body = _undecorated(ast.parse(source))
     head = ast.unparse(body).splitlines()[0]
@@ -264,7 +265,8 @@ def edits(fn: Callable[..., Any]) -> tuple[Edit, ...]:
         swapped = (
             _swapped(local[node.id]) if isinstance(node, ast.Name) and node.id in local else []
         )
-        for variant in [*variants(node), *swapped]:  # type: ignore[arg-type]
+        others = more(node) if more is not None else ()  # type: ignore[arg-type]
+        for variant in [*variants(node), *swapped, *others]:  # type: ignore[arg-type]
             _put(body, place, variant)
             text = ast.unparse(body.body[k])
             if text not in seen:

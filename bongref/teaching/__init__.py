@@ -4,8 +4,9 @@
 :mod:`.table`       what an exercise is, and the right and wrong forms of its functions
 :mod:`.basics`      the exercises of lessons 1 to 5
 :mod:`.methods`     the exercises of lessons 6 to 11
+:mod:`.forms`       right forms as they may be written, and every single edit of them
 :mod:`.grading`     the marks of a file: what is right, where it goes wrong, which mistake it is
-:mod:`.hints`       naming a mistake, from the exercise's own wrong forms and the conformance kit
+:mod:`.hints`       naming a mistake: wrong forms, the conformance kit, single edits of right forms
 :mod:`.worker`      the process in which a student's code runs
 :mod:`.templates`   files to begin with
 ==================  ==============================================================================

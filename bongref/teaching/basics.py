@@ -101,6 +101,8 @@ LESSON1 = (
              lambda m, v, y, n: (m / v + y / n, 1 / v + 1 / n),
          "the new variance is left out of the mean: it multiplies mu / var + y / noise_var":
              lambda m, v, y, n: (m / v + y / n, 1 / (1 / v + 1 / n)),
+         "var + noise_var: that is the variance of a prediction of y, not the posterior's":
+             lambda m, v, y, n: (normal_update(m, v, y, n)[0], v + n),
          "the observation is counted twice":
              lambda m, v, y, n: normal_update(m, v, y, n / 2)},
     ),
@@ -258,6 +260,10 @@ LESSON3 = (
                                     3 * a * m + b),
          "the derivatives of b theta^2 are left out of grad_var":
              lambda a, b, c, m, v: (bonnet_price(a, b, c, m, v)[0], 3 * a * m),
+         "the factors of the derivatives, 3 and 2, are left out of grad_mu":
+             lambda a, b, c, m, v: (a * (m**2 + v) + b * m + c, 3 * a * m + b),
+         "(mu + var)^2 in place of E[theta^2] = mu^2 + var":
+             lambda a, b, c, m, v: (3 * a * (m + v) ** 2 + 2 * b * m + c, 3 * a * m + b),
          "E[theta^2] = mu var in place of mu^2 + var":
              lambda a, b, c, m, v: (3 * a * m * v + 2 * b * m + c, 3 * a * m + b)},
     ),
@@ -331,6 +337,8 @@ LESSON4 = (
              lambda A: -A @ A.T / len(A),
          "the outer product of the sum of the gradients":
              lambda A: -np.outer(A.sum(0), A.sum(0)) / len(A),
+         "only the first gradient: does return stand inside the loop?":
+             lambda A: -np.outer(A[0], A[0]) / len(A),
          "only the diagonal: the squares of the gradients, not their outer products":
              lambda A: -np.mean(A**2, axis=0)},
     ),

@@ -250,9 +250,10 @@ def _where(
     got: Sequence[tuple[Array, ...]],
     wrong: Sequence[tuple[int, int]],
 ) -> str:
-    """The first quantity that is wrong, with numbers."""
-    k, j = wrong[0]
-    cases = len({i for i, _ in wrong})
+    """The first quantity that is wrong in any case, with the numbers of that case."""
+    j = min(quantity for _, quantity in wrong)
+    where = [case for case, quantity in wrong if quantity == j]
+    k, cases = where[0], len(where)
     name, right = e.returns[j], tried[k].right[j]
     before = [e.returns[i] for i in range(j)]
     said = f"{' and '.join(before)} right, " if before else ""

@@ -1,4 +1,6 @@
-"""Naming a mistake: by the exercise's own wrong forms, the conformance kit, and plain relations."""
+"""Naming a mistake: by the exercise's own wrong forms, the conformance kit, plain relations, and
+single edits of a right form.
+"""
 
 from __future__ import annotations
 
@@ -11,28 +13,17 @@ import numpy as np
 
 from ..conformance.diagnosis import diagnose
 from ..linalg import Array
+from .forms import slips
 from .table import Exercise, Trial, arrays
 
-#: what a diagnosis says besides mistakes
-REMARK = re.compile(r"is the first to differ$|is off by ")
-#: names of the package's code and what an exercise calls them, where bare ones are the prior's
-LOCAL = tuple(
-    (re.compile(rf"(?<![\w.]){old}(?!\w)"), new)
-    for old, new in (
-        ("Sigma", "Sigma_new"),
-        ("var", "var_new"),
-        ("prec0", "inv(Sigma)"),
-        ("v", "var_i"),
-        ("v0", "var"),
-        (r"(?:dense|diagonal)\(curv\)", "G"),
-    )
-)
-FIELDS = (
-    (re.compile(r"\b(?:prior|curv)\.(\w+)"), r"\1"),
-    (re.compile(r"\bcurrent\.(\w+)"), r"\1_i"),
-)
+#: what a diagnosis says besides mistakes in words; edits are those of the exercise's own forms
+REMARK = re.compile(r"is the first to differ$|is off by | instead of `")
+PRIOR, CURRENT = re.compile(r"\b(?:prior|curv)\.(\w+)"), re.compile(r"\bcurrent\.(\w+)")
 NEAR = 2e-3  # a relative difference in every entry that is rather of rounding than of a formula
 LOOSE = 100.0  # a wrong form is computed in another order: so many tolerances are the same number
+#: what a form may raise with an edit that fits neither its numbers nor its names
+NO_VALUE = (ArithmeticError, ValueError, np.linalg.LinAlgError, NameError, TypeError, LookupError,
+            AttributeError)  # fmt: skip
 
 
 def agrees(got: Array, right: Array, scale: float, tolerance: float) -> bool:
@@ -50,26 +41,58 @@ def hints(
     if not found and exercise.method:
         found = _by_kit(exercise, tried, got)
     if not found:
-        found = list(dict.fromkeys(_relations(exercise, tried, got)))
+        found = list(dict.fromkeys(_relations(exercise, tried, got))) or _by_edit(
+            exercise, tried, got
+        )
     return found[:3]
 
 
-def _gives(form: Any, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]) -> bool:
-    """Whether a wrong form gives what was returned in every trial, and is not the right one."""
+def _gives(
+    form: Any,
+    tried: Sequence[Trial],
+    got: Sequence[tuple[Array, ...]],
+    only: int | None = None,
+) -> bool:
+    """Whether a wrong form gives what was returned in every trial, and is not the right one.
+
+    ``only`` is the position of the one quantity that is looked at.
+    """
     differs = False
     for trial, values in zip(tried, got, strict=True):
         try:
             with np.errstate(all="ignore"):
                 wrong = arrays(form(*trial.arguments))
-        except (ArithmeticError, ValueError, np.linalg.LinAlgError):
+        except NO_VALUE:
             return False
-        for w, v, r, s, t in zip(wrong, values, trial.right, trial.scales, trial.tolerances,
-                                 strict=True):  # fmt: skip
+        rows = list(zip(wrong, values, trial.right, trial.scales, trial.tolerances, strict=True))
+        for w, v, r, s, t in rows if only is None else rows[only : only + 1]:
             scale = max(s, float(np.max(np.abs(w), initial=0)))
             if not agrees(v, w, scale, LOOSE * t):
                 return False
             differs |= not agrees(w, r, scale, LOOSE * t)
     return differs
+
+
+def _by_edit(
+    exercise: Exercise, tried: Sequence[Trial], got: Sequence[tuple[Array, ...]]
+) -> list[str]:
+    """The first of the single edits of a right form that gives what was returned.
+
+    Failing that, one for each wrong quantity by itself, if all of them have one.
+    """
+    for text, edited in slips(exercise):
+        if _gives(edited, tried, got):
+            return [text]
+    wrong = [
+        j for j in range(len(exercise.returns))
+        if not all(agrees(v[j], t.right[j], t.scales[j], t.tolerances[j])
+                   for t, v in zip(tried, got, strict=True))
+    ]  # fmt: skip
+    found = [
+        next((text for text, edited in slips(exercise) if _gives(edited, tried, got, j)), "")
+        for j in wrong
+    ]
+    return found if len(wrong) > 1 and all(found) else []
 
 
 def _by_kit(
@@ -90,20 +113,12 @@ def _by_kit(
     if not lists:
         return []
     both = [s for s in lists[0] if all(s in others for others in lists) and not REMARK.search(s)]
-    in_words = [s for s in both if " instead of `" not in s]
-    return list(dict.fromkeys(_in_students_names(s) for s in in_words or both))[:2]
+    return list(dict.fromkeys(map(_in_students_names, both)))[:2]
 
 
 def _in_students_names(sentence: str) -> str:
-    """An edit of the package's code, with the names that the arguments have in the exercises."""
-    sentence, *_ = sentence.partition(", as ")  # the function of the package that has it
-    about, edit, code = sentence.partition(" with `")
-    for pattern, name in LOCAL if edit else ():
-        code = pattern.sub(name, code)
-    sentence = about + edit + code
-    for pattern, name in FIELDS:
-        sentence = pattern.sub(name, sentence)
-    return sentence
+    """With the names that the arguments have in the exercises, where bare ones are the prior's."""
+    return CURRENT.sub(r"\1_i", PRIOR.sub(r"\1", sentence))
 
 
 def _relations(

@@ -59,6 +59,10 @@ LESSON6 = (
              lambda Sigma, S: np.linalg.eigvalsh(S.T @ Sigma @ S),
          "eigvalsh of Sigma S S^T, which is not symmetric":
              lambda Sigma, S: float(np.linalg.eigvalsh(Sigma @ S @ S.T)[-1]),
+         "whether it is below 1, not the eigenvalue":
+             lambda Sigma, S: float(largest_loss(Sigma, S) < 1),
+         "the first of eigvals, which does not sort: take the largest":
+             lambda Sigma, S: float(np.linalg.eigvals(S.T @ Sigma @ S).real[0]),
          "one minus the eigenvalue": lambda Sigma, S: 1 - largest_loss(Sigma, S),
          "Sigma twice: S^T Sigma Sigma S": lambda Sigma, S: largest_loss(Sigma @ Sigma, S),
          "the product of the eigenvalues of Sigma and S^T S is only a bound":
@@ -129,6 +133,18 @@ def _squared_singular(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
     return A @ A.T, project(Ups, W, rank)[1]
 
 
+def _upwards(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    values, V = np.linalg.eigh(W @ W.T)
+    kept = (V[:, :rank] * values[:rank]) @ V[:, :rank].T
+    return kept, Ups + np.diag(W @ W.T - kept)
+
+
+def _of_all(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
+    U, s, _ = np.linalg.svd(np.diag(Ups) + W @ W.T)
+    kept = (U[:, :rank] * s[:rank]) @ U[:, :rank].T
+    return kept, Ups + np.diag(W @ W.T - kept)
+
+
 def _matrix(Ups: Array, W: Array, rank: int) -> tuple[Array, Array]:
     lost = _split(W, rank)[1]
     return project(Ups, W, rank)[0], Ups + lost @ lost.T
@@ -183,6 +199,8 @@ LESSON7 = (
          "the whole matrix of what is discarded is added to Ups, not its diagonal": _matrix,
          "what is kept is added to Ups, not what is discarded": _kept_too,
          "the squares of the singular values in W_new": _squared_singular,
+         "the first columns of eigh: it sorts upwards, so that these are the smallest": _upwards,
+         "the SVD of the whole precision, not of W": _of_all,
          "Ups itself is left out of the new one":
              lambda u, W, r: (project(u, W, r)[0], project(u, W, r)[1] - u)},
     ),
@@ -293,6 +311,8 @@ LESSON9 = (
          "sqrt(gamma) in place of gamma^2 in the covariance":
              lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0],
                                       g**0.5 * S + (1 - g**0.5) * S0),
+         "a forgetting factor, Sigma / gamma, in place of the process's covariance":
+             lambda m, S, m0, S0, g: (ou_predict(m, S, m0, S0, g)[0], S / g),
          "the mean is not moved":
              lambda m, S, m0, S0, g: (m, ou_predict(m, S, m0, S0, g)[1]),
          "1 + gamma^2 in place of 1 - gamma^2":
@@ -389,6 +409,9 @@ LESSON10 = (
              lambda y, m, v: float(np.mean((y - m) ** 2)),
          "one number for each observation: take their mean":
              lambda y, m, v: np.log(2 * np.pi * v) / 2 + (y - m) ** 2 / (2 * v),
+         "the logarithm of the mean density, not the mean of the logarithms":
+             lambda y, m, v: -float(np.log(np.mean(
+                 np.exp(-((y - m) ** 2) / (2 * v)) / np.sqrt(2 * np.pi * v)))),
          "the absolute error in place of the squared one":
              lambda y, m, v: float(np.mean(np.log(2 * np.pi * v) / 2 + abs(y - m) / (2 * v))),
          "the median over the observations, not the mean":
