@@ -1,10 +1,10 @@
 r"""bong and blr in the DLR family (sec:DLR-deriv): the precision Υ̃ + W̃W̃ᵀ projected to rank R.
 Reference: families.dlr.
 
-With W̃ = Xᵀ, X (n, P) by rows, the eigenvectors of X Xᵀ give the new rows V X. What rounding has
-done to that product is measured on X itself, as the inner products of the kept with the discarded
-rows, and corrected by a rotation of V. Where the correction is not small, the reference takes the
-step (UNSUPPORTED).
+With W̃ = Xᵀ, X (n, P) by rows, the eigenvectors of X Xᵀ give the new rows V X. Those of small
+eigenvalues are found again from the products of their own rows. What rounding has done is measured
+on X itself, as the inner products of the kept with the discarded rows, and corrected by a rotation
+of V. Where the correction is not small, the reference takes the step (UNSUPPORTED).
 """
 
 from __future__ import annotations
