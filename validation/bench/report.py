@@ -478,13 +478,18 @@ SWEEP = (
 def _legend(doc: Doc, with_peer: bool) -> list[str]:
     s = doc["settings"]
     clock = sorted({(row.get("ours") or {}).get("clock") for row in doc["cells"].values()} - {None})
+    fewer, late, limit = "", [], s.get("limit")
+    if limit is not None:
+        fewer = f"; fewer where three of the peer's take more than {number(limit)} s"
+        late = [
+            f"* ≥: the peer did not finish one observation in {number(limit)} s, compilation "
+            "not counted."
+        ]
     return [
         f"* I = {cells.N_ITER} for blr and bbb, M = {cells.N_SAMPLES} samples, rank "
         f"{cells.RANK}. Each time is the best of "
-        f"{s['repeats']} repeats (at least 3; fewer where three of the peer's take more than "
-        f"{number(s.get('limit'))} s), ours and the peer's in turn.",
-        f"* ≥: the peer did not finish one observation in {number(s.get('limit'))} s, compilation "
-        "not counted.",
+        f"{s['repeats']} repeats (at least 3{fewer}), ours and the peer's in turn.",
+        *late,
         f"* Ours: backend `{s['backend']}`, float64; the clock is that of the "
         f"{' or the '.join(clock) or 'stream'}."
         + (" Peer: one jit around its scan, no states stacked." if with_peer else ""),
