@@ -143,6 +143,10 @@ def test_the_summary_names_the_least_ratio_and_what_is_slower():
     )
     assert math.isclose(s["geometric mean"], math.sqrt(4 * 0.5))
     assert "1 (blr-mc-ef-dlr@cnn) are slower" in report.sentence(doc)
+    reached = {(row[0], row[1]): row[2:] for row in report.aims(doc)[1]}
+    assert reached["float32", "at most 2 cells below 1"] == ["1", "yes, 2 cells so far"]
+    assert reached["float32", "no cell below 0.9"] == ["0.500", "no, 2 cells so far"]
+    assert reached["float64", "no cell below 1"] == ["4.50", "yes, 1 cells so far"]
     double = doc["summary64"]
     assert (double["compared"], double["least"], double["close cells"]) == (1, 4.5, [])
     assert "peer in float64: it takes 4.50 times" in report.sentence(doc)

@@ -1,10 +1,10 @@
 r"""bong and blr in the DLR family (sec:DLR-deriv): the precision Υ̃ + W̃W̃ᵀ projected to rank R.
 Reference: families.dlr.
 
-With W̃ = Xᵀ, X (n, P) by rows, the eigenvectors of X Xᵀ give the new rows V X. What rounding has
-done to that product is measured on X itself, as the inner products of the kept with the discarded
-rows, and corrected by a rotation of V. Where the correction is not small, the reference takes the
-step (UNSUPPORTED).
+With W̃ = Xᵀ, X (n, P) by rows, the eigenvectors of X Xᵀ give the new rows V X. Those of small
+eigenvalues are found again from the products of their own rows. What rounding has done is measured
+on X itself, as the inner products of the kept with the discarded rows, and corrected by a rotation
+of V. Where the correction is not small, the reference takes the step (UNSUPPORTED).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from . import small as algebra
 from .dlr_blocks import DlrBlr, DlrBong, inverse, load, weigh
 from .generic import implement, step
 from .jit import device
-from .small import add_products, block, cholesky, combine, fill, inner, not_finite
+from .small import add_products, block, cholesky, combine, copy, fill, inner, not_finite
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-from .tuning import DLR_SHARP, EPS, LARGE, ROUNDS, SHARP, SMALL
+from .tuning import DLR_SHARP, EPS, FINE, LARGE, ROUNDS, SHARP, SMALL
 
 # --- the SVD projection ---------------------------------------------------------------------------
 
@@ -64,10 +64,9 @@ def angles(C, V, values, first, start, D):
         square = max(inner(C[a], V[first + a]), 0.0)
         for b in range(D.shape[1]):
             gap = values[start + b] - square if first > 0 else square - values[start + b]
-            size, other = math.sqrt(square), math.sqrt(values[start + b])
-            less, more = min(size, other), max(size, other)
+            more = max(math.sqrt(square), math.sqrt(values[start + b]))
             if (
-                abs(D[a, b]) <= EPS * top * less
+                abs(D[a, b]) <= 4.0 * EPS * top * more
                 or abs(gap) <= 32.0 * EPS * top * more
                 or more <= len(V) * EPS * top
             ):
@@ -98,17 +97,37 @@ def rotate(V, n, first, start, D):
 
 
 @device
-def cross(prior, state, rows, alpha, V, C, work):
-    """C = Y Xᵀ with Y = V X, some rows of the projection."""
-    P, few, n = len(state.mu), C.shape[0], C.shape[1] - 1
+def cross(prior, state, rows, alpha, V, own, C, work):
+    """C = Y Xᵀ, or Y Yᵀ (own), with Y = V X, some rows of the projection."""
+    P, few, n = len(state.mu), V.shape[0], V.shape[1]
     fill(C, 0.0)
     for at in range(0, P, work.width):
         w = min(work.width, P - at)
-        X, Y = block(work.blocks[of.X], n + 1, w), block(work.blocks[of.Y], few, w)
+        X, Y = block(work.blocks[of.X], n, w), block(work.blocks[of.Y], few, w)
         if P > work.width:
             load_rows(prior, state, rows, alpha, at, X)
         combine(V, X, Y)
-        add_products(Y, X, C, False)
+        add_products(Y, Y if own else X, C, own)
+
+
+@device
+def refine(prior, state, rows, alpha, V, values, work):
+    """The eigenvectors of eigenvalues that are small in X Xᵀ, and lost in its rounding, once more,
+    from the products of their own rows V X; -> status.
+    """
+    n, m = work_rows(prior, state, rows), 0
+    while m < n and values[m] > FINE * values[0]:
+        m += 1
+    few = n - m
+    if few < 2:
+        return OK
+    G, Q = block(work.small[of.GRAM], few, few), block(work.small[of.ANGLES], few, few)
+    cross(prior, state, rows, alpha, V[m:n], True, G, work)
+    code, Z = eigenvectors(G, few, Q, values[m:]), block(work.small[of.CROSS], few, n + 1)
+    combine(Q, V[m:n], Z)
+    for k in range(few):
+        copy(Z[k], V[m + k])
+    return code
 
 
 @device
@@ -125,10 +144,11 @@ def project(prior, state, rows, alpha, work):
     top, edge = math.sqrt(values[0]), math.sqrt(values[R - 1]) + math.sqrt(values[R])
     if code != OK or top <= 2.0 * edge:
         return code
+    code = refine(prior, state, rows, alpha, V, values, work)
     few, first, start = (n - R, R, 0) if n - R <= R else (R, 0, R)
     C, D = block(work.small[of.CROSS], few, n + 1), block(work.small[of.ANGLES], few, n - few)
     for _ in range(ROUNDS):
-        cross(prior, state, rows, alpha, V[first : first + few], C, work)
+        cross(prior, state, rows, alpha, V[first : first + few], False, C, work)
         fill(D, 0.0)
         add_products(C, V[start : start + n - few], D, False)
         largest = angles(C, V, values, first, start, D)
@@ -220,7 +240,9 @@ def mean_coefficients(prior, state, n, alpha, work):
         H[i, i] += 1.0
     if not cholesky(H, n):
         return NOT_POSITIVE_DEFINITE
-    algebra.solve_vector(H, n, c)
+    column = c.reshape(n + 1, 1)
+    algebra.solve_lower(H, n, column, 1)
+    algebra.solve_upper(H, n, column, 1)
     for i in range(n):
         c[i] = -c[i]
     for r in range(R0):
@@ -249,15 +271,6 @@ def settle(state, Z, discarded, last, alpha, at):
 
 
 @device
-def subtract(X, E):
-    """E = X − E."""
-    for i in range(E.shape[0]):
-        x, e = X[i], E[i]
-        for p in range(len(e)):
-            e[p] = x[p] - e[p]
-
-
-@device
 def renew(prior, state, g, rows, alpha, work):
     """The new state, block by block; 0 if it is finite."""
     P, n, R, wrong = len(state.mu), work_rows(prior, state, rows), state.Wt.shape[0], 0.0
@@ -276,7 +289,9 @@ def renew(prior, state, g, rows, alpha, work):
             combine(V[n:], X, Z[R : R + 1])
             combine(V[:R], X, Z[:R])
             combine(np.ascontiguousarray(V[:R, :n].T), Z[:R], E)
-            subtract(X, E)
+            for i in range(n):
+                for p in range(w):
+                    E[i, p] = X[i, p] - E[i, p]
             wrong += settle(state, Z, E, Z[R], alpha, at)
     return wrong
 

@@ -30,13 +30,15 @@ from ..states import FC
 from . import fc
 from .fc import State, Workspace
 from .generic import begin, end, implement, predict, step
+from .jit import kernel
 from .status import NOT_FINITE, NOT_POSITIVE_DEFINITE, OK, UNSUPPORTED
-from .tuning import EPS, LOSS, NEGLIGIBLE, PARALLEL, RENEWED, SHARP
+from .tuning import EPS, LOSS, NEGLIGIBLE, RENEWED, SHARP
 
 BlrLoop = namedtuple("BlrLoop", "alpha")
 BlrMomLoop = namedtuple("BlrMomLoop", "alpha")
 BbbLoop = namedtuple("BbbLoop", "alpha")
 BbbMomLoop = namedtuple("BbbMomLoop", "alpha")
+_multiple: Any = kernel(fc.multiple)
 
 
 class Loop:
@@ -70,13 +72,6 @@ def _cholesky(A: Array) -> Array | None:
         return np.linalg.cholesky(A) if np.isfinite(A).all() else None
     except np.linalg.LinAlgError:
         return None
-
-
-def _multiple(g: Array, x: Array) -> tuple[float, bool]:
-    """(β, whether g = βx but for rounding)."""
-    size = x @ x
-    beta = g @ x / size if size > 0 else 0.0
-    return beta, bool(np.max(np.abs(g - beta * x)) <= PARALLEL * np.max(np.abs(g)))
 
 
 def _grown(A: Array, n: int) -> Array:

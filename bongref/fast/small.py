@@ -158,18 +158,3 @@ def solve_upper(L, n, B, m):
                 B[i, j] -= L[k, i] * B[k, j]
         for j in range(m):
             B[i, j] /= L[i, i]
-
-
-@ordered
-def solve_vector(L, n, x):
-    """x = (L Lᵀ)⁻¹ x."""
-    for i in range(n):
-        total = x[i]
-        for k in range(i):
-            total -= L[i, k] * x[k]
-        x[i] = total / L[i, i]
-    for i in range(n - 1, -1, -1):
-        total = x[i]
-        for k in range(i + 1, n):
-            total -= L[k, i] * x[k]
-        x[i] = total / L[i, i]

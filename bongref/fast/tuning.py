@@ -40,5 +40,6 @@ BLOCK = 2**15  # DLR: numbers of a block, two of them in 512 KB
 SAMPLES = 8  # samples that are placed together, one product
 LARGE, SMALL = 1e140, 1e-140  # of the rows of W̃: squares and sums stay in float64's range
 DLR_SHARP = 1e11  # of W̃ᵀΥ̃⁻¹W̃, beyond which less than five digits are left by Woodbury
+FINE = 2.0**-26  # DLR: of eigenvalues of a Gram matrix, relative to its largest: half their digits
 ROUNDS = 3  # corrections of V at most; rotations of first order converge quadratically
 RUNAWAY = 1e12  # of WᵀΥ⁻¹W, beyond which rounding decides whether the next Υ is positive

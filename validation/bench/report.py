@@ -120,6 +120,7 @@ TEXTS = {
     "evaluation",
     "unit",
 }
+FASTER = {"plugin": 5, "mc": 4, "lin_mc": 25}  # than the reference, on the CNN
 COLUMNS = (
     "cell",
     "ours µs",
@@ -254,6 +255,39 @@ def sentence(doc: Doc) -> str:
     )
 
 
+def aims(doc: Doc) -> tuple[list[str], list[list[str]]]:
+    """What the compiled path is to reach, what it reaches in this run, and whether that is so."""
+    total, rows = len(cells.grid()), []
+    for dtype, s in (("float32", doc["summary"]), ("float64", doc["summary64"])):
+        if not s["compared"]:
+            continue
+        mean, least, above = s["geometric mean"], s["least"], s["compared"] - s["slower"]
+        above -= len(s["close cells"])
+        wanted: list[tuple[str, Any, bool]] = (
+            [
+                ("geometric mean at least 6", number(mean), mean >= 6),
+                (f"at least 80 of {total} cells at {CLOSE} and more", str(above), above >= 80),
+                ("at most 2 cells below 1", str(s["slower"]), s["slower"] <= 2),
+                ("no cell below 0.9", number(least), least >= 0.9),
+            ]
+            if dtype == "float32"
+            else [("no cell below 1", number(least), least >= 1)]
+        )
+        part = "" if s["compared"] + s["bounds"] == total else f", {s['compared']} cells so far"
+        rows += [[dtype, aim, found, "yes" if ok else "no", part] for aim, found, ok in wanted]
+    for row in doc.get("evaluation", []):
+        if row.get("ratio") and row["kind"] in FASTER:
+            aim, ratio = FASTER[row["kind"]], row["ratio"]
+            text = f"{row['kind']} at least {aim} times the reference's speed"
+            rows.append(["predictions", text, number(ratio), "yes" if ratio >= aim else "no", ""])
+    for row in doc.get("first", []):
+        if row["what"] == "cached" and row.get("process s"):
+            text, seconds = f"first result of {row['cell']} in less than 1 s", row["process s"]
+            found = f"{number(seconds)} s"
+            rows.append(["new process", text, found, "yes" if seconds < 1 else "no", ""])
+    return ["of", "aim", "found", "reached"], [[*r[:3], r[3] + r[4]] for r in rows]
+
+
 def _count(names: list[str]) -> str:
     """How many cells, and which."""
     return f"{len(names)} ({', '.join(names)}) are" if names else "none is"
@@ -355,6 +389,8 @@ def page(doc: Doc, sweep: Doc | None = None) -> str:
         "" if doc["complete"] else "**This run was stopped before its end.**",
         "## Summary",
         sentence(doc),
+        "What the compiled path is to reach:" if aims(doc)[1] else "",
+        markdown_table(*aims(doc)) if aims(doc)[1] else "",
         "![microseconds per observation](figures/bench.png)",
         "## The machine",
         markdown_table(
@@ -442,13 +478,18 @@ SWEEP = (
 def _legend(doc: Doc, with_peer: bool) -> list[str]:
     s = doc["settings"]
     clock = sorted({(row.get("ours") or {}).get("clock") for row in doc["cells"].values()} - {None})
+    fewer, late, limit = "", [], s.get("limit")
+    if limit is not None:
+        fewer = f"; fewer where three of the peer's take more than {number(limit)} s"
+        late = [
+            f"* ≥: the peer did not finish one observation in {number(limit)} s, compilation "
+            "not counted."
+        ]
     return [
         f"* I = {cells.N_ITER} for blr and bbb, M = {cells.N_SAMPLES} samples, rank "
         f"{cells.RANK}. Each time is the best of "
-        f"{s['repeats']} repeats (at least 3; fewer where three of the peer's take more than "
-        f"{number(s.get('limit'))} s), ours and the peer's in turn.",
-        f"* ≥: the peer did not finish one observation in {number(s.get('limit'))} s, compilation "
-        "not counted.",
+        f"{s['repeats']} repeats (at least 3{fewer}), ours and the peer's in turn.",
+        *late,
         f"* Ours: backend `{s['backend']}`, float64; the clock is that of the "
         f"{' or the '.join(clock) or 'stream'}."
         + (" Peer: one jit around its scan, no states stacked." if with_peer else ""),
