@@ -288,8 +288,8 @@ def methods_page() -> str:
         "refuse, because the paper derives no update for "
         "them. The cost is what the paper states for one observation (P parameters, C outputs, M "
         "samples, I iterations, R rank, N probes); the time was measured with P = 881 and the "
-        "default sizes ([benchmarks](benchmarks.md)), of what is compiled. [Methods](methods.md) explains names and "
-        "parameters, and `bongref explain NAME` prints what is here about one of them.",
+        "default sizes ([benchmarks](benchmarks.md)), of what is compiled. "
+        "[Methods](methods.md) explains names and parameters, and `bongref explain NAME` prints what is here about one of them.",
         "",
         "![The grid of methods as a map: rows are rules and Hessians, columns families]"
         "(figures/methods.png)",
