@@ -190,10 +190,10 @@ def boolean(name: str, value: Any) -> bool:
 
 def rank(name: str, value: Any, P: int) -> int:
     """A rank R in 1 … P."""
-    try:
-        return integer(name, value, 1, P)
-    except ValueError:
-        raise InvalidValue(f"{name} must be in 1...P = {P}, got {value}; use at most {P}") from None
+    R = integer(name, value, 1)
+    if R > P:
+        raise InvalidValue(f"{name} must be in 1...P = {P}, got {shorter(R)}; use at most {P}")
+    return R
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:

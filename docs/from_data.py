@@ -289,7 +289,8 @@ def methods_page() -> str:
         "them. The cost is what the paper states for one observation (P parameters, C outputs, M "
         "samples, I iterations, R rank, N probes); the time was measured with P = 881 and the "
         "default sizes ([benchmarks](benchmarks.md)), of what is compiled. "
-        "[Methods](methods.md) explains names and parameters, and `bongref explain NAME` prints what is here about one of them.",
+        "[Methods](methods.md) explains names and parameters, and `bongref explain NAME` prints "
+        "what is here about one of them.",
         "",
         "![The grid of methods as a map: rows are rules and Hessians, columns families]"
         "(figures/methods.png)",
